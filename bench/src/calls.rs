@@ -19,44 +19,44 @@ use std::process::Command;
 use crate::effort;
 use crate::failure::{self, Failure};
 use crate::report::{Extent, Report};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 use client::{Client, Pace};
 use placement::Placement;
-use question::{Cost, Question, Transport};
-use server::Listening;
+use question::{CallCost, LoadRequest, Transport};
+use server::ListeningServer;
 
 const REPETITIONS: usize = 5;
 const SIZES: [usize; 3] = [SMALL, MEDIUM, LARGE];
 const SMALL: usize = 100;
 const MEDIUM: usize = 10_000;
 const LARGE: usize = 1_000_000;
-const MANY: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 
 /// How calls are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CallMode {
     /// One after the other, client and server on one core.
     OneCore,
     /// One after the other, client and server wherever they happen to run.
-    Anywhere,
+    AnyCore,
     /// Many at a time, client and server wherever they happen to run.
     InFlight,
 }
 
-const WAYS: [Way; 3] = [Way::OneCore, Way::Anywhere, Way::InFlight];
+const CALL_MODES: [CallMode; 3] = [CallMode::OneCore, CallMode::AnyCore, CallMode::InFlight];
 
-impl Way {
+impl CallMode {
     fn in_flight(self) -> usize {
         match self {
-            Way::OneCore | Way::Anywhere => 1,
-            Way::InFlight => MANY,
+            CallMode::OneCore | CallMode::AnyCore => 1,
+            CallMode::InFlight => MAX_IN_FLIGHT,
         }
     }
 
     fn placement(self) -> Placement {
         match self {
-            Way::OneCore => Placement::OneCore,
-            Way::Anywhere | Way::InFlight => Placement::Anywhere,
+            CallMode::OneCore => Placement::OneCore,
+            CallMode::AnyCore | CallMode::InFlight => Placement::AnyCore,
         }
     }
 }
@@ -64,16 +64,16 @@ impl Way {
 /// One client over one transport, and what each of its questions cost, by size and by way.
 struct Row {
     client: Client,
-    costs: [[Vec<Cost>; WAYS.len()]; SIZES.len()],
+    costs: [[Vec<CallCost>; CALL_MODES.len()]; SIZES.len()],
 }
 
 /// Measures both transports, or the one that is named.
-pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<Report, Failure> {
+pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<Report, Failure> {
     let wanted: Vec<Transport> = match words {
         [] => vec![Transport::Stdio, Transport::Http],
         [one] if one == "stdio" => vec![Transport::Stdio],
         [one] if one == "http" => vec![Transport::Http],
-        [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
+        [other, ..] => return Err(Failure::UnknownArgument(other.to_string_lossy().into_owned())),
     };
     let extent = if words.is_empty() { Extent::Whole } else { Extent::Part };
     let rivals = rivals::prepare(workplace)?;
@@ -95,16 +95,17 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
     for repetition in 1..=repetitions {
         eprintln!("measuring {transport:?}, repetition {repetition} of {repetitions}");
         for (size, size_index) in SIZES.into_iter().zip(0..) {
-            for (way, way_index) in WAYS.into_iter().zip(0..) {
+            for (way, way_index) in CALL_MODES.into_iter().zip(0..) {
                 let targets = match way.placement() {
                     Placement::OneCore => &on_one_core,
-                    Placement::Anywhere => &anywhere,
+                    Placement::AnyCore => &anywhere,
                 };
                 for row in &mut rows {
-                    let calls = effort::some_of(row.client.pace.calls(size, transport)).max(MANY);
-                    let (target, in_flight) = (targets.of(&row.client), way.in_flight());
-                    let question = Question { transport, size, calls, in_flight, target };
-                    let cost = way.placement().during(|| ask(&row.client, &question))?;
+                    let calls =
+                        effort::scaled(row.client.pace.calls(size, transport)).max(MAX_IN_FLIGHT);
+                    let (target, in_flight) = (targets.for_client(&row.client), way.in_flight());
+                    let question = LoadRequest { transport, size, calls, in_flight, target };
+                    let cost = way.placement().during(|| run_client(&row.client, &question))?;
                     row.costs[size_index][way_index].push(cost);
                 }
             }
@@ -113,26 +114,26 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
     Ok(rows)
 }
 
-fn ask(client: &Client, question: &Question) -> Result<Cost, Failure> {
-    let (program, words) = client.command.split_first().ok_or(Failure::Question)?;
+fn run_client(client: &Client, question: &LoadRequest) -> Result<CallCost, Failure> {
+    let (program, words) = client.command.split_first().ok_or(Failure::InvalidRequest)?;
     let mut command = Command::new(program);
-    let said = failure::output(command.args(words).args(question.words()))?;
-    Cost::parse(said.trim())
+    let said = failure::output(command.args(words).args(question.to_arguments()))?;
+    CallCost::parse(said.trim())
 }
 
 impl Row {
     /// The median cost of this question.
-    fn cost(&self, size: usize, way: Way) -> Option<Cost> {
+    fn cost(&self, size: usize, way: CallMode) -> Option<CallCost> {
         let size = SIZES.iter().position(|it| *it == size)?;
-        let way = WAYS.iter().position(|it| *it == way)?;
-        Cost::median(&self.costs[size][way])
+        let way = CALL_MODES.iter().position(|it| *it == way)?;
+        CallCost::median(&self.costs[size][way])
     }
 }
 
 /// What clients are pointed at: a command to start, or servers that listen.
 enum Targets {
     Commands { bare: Vec<OsString>, echo: Vec<OsString> },
-    Listening { bare: Listening, echo: Listening },
+    Listening { bare: ListeningServer, echo: ListeningServer },
 }
 
 impl Targets {
@@ -143,15 +144,15 @@ impl Targets {
                 echo: server::echo_command("stdio")?.to_vec(),
             },
             Transport::Http => Targets::Listening {
-                bare: Listening::start("tcp")?,
-                echo: Listening::start("http")?,
+                bare: ListeningServer::start_echo("tcp")?,
+                echo: ListeningServer::start_echo("http")?,
             },
         })
     }
 
     /// The floor talks to a server without a protocol.
-    fn of(&self, client: &Client) -> Vec<OsString> {
-        let is_bare = client.who == client::Who::Floor;
+    fn for_client(&self, client: &Client) -> Vec<OsString> {
+        let is_bare = client.kind == client::ClientKind::Baseline;
         match self {
             Targets::Commands { bare, echo } => if is_bare { bare } else { echo }.clone(),
             Targets::Listening { bare, echo } => {
@@ -177,7 +178,7 @@ impl Pace {
         };
         match transport {
             Transport::Stdio => calls,
-            Transport::Http => (calls / 2).max(MANY),
+            Transport::Http => (calls / 2).max(MAX_IN_FLIGHT),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-static QUICK: OnceLock<Effort> = OnceLock::new();
+static CHOSEN: OnceLock<Effort> = OnceLock::new();
 
 /// How much trouble a run takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub enum Effort {
 impl Effort {
     /// Says so, for the rest of the run.
     pub fn choose(self) {
-        let _said_before = QUICK.set(self);
+        let _said_before = CHOSEN.set(self);
     }
 
     /// What was said.
     pub fn chosen() -> Effort {
-        QUICK.get().copied().unwrap_or(Effort::Full)
+        CHOSEN.get().copied().unwrap_or(Effort::Full)
     }
 }
 
@@ -35,7 +35,7 @@ pub fn repetitions(full: usize) -> usize {
 }
 
 /// How many there are of something of which there are so many where it counts.
-pub fn some_of(full: usize) -> usize {
+pub fn scaled(full: usize) -> usize {
     match Effort::chosen() {
         Effort::Full => full,
         Effort::Quick => full.div_ceil(20),

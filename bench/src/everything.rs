@@ -7,19 +7,19 @@ use crate::facts;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::table;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 use crate::{BENCHMARKS, Benchmark};
 
 /// What came of one benchmark.
 type Outcome = (&'static Benchmark, Result<Report, Failure>);
 
 /// Runs all of them. What fails is told, in the page too, and stops none of the others.
-pub fn run(workplace: &Workplace) -> Result<(), Failure> {
+pub fn run(workplace: &Workspace) -> Result<(), Failure> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     for benchmark in BENCHMARKS {
         eprintln!("==> {}: {}", benchmark.name, benchmark.about);
         let report = (benchmark.run)(workplace, &[]).and_then(|report| {
-            report.keep(workplace)?;
+            report.save(workplace)?;
             Ok(report)
         });
         if let Err(failure) = &report {
@@ -30,14 +30,14 @@ pub fn run(workplace: &Workplace) -> Result<(), Failure> {
     let page = page(&outcomes);
     print!("{page}");
     if Effort::chosen() == Effort::Full {
-        let path = workplace.report("README.md");
+        let path = workplace.report_path("README.md");
         fs::write(&path, page).map_err(|error| Failure::file(&path, error))?;
     }
     let failed = outcomes.iter().filter(|(_, it)| it.is_err()).map(|(it, _)| it.name);
     let failed: Vec<&str> = failed.collect();
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Unmeasured(failed.join(", "))),
+        false => Err(Failure::BenchmarksFailed(failed.join(", "))),
     }
 }
 
@@ -77,7 +77,7 @@ what was learned is in [performance](../performance.md).
 {met} met, {missed} missed, {} not measured, all in this run.
 
 {}",
-        facts::line(),
+        facts::describe(),
         table::markdown(&["page", "about", ""], &[1, 2], &pages),
         budgets.len() - met - missed,
         table::markdown(&["page", "budget", "limit", "measured", ""], &[1, 4], &budgets),
@@ -99,7 +99,8 @@ mod tests {
             budgets: vec![row("met"), row("**missed**"), row("unknown: not measured"), row("met")],
             extent: Extent::Whole,
         };
-        let page = page(&[(&BENCHMARKS[0], Ok(report)), (&BENCHMARKS[1], Err(Failure::Question))]);
+        let page =
+            page(&[(&BENCHMARKS[0], Ok(report)), (&BENCHMARKS[1], Err(Failure::InvalidRequest))]);
         assert!(page.contains("2 met, 1 missed, 1 not measured"), "{page}");
         assert!(page.contains("| [calls](calls.md) | it | ≤ 1 | 1 | **missed** |"), "{page}");
         assert!(page.contains("**could not be measured**: expected"), "{page}");

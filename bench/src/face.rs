@@ -17,45 +17,45 @@ use crate::failure::Failure;
 use crate::gateway::needs;
 use crate::plot::{Bars, Role, Series};
 use crate::report::{Extent, Picture, Report};
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 use crate::table::{self, milliseconds};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 use pseudo_terminal::PseudoTerminal;
 
 /// How many servers change while keys are typed, and how long the transcript is.
-const RESTLESS: usize = 50;
-const LINES: usize = 10_000;
+const CHANGING_SERVERS: usize = 50;
+const TRANSCRIPT_LINES: usize = 10_000;
 const KEYS: usize = 400;
 /// A quick typist's time between two keys.
 const BETWEEN_KEYS: Duration = Duration::from_millis(25);
 /// A sign that is on no screen by itself.
-const SIGN: &str = "Ω";
+const TYPED_CHARACTER: &str = "Ω";
 
 /// How many servers are configured for the first frame, and how often it is looked at.
-const CONFIGURED: usize = 40;
+const CONFIGURED_SERVERS: usize = 40;
 const STARTS: usize = 20;
 /// What is on the first frame.
-const FIRST: &[u8] = b"Switchboard";
+const FIRST_FRAME_TEXT: &[u8] = b"Switchboard";
 
-const IDLE: usize = 10;
+const IDLE_SERVERS: usize = 10;
 const SETTLING: Duration = Duration::from_secs(6);
-const IDLING: Duration = Duration::from_secs(20);
+const IDLE_TIME: Duration = Duration::from_secs(20);
 
 /// What a key, the first frame, and doing nothing may cost.
-const KEY: Duration = Duration::from_millis(16);
-const FRAME: Duration = Duration::from_millis(50);
-const AT_REST: f64 = 0.005;
+const KEY_BUDGET: Duration = Duration::from_millis(16);
+const FRAME_BUDGET: Duration = Duration::from_millis(50);
+const IDLE_CPU_BUDGET: f64 = 0.005;
 
 /// The longest that is waited for anything on the screen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
-    let place = Place { swb: workplace.swb()?, search_path: workplace.search_path.clone() };
-    let calm = place.keys(IDLE, "stdio", 0)?;
-    let stirred = place.keys(RESTLESS, "restless", LINES)?;
-    let starts = place.starts()?;
-    let idle = place.idle()?;
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
+    let place = UiBench { swb: workplace.swb()?, search_path: workplace.search_path.clone() };
+    let calm = place.key_latencies(IDLE_SERVERS, "stdio", 0)?;
+    let stirred = place.key_latencies(CHANGING_SERVERS, "restless", TRANSCRIPT_LINES)?;
+    let starts = place.first_frame_times()?;
+    let idle = place.idle_cpu()?;
     let keys = |label: &str, times: &[Duration]| {
         let mut cells = vec![label.to_owned()];
         cells.extend([50, 90, 99, 100].map(|part| milliseconds(percentile(times, part))));
@@ -63,11 +63,14 @@ pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
     };
     let header = ["from a key to the screen, ms", "p50", "p90", "p99", "longest"];
     let rows = [
-        keys(&format!("{IDLE} servers that rest, a new transcript"), &calm),
-        keys(&format!("{RESTLESS} servers that change, {LINES} lines"), &stirred),
+        keys(&format!("{IDLE_SERVERS} servers that rest, a new transcript"), &calm),
+        keys(
+            &format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines"),
+            &stirred,
+        ),
     ];
     let first = ["the first frame, ms", "p50", "p90", "longest"];
-    let mut frames = vec![format!("{CONFIGURED} servers configured, none of them ready")];
+    let mut frames = vec![format!("{CONFIGURED_SERVERS} servers configured, none of them ready")];
     frames.extend([50, 90, 100].map(|part| milliseconds(percentile(&starts, part))));
     let pictures = vec![picture(&calm, &stirred)];
     let budgets = budgets(&stirred, &starts, idle);
@@ -81,24 +84,24 @@ The program runs at a pseudo-terminal of 120 × 40. A key is on the screen when 
 typed and taken back, {} ms between one stroke and the next. A server that changes says ten times a second that its tools are others, and is asked for them.
 
 {}
-Limit: 16 ms at p99 with {RESTLESS} servers that change and {LINES} lines: {}.
+Limit: 16 ms at p99 with {CHANGING_SERVERS} servers that change and {TRANSCRIPT_LINES} lines: {}.
 
 {}
 {}
 Limit: 50 ms: {}.
 
-While nothing happens, with {IDLE} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
+While nothing happens, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
 ",
-        facts::line(),
+        facts::describe(),
         BETWEEN_KEYS.as_millis(),
         table::markdown(&header, &[], &rows),
-        verdict(percentile(&stirred, 99) <= KEY),
+        verdict(percentile(&stirred, 99) <= KEY_BUDGET),
         pictures.iter().map(Picture::link).collect::<String>(),
         table::markdown(&first, &[], &[frames]),
-        verdict(percentile(&starts, 50) <= FRAME),
-        IDLING.as_secs(),
+        verdict(percentile(&starts, 50) <= FRAME_BUDGET),
+        IDLE_TIME.as_secs(),
         idle * 100.0,
-        verdict(idle < AT_REST),
+        verdict(idle < IDLE_CPU_BUDGET),
     );
     Ok(Report { name: "face", text, pictures, budgets, extent: Extent::Whole })
 }
@@ -110,13 +113,13 @@ fn picture(calm: &[Duration], stirred: &[Duration]) -> Picture {
     let figures = |times: &[Duration]| {
         parts.map(|part| Some(percentile(times, part).as_secs_f64() * 1e3)).to_vec()
     };
-    let rest = format!("{IDLE} servers that rest, a new transcript");
-    let stir = format!("{RESTLESS} servers that change, {LINES} lines");
+    let rest = format!("{IDLE_SERVERS} servers that rest, a new transcript");
+    let stir = format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines");
     let series = vec![
         Series::new(&rest, Role::Other, figures(calm)),
         Series::new(&stir, Role::Ours, figures(stirred)),
     ];
-    Picture::new("face", title, Bars { title, across: "milliseconds", groups, series }.draw())
+    Picture::new("face", title, Bars { title, x_axis: "milliseconds", groups, series }.draw())
 }
 
 fn budgets(stirred: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<String>> {
@@ -129,13 +132,13 @@ fn budgets(stirred: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<Stri
         ]
     };
     vec![
-        time("a key on the screen, p99", KEY, percentile(stirred, 99)),
-        time("the first frame", FRAME, percentile(starts, 50)),
+        time("a key on the screen, p99", KEY_BUDGET, percentile(stirred, 99)),
+        time("the first frame", FRAME_BUDGET, percentile(starts, 50)),
         vec![
             "the screen while nothing happens, of one processor".to_owned(),
-            format!("< {} %", AT_REST * 100.0),
+            format!("< {} %", IDLE_CPU_BUDGET * 100.0),
             format!("{:.2} %", idle * 100.0),
-            verdict(idle < AT_REST).to_owned(),
+            verdict(idle < IDLE_CPU_BUDGET).to_owned(),
         ],
     ]
 }
@@ -153,35 +156,40 @@ fn percentile(times: &[Duration], part: usize) -> Duration {
 }
 
 /// What every part needs.
-struct Place {
+struct UiBench {
     swb: PathBuf,
     search_path: OsString,
 }
 
-impl Place {
+impl UiBench {
     /// A home in which this many servers of a kind are configured.
-    fn home(&self, servers: usize, kind: &str) -> Result<Scene, Failure> {
+    fn sandbox(&self, servers: usize, kind: &str) -> Result<Sandbox, Failure> {
         let [program, word, kind] = echo_command(kind)?;
         let words = [word, kind].map(|it| it.to_string_lossy().into_owned());
         let program = program.to_string_lossy();
         let entry = json!({"type": "stdio", "command": program, "args": words});
         let servers: Map<String, Json> =
             (0..servers).map(|it| (format!("server-{it:02}"), entry.clone())).collect();
-        Scene::with_servers(&self.swb, &self.search_path, servers)
+        Sandbox::with_servers(&self.swb, &self.search_path, servers)
     }
 
-    fn open(&self, home: &Scene) -> Result<PseudoTerminal, Failure> {
+    fn open(&self, home: &Sandbox) -> Result<PseudoTerminal, Failure> {
         let mut command = home.command(&self.swb);
         command.env("TERM", "xterm-256color");
         PseudoTerminal::start(&command)
     }
 
     /// How long each key takes to be seen.
-    fn keys(&self, servers: usize, kind: &str, lines: usize) -> Result<Vec<Duration>, Failure> {
-        let home = self.home(servers, kind)?;
+    fn key_latencies(
+        &self,
+        servers: usize,
+        kind: &str,
+        lines: usize,
+    ) -> Result<Vec<Duration>, Failure> {
+        let home = self.sandbox(servers, kind)?;
         let mut terminal = self.open(&home)?;
         let all = format!("{servers}/{servers} servers");
-        terminal.see_drawn(all.as_bytes(), PATIENCE)?;
+        terminal.wait_until_drawn(all.as_bytes(), TIMEOUT)?;
         if lines > 0 {
             let text: String =
                 (0..lines).map(|it| format!("line {it} of a long paste\n")).collect();
@@ -189,46 +197,49 @@ impl Place {
             thread::sleep(Duration::from_secs(1));
             terminal.write(b"\r")?;
             // What was sent is in the transcript, and below it why nobody answers.
-            terminal.see(b"model", PATIENCE)?;
+            terminal.wait_for_text(b"model", TIMEOUT)?;
         }
-        terminal.rest(Duration::from_millis(500));
+        terminal.drain_for(Duration::from_millis(500));
         let mut times = Vec::new();
-        for _ in 0..effort::some_of(KEYS) {
+        for _ in 0..effort::scaled(KEYS) {
             let began = Instant::now();
-            terminal.write(SIGN.as_bytes())?;
-            terminal.see(SIGN.as_bytes(), PATIENCE)?;
+            terminal.write(TYPED_CHARACTER.as_bytes())?;
+            terminal.wait_for_text(TYPED_CHARACTER.as_bytes(), TIMEOUT)?;
             times.push(began.elapsed());
-            terminal.rest(BETWEEN_KEYS);
+            terminal.drain_for(BETWEEN_KEYS);
             // The line stays short, so that the sign is drawn where it is typed.
             terminal.write(b"\x7f")?;
-            terminal.rest(BETWEEN_KEYS);
+            terminal.drain_for(BETWEEN_KEYS);
         }
         Ok(times)
     }
 
     /// How long the first frame takes, from before the program is started.
-    fn starts(&self) -> Result<Vec<Duration>, Failure> {
-        let home = self.home(CONFIGURED, "mute")?;
+    fn first_frame_times(&self) -> Result<Vec<Duration>, Failure> {
+        let home = self.sandbox(CONFIGURED_SERVERS, "mute")?;
         let mut times = Vec::new();
-        for _ in 0..effort::some_of(STARTS) {
+        for _ in 0..effort::scaled(STARTS) {
             let began = Instant::now();
             let mut terminal = self.open(&home)?;
-            terminal.see(FIRST, PATIENCE)?;
+            terminal.wait_for_text(FIRST_FRAME_TEXT, TIMEOUT)?;
             times.push(began.elapsed());
         }
         Ok(times)
     }
 
     /// The part of a processor that is used while nothing happens.
-    fn idle(&self) -> Result<f64, Failure> {
-        let home = self.home(IDLE, "stdio")?;
+    fn idle_cpu(&self) -> Result<f64, Failure> {
+        let home = self.sandbox(IDLE_SERVERS, "stdio")?;
         let mut terminal = self.open(&home)?;
-        terminal.see_drawn(format!("{IDLE}/{IDLE} servers").as_bytes(), PATIENCE)?;
-        terminal.rest(SETTLING);
-        let before = needs::processor(terminal.process())?;
-        terminal.rest(IDLING);
-        let used = needs::processor(terminal.process())?.saturating_sub(before);
-        Ok(used.as_secs_f64() / IDLING.as_secs_f64())
+        terminal.wait_until_drawn(
+            format!("{IDLE_SERVERS}/{IDLE_SERVERS} servers").as_bytes(),
+            TIMEOUT,
+        )?;
+        terminal.drain_for(SETTLING);
+        let before = needs::cpu_time(terminal.process())?;
+        terminal.drain_for(IDLE_TIME);
+        let used = needs::cpu_time(terminal.process())?.saturating_sub(before);
+        Ok(used.as_secs_f64() / IDLE_TIME.as_secs_f64())
     }
 }
 

@@ -7,15 +7,16 @@ use std::thread;
 use crate::failure;
 
 /// The machine in one line, and how busy it was by the time somebody asks. What the system does not tell is left out.
-pub fn line() -> String {
+pub fn describe() -> String {
     let cores = thread::available_parallelism().ok().map(|it| format!("{it} cores"));
     let kernel = output("uname", &["-sr"]);
-    let facts = [model(), cores, memory(), kernel, output("rustc", &["--version"]), load()];
+    let facts =
+        [cpu_model(), cores, memory(), kernel, output("rustc", &["--version"]), load_average()];
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What the processor calls itself.
-fn model() -> Option<String> {
+fn cpu_model() -> Option<String> {
     let table = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = table.lines().find_map(|line| line.strip_prefix("model name"))?;
     Some(line.trim_start_matches([' ', '\t', ':']).trim().to_owned()).filter(|it| !it.is_empty())
@@ -29,7 +30,7 @@ fn memory() -> Option<String> {
 }
 
 /// How many wanted a core in the last minute and in the last five, the measured programs among them.
-fn load() -> Option<String> {
+fn load_average() -> Option<String> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     let mut averages = load.split_whitespace();
     let (minute, five) = (averages.next()?, averages.next()?);

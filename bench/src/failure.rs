@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::scene::Seen;
+use crate::scene::ConfigCounts;
 
 /// Why nothing could be measured.
 #[derive(Debug)]
 pub enum Failure {
     /// No benchmark has this name.
-    UnknownWord(String),
+    UnknownArgument(String),
     /// Nobody said where the repository is.
     NotStartedByCargo,
     /// Cargo built something, and did not say where.
@@ -38,19 +38,19 @@ pub enum Failure {
         /// How it ended.
         status: ExitStatus,
         /// What it wrote to the error stream.
-        said: String,
+        stderr: String,
     },
     /// An answer is not the JSON that was expected.
-    Answer(serde_json::Error),
+    InvalidJson(serde_json::Error),
     /// A client or a server of ours broke off.
-    Client {
+    ClientFailed {
         /// Which.
         name: &'static str,
         /// Why.
         error: Box<dyn Error + Send + Sync>,
     },
     /// A client was asked something else than `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or answered so.
-    Question,
+    InvalidRequest,
     /// Servers were not connected in time.
     NotConnected {
         /// How many were.
@@ -59,36 +59,36 @@ pub enum Failure {
         of: usize,
     },
     /// The inner program was called with something else than `N -- COMMAND`.
-    Call,
+    InvalidArguments,
     /// A hot path was asked for otherwise than as `NAME TIMES`, or there is none of that name.
-    HotPath,
+    InvalidHotPath,
     /// Valgrind did not say what it counted.
     NotCounted {
         /// The hot path.
         name: &'static str,
         /// What it said instead.
-        said: String,
+        stderr: String,
     },
     /// So many hot paths cost more than the record allows, or do not cost the same twice.
-    Costlier(usize),
+    InstructionsChanged(usize),
     /// The record of instructions does not fit the hot paths that there are.
-    Unrecorded {
+    RecordMismatch {
         /// The hot paths that it lacks, or has and should not.
         names: String,
     },
     /// These benchmarks came to no end.
-    Unmeasured(String),
+    BenchmarksFailed(String),
     /// The system does not say what its processes used.
     Usage(nix::Error),
     /// The program under test does not see the configuration that was built for it.
-    Scene {
+    ConfigMismatch {
         /// What was built.
-        built: Seen,
+        expected: ConfigCounts,
         /// What the program sees.
-        seen: Seen,
+        actual: ConfigCounts,
     },
     /// A program's list lacks a server that was configured for it.
-    Lacks {
+    ServerNotListed {
         /// The program, and its arguments.
         label: &'static str,
         /// The server's name.
@@ -104,13 +104,15 @@ impl Failure {
 
     /// A failure of a client or a server of ours.
     pub fn client(name: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-        Failure::Client { name, error: error.into() }
+        Failure::ClientFailed { name, error: error.into() }
     }
 
     /// Tells the person.
     pub fn print(&self) {
         eprintln!("error: {self}");
-        if let Failure::Failed { said, .. } | Failure::NotCounted { said, .. } = self {
+        if let Failure::Failed { stderr: said, .. } | Failure::NotCounted { stderr: said, .. } =
+            self
+        {
             eprint!("{said}");
         }
         let mut cause = self.source();
@@ -124,7 +126,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::UnknownWord(word) => {
+            Failure::UnknownArgument(word) => {
                 write!(out, "no benchmark is called `{word}`; `cargo xtask bench help` lists them")
             }
             Failure::NotStartedByCargo => out
@@ -137,31 +139,35 @@ impl fmt::Display for Failure {
             Failure::Failed { program, status, .. } => {
                 write!(out, "`{}` failed ({status})", program.display())
             }
-            Failure::Answer(_) => out.write_str("an answer was not understood"),
-            Failure::Client { name, .. } => write!(out, "`{name}` broke off"),
-            Failure::Question => {
+            Failure::InvalidJson(_) => out.write_str("an answer was not understood"),
+            Failure::ClientFailed { name, .. } => write!(out, "`{name}` broke off"),
+            Failure::InvalidRequest => {
                 out.write_str("expected `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`")
             }
             Failure::NotConnected { connected, of } => {
                 write!(out, "only {connected} of {of} servers were connected in time")
             }
-            Failure::Call => out.write_str("expected `N -- COMMAND…`"),
-            Failure::HotPath => out.write_str("expected `NAME TIMES` of a hot path"),
+            Failure::InvalidArguments => out.write_str("expected `N -- COMMAND…`"),
+            Failure::InvalidHotPath => out.write_str("expected `NAME TIMES` of a hot path"),
             Failure::NotCounted { name, .. } => {
                 write!(out, "valgrind did not say what it counted for `{name}`")
             }
-            Failure::Costlier(count) => write!(
+            Failure::InstructionsChanged(count) => write!(
                 out,
                 "{count} hot paths are not as recorded; where that is meant, run `cargo xtask instructions --bless`"
             ),
-            Failure::Unrecorded { names } => write!(
+            Failure::RecordMismatch { names } => write!(
                 out,
                 "the record and the hot paths differ in {names}; run `cargo xtask instructions --bless`"
             ),
-            Failure::Unmeasured(names) => write!(out, "could not be measured: {names}"),
+            Failure::BenchmarksFailed(names) => write!(out, "could not be measured: {names}"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
-            Failure::Scene { built, seen } => write!(out, "built {built}, but swb sees {seen}"),
-            Failure::Lacks { label, server } => write!(out, "{label} does not list `{server}`"),
+            Failure::ConfigMismatch { expected: built, actual: seen } => {
+                write!(out, "built {built}, but swb sees {seen}")
+            }
+            Failure::ServerNotListed { label, server } => {
+                write!(out, "{label} does not list `{server}`")
+            }
         }
     }
 }
@@ -170,23 +176,23 @@ impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Failure::File { error, .. } | Failure::NotStarted { error, .. } => Some(error),
-            Failure::Answer(error) => Some(error),
+            Failure::InvalidJson(error) => Some(error),
             Failure::Usage(error) => Some(error),
-            Failure::Client { error, .. } => Some(error.as_ref()),
-            Failure::UnknownWord(_)
+            Failure::ClientFailed { error, .. } => Some(error.as_ref()),
+            Failure::UnknownArgument(_)
             | Failure::NotStartedByCargo
             | Failure::NoExecutable
             | Failure::Failed { .. }
-            | Failure::Question
+            | Failure::InvalidRequest
             | Failure::NotConnected { .. }
-            | Failure::Call
-            | Failure::HotPath
-            | Failure::Unmeasured(_)
+            | Failure::InvalidArguments
+            | Failure::InvalidHotPath
+            | Failure::BenchmarksFailed(_)
             | Failure::NotCounted { .. }
-            | Failure::Costlier(_)
-            | Failure::Unrecorded { .. }
-            | Failure::Scene { .. }
-            | Failure::Lacks { .. } => None,
+            | Failure::InstructionsChanged(_)
+            | Failure::RecordMismatch { .. }
+            | Failure::ConfigMismatch { .. }
+            | Failure::ServerNotListed { .. } => None,
         }
     }
 }
@@ -199,7 +205,7 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
         .map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Failure::Failed { program, status: output.status, said });
+        return Err(Failure::Failed { program, status: output.status, stderr: said });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

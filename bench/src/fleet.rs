@@ -10,174 +10,179 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::calls::server::Listening;
+use crate::calls::server::ListeningServer;
 use crate::effort;
 use crate::facts;
 use crate::failure::{self, Failure};
-use crate::plot::{Bars, Lines, Role, Series, Stop};
+use crate::plot::{Bars, Lines, Role, Series, Tick};
 use crate::report::{Extent, Picture, Report};
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 use crate::table::{self, megabytes, milliseconds};
-use crate::workplace::Workplace;
-use watched::{Needs, Watched};
+use crate::workplace::Workspace;
+use watched::{ProcessUsage, StatusWatch};
 
 /// The variable that says how many programs are started at once.
-const WIDTH: &str = "MCP_SERVER_CONNECTION_BATCH_SIZE";
-const WIDTHS: [usize; 3] = [3, 10, 25];
+const BATCH_SIZE_VARIABLE: &str = "MCP_SERVER_CONNECTION_BATCH_SIZE";
+const BATCH_SIZES: [usize; 3] = [3, 10, 25];
 const REPETITIONS: usize = 3;
 
-const MANY: usize = 50;
-const DELAY: Duration = Duration::from_millis(300);
+const SERVERS: usize = 50;
+const SERVER_DELAY: Duration = Duration::from_millis(300);
 /// How much longer than the servers themselves it may take.
 const ALLOWANCE: f64 = 1.3;
 
-const FEW: usize = 10;
-const TOOLS: usize = 100;
-const MEMORY: f64 = 25.0;
+const IDLE_SERVERS: usize = 10;
+const TOOLS_PER_SERVER: usize = 100;
+const MEMORY_BUDGET: f64 = 25.0;
 /// With how many servers memory is looked at.
-const COUNTS: [usize; 5] = [1, 5, 10, 20, 50];
+const MEMORY_SERVER_COUNTS: [usize; 5] = [1, 5, 10, 20, 50];
 const SETTLING: Duration = Duration::from_secs(5);
-const IDLING: Duration = Duration::from_secs(10);
+const IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// The programs of one run, and where to look for others.
-struct Tools {
+struct FleetBench {
     swb: PathBuf,
     scripted: PathBuf,
     search_path: OsString,
 }
 
 /// How long fifty servers took with one width: the median of each.
-struct Together {
-    width: usize,
+struct ConnectTimes {
+    batch_size: usize,
     connected: Duration,
-    whole: Duration,
-    beside_a_mute_one: Duration,
+    status_run: Duration,
+    with_mute_server: Duration,
 }
 
 /// What was needed while nothing happened.
 struct Idle {
     label: &'static str,
-    needs: Needs,
+    usage: ProcessUsage,
     processor: Duration,
 }
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
-    let tools = Tools {
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
+    let tools = FleetBench {
         swb: workplace.swb()?,
         scripted: workplace.scripted()?,
         search_path: workplace.search_path.clone(),
     };
     let mut together = Vec::new();
-    for width in WIDTHS {
-        eprintln!("measuring {MANY} servers, {width} at a time");
-        together.push(tools.together(width)?);
+    for width in BATCH_SIZES {
+        eprintln!("measuring {SERVERS} servers, {width} at a time");
+        together.push(tools.connect_times(width)?);
     }
-    eprintln!("measuring {FEW} idle servers");
+    eprintln!("measuring {IDLE_SERVERS} idle servers");
     let idle = [tools.idle_programs()?, tools.idle_remotes()?];
     let mut growth = Vec::new();
-    for servers in COUNTS {
+    for servers in MEMORY_SERVER_COUNTS {
         eprintln!("measuring memory with {servers} servers");
-        growth.push(tools.held_by(servers)?);
+        growth.push(tools.memory_with(servers)?);
     }
     let pictures = vec![picture_of_times(&together), picture_of_memory(&growth)];
     let text = page(&together, &idle, &pictures);
-    let rows = together.iter().flat_map(Together::rows).chain(idle.iter().flat_map(Idle::rows));
+    let rows = together.iter().flat_map(ConnectTimes::rows).chain(idle.iter().flat_map(Idle::rows));
     // Some rows are only told.
     let budgets = rows.filter(|row| !row[3].is_empty()).collect();
     Ok(Report { name: "fleet", text, pictures, budgets, extent: Extent::Whole })
 }
 
 /// What is held while so many servers are connected.
-struct Held {
+struct MemoryPoint {
     servers: usize,
     resident: f64,
 }
 
-fn picture_of_times(together: &[Together]) -> Picture {
-    let title = format!("{MANY} servers that take {} ms each", DELAY.as_millis());
-    let groups = together.iter().map(|it| format!("{} at a time", it.width)).collect();
-    let figures = |part: fn(&Together) -> Duration| {
+fn picture_of_times(together: &[ConnectTimes]) -> Picture {
+    let title = format!("{SERVERS} servers that take {} ms each", SERVER_DELAY.as_millis());
+    let groups = together.iter().map(|it| format!("{} at a time", it.batch_size)).collect();
+    let figures = |part: fn(&ConnectTimes) -> Duration| {
         together.iter().map(|it| Some(part(it).as_secs_f64() * 1e3)).collect()
     };
     let series = vec![
         Series::new("until all are connected", Role::Ours, figures(|it| it.connected)),
-        Series::new("all of swb status", Role::Other, figures(|it| it.whole)),
-        Series::new("beside a mute one", Role::Other, figures(|it| it.beside_a_mute_one)),
-        Series::new("limit", Role::Floor, figures(|it| limit(it.width))),
+        Series::new("all of swb status", Role::Other, figures(|it| it.status_run)),
+        Series::new("beside a mute one", Role::Other, figures(|it| it.with_mute_server)),
+        Series::new("limit", Role::Baseline, figures(|it| limit(it.batch_size))),
     ];
-    let bars = Bars { title: &title, across: "milliseconds", groups, series };
+    let bars = Bars { title: &title, x_axis: "milliseconds", groups, series };
     Picture::new("fleet", &title, bars.draw())
 }
 
-fn picture_of_memory(growth: &[Held]) -> Picture {
-    let title = format!("Memory by the number of servers, {TOOLS} tools each");
-    let stops = growth.iter().map(|it| Stop::of(it.servers)).collect();
+fn picture_of_memory(growth: &[MemoryPoint]) -> Picture {
+    let title = format!("Memory by the number of servers, {TOOLS_PER_SERVER} tools each");
+    let stops = growth.iter().map(|it| Tick::of(it.servers)).collect();
     let figures = growth.iter().map(|it| Some(it.resident)).collect();
     let series = vec![Series::new("swb status --watch", Role::Ours, figures)];
     let (across, upwards) = ("servers", "megabytes in use");
-    let lines = Lines { title: &title, across, upwards, stops, series };
+    let lines = Lines { title: &title, x_axis: across, y_axis: upwards, ticks: stops, series };
     Picture::new("fleet-memory", &title, lines.draw())
 }
 
-impl Tools {
-    fn scene(&self, servers: Map<String, Json>) -> Result<Scene, Failure> {
-        Scene::with_servers(&self.swb, &self.search_path, servers)
+impl FleetBench {
+    fn sandbox(&self, servers: Map<String, Json>) -> Result<Sandbox, Failure> {
+        Sandbox::with_servers(&self.swb, &self.search_path, servers)
     }
 
     fn program(&self, script: &Json) -> Json {
         json!({"command": self.scripted, "args": [script.to_string()]})
     }
 
-    fn fleet(&self) -> Map<String, Json> {
-        let slow = self.program(&json!({"start_delay_ms": DELAY.as_millis() as u64}));
-        (0..MANY).map(|index| (format!("server-{index}"), slow.clone())).collect()
+    fn slow_servers(&self) -> Map<String, Json> {
+        let slow = self.program(&json!({"start_delay_ms": SERVER_DELAY.as_millis() as u64}));
+        (0..SERVERS).map(|index| (format!("server-{index}"), slow.clone())).collect()
     }
 
     /// Every repetition has a home of its own, so that nothing is remembered from the one before.
-    fn together(&self, width: usize) -> Result<Together, Failure> {
+    fn connect_times(&self, width: usize) -> Result<ConnectTimes, Failure> {
         let (mut connected, mut whole, mut beside) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort::repetitions(REPETITIONS) {
-            let scene = self.scene(self.fleet())?;
-            connected.push(Watched::start(&scene, &self.swb, Some(width))?.until_connected(MANY)?);
-            whole.push(status(&self.scene(self.fleet())?, &self.swb, width)?);
-            let mut fleet = self.fleet();
+            let scene = self.sandbox(self.slow_servers())?;
+            connected.push(
+                StatusWatch::start(&scene, &self.swb, Some(width))?.until_connected(SERVERS)?,
+            );
+            whole.push(status(&self.sandbox(self.slow_servers())?, &self.swb, width)?);
+            let mut fleet = self.slow_servers();
             // Its name comes first, and so does it.
             fleet.insert("mute".to_owned(), self.program(&json!({"quirks": ["never_answers"]})));
-            let scene = self.scene(fleet)?;
-            beside.push(Watched::start(&scene, &self.swb, Some(width))?.until_connected(MANY)?);
+            let scene = self.sandbox(fleet)?;
+            beside.push(
+                StatusWatch::start(&scene, &self.swb, Some(width))?.until_connected(SERVERS)?,
+            );
         }
-        Ok(Together {
-            width,
+        Ok(ConnectTimes {
+            batch_size: width,
             connected: median(connected),
-            whole: median(whole),
-            beside_a_mute_one: median(beside),
+            status_run: median(whole),
+            with_mute_server: median(beside),
         })
     }
 
     fn with_tools(&self, count: usize) -> Map<String, Json> {
-        let entry = self.program(&json!({"tools": TOOLS}));
+        let entry = self.program(&json!({"tools": TOOLS_PER_SERVER}));
         (0..count).map(|index| (format!("server-{index}"), entry.clone())).collect()
     }
 
-    fn held_by(&self, servers: usize) -> Result<Held, Failure> {
-        let scene = self.scene(self.with_tools(servers))?;
-        let watched = Watched::start(&scene, &self.swb, None)?;
+    fn memory_with(&self, servers: usize) -> Result<MemoryPoint, Failure> {
+        let scene = self.sandbox(self.with_tools(servers))?;
+        let watched = StatusWatch::start(&scene, &self.swb, None)?;
         watched.until_connected(servers)?;
         thread::sleep(SETTLING); // waits for another process
-        Ok(Held { servers, resident: watched.needs()?.resident })
+        Ok(MemoryPoint { servers, resident: watched.usage()?.resident })
     }
 
     fn idle_programs(&self) -> Result<Idle, Failure> {
-        self.idle("programs on standard streams", self.with_tools(FEW))
+        self.idle("programs on standard streams", self.with_tools(IDLE_SERVERS))
     }
 
     fn idle_remotes(&self) -> Result<Idle, Failure> {
-        let script = json!({"tools": TOOLS}).to_string();
+        let script = json!({"tools": TOOLS_PER_SERVER}).to_string();
         let command = [self.scripted.clone().into(), "--http".into(), script.into()];
-        let remotes: Vec<Listening> =
-            (0..FEW).map(|_| Listening::of(&command)).collect::<Result<_, _>>()?;
-        let entry = |remote: &Listening| json!({"type": "http", "url": remote.address});
+        let remotes: Vec<ListeningServer> = (0..IDLE_SERVERS)
+            .map(|_| ListeningServer::start_command(&command))
+            .collect::<Result<_, _>>()?;
+        let entry = |remote: &ListeningServer| json!({"type": "http", "url": remote.address});
         let servers = remotes.iter().enumerate();
         let servers =
             servers.map(|(index, remote)| (format!("server-{index}"), entry(remote))).collect();
@@ -185,29 +190,29 @@ impl Tools {
     }
 
     fn idle(&self, label: &'static str, servers: Map<String, Json>) -> Result<Idle, Failure> {
-        let scene = self.scene(servers)?;
-        let watched = Watched::start(&scene, &self.swb, None)?;
-        watched.until_connected(FEW)?;
+        let scene = self.sandbox(servers)?;
+        let watched = StatusWatch::start(&scene, &self.swb, None)?;
+        watched.until_connected(IDLE_SERVERS)?;
         thread::sleep(SETTLING); // waits for another process
-        let needs = watched.needs()?;
-        thread::sleep(IDLING); // waits for another process
-        let processor = watched.needs()?.processor_since(&needs);
-        Ok(Idle { label, needs, processor })
+        let needs = watched.usage()?;
+        thread::sleep(IDLE_TIME); // waits for another process
+        let processor = watched.usage()?.cpu_since(&needs);
+        Ok(Idle { label, usage: needs, processor })
     }
 }
 
 /// How long `swb status` takes, from its start to its end.
-fn status(scene: &Scene, swb: &Path, width: usize) -> Result<Duration, Failure> {
+fn status(scene: &Sandbox, swb: &Path, width: usize) -> Result<Duration, Failure> {
     let mut command = scene.command(swb);
-    command.args(["status", "--json"]).env(WIDTH, width.to_string());
+    command.args(["status", "--json"]).env(BATCH_SIZE_VARIABLE, width.to_string());
     let began = Instant::now();
     let said = failure::output(&mut command)?;
     let wall = began.elapsed();
-    let answer: Json = serde_json::from_str(&said).map_err(Failure::Answer)?;
+    let answer: Json = serde_json::from_str(&said).map_err(Failure::InvalidJson)?;
     let servers = answer["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     match servers.iter().filter(|server| server["state"] == "connected").count() {
-        MANY => Ok(wall),
-        connected => Err(Failure::NotConnected { connected, of: MANY }),
+        SERVERS => Ok(wall),
+        connected => Err(Failure::NotConnected { connected, of: SERVERS }),
     }
 }
 
@@ -218,12 +223,12 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 /// How long all may take: as many rounds as it takes, each as long as one server, and a little more.
 fn limit(width: usize) -> Duration {
-    let rounds = u32::try_from(MANY.div_ceil(width)).unwrap_or(u32::MAX);
-    (DELAY * rounds).mul_f64(ALLOWANCE)
+    let rounds = u32::try_from(SERVERS.div_ceil(width)).unwrap_or(u32::MAX);
+    (SERVER_DELAY * rounds).mul_f64(ALLOWANCE)
 }
 
-fn page(together: &[Together], idle: &[Idle], pictures: &[Picture]) -> String {
-    let at_once: Vec<_> = together.iter().flat_map(Together::rows).collect();
+fn page(together: &[ConnectTimes], idle: &[Idle], pictures: &[Picture]) -> String {
+    let at_once: Vec<_> = together.iter().flat_map(ConnectTimes::rows).collect();
     let memory: Vec<_> = idle.iter().flat_map(Idle::rows).collect();
     let header = ["what", "limit", "measured", ""];
     format!(
@@ -232,16 +237,16 @@ fn page(together: &[Together], idle: &[Idle], pictures: &[Picture]) -> String {
 
 Written by `cargo xtask bench fleet`. Machine: {machine}.
 
-## {MANY} servers that take {delay} ms each
+## {SERVERS} servers that take {delay} ms each
 
 Programs that sleep for {delay} ms before they read anything. The limit is what they take if so many are started at a time and nothing
-else costs anything, times {ALLOWANCE}. Starting {MANY} programs costs processor time too, more of it at once the more are started at a
+else costs anything, times {ALLOWANCE}. Starting {SERVERS} programs costs processor time too, more of it at once the more are started at a
 time; that, the handshake and listing their tools are in the figures. Medians of {REPETITIONS} runs, each with a home in which nothing
 is remembered. `swb status` also ends all of them before it ends. The mute server takes questions and never answers.
 
 {at_once}
 {times}
-## {FEW} servers with {TOOLS} tools each, and nothing to do
+## {IDLE_SERVERS} servers with {TOOLS_PER_SERVER} tools each, and nothing to do
 
 `swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own needs are
 not counted, nor is what a thread used that has ended. HTTP is without TLS.
@@ -250,10 +255,10 @@ there is in the time while idle.
 
 {memory}
 {growth}",
-        machine = facts::line(),
-        delay = DELAY.as_millis(),
+        machine = facts::describe(),
+        delay = SERVER_DELAY.as_millis(),
         settling = SETTLING.as_secs(),
-        idling = IDLING.as_secs(),
+        idling = IDLE_TIME.as_secs(),
         at_once = table::markdown(&header, &[3], &at_once),
         memory = table::markdown(&header, &[3], &memory),
         times = pictures[0].link(),
@@ -261,12 +266,12 @@ there is in the time while idle.
     )
 }
 
-impl Together {
+impl ConnectTimes {
     fn rows(&self) -> [Vec<String>; 3] {
-        let limit = limit(self.width);
+        let limit = limit(self.batch_size);
         let row = |what: &str, time: Duration| {
             vec![
-                format!("{} at a time: {what}", self.width),
+                format!("{} at a time: {what}", self.batch_size),
                 format!("≤ {} ms", milliseconds(limit)),
                 format!("{} ms", milliseconds(time)),
                 verdict(time <= limit),
@@ -274,8 +279,8 @@ impl Together {
         };
         [
             row("until all are connected", self.connected),
-            row("the whole of `swb status`", self.whole),
-            row("until all are connected, beside a mute one", self.beside_a_mute_one),
+            row("the whole of `swb status`", self.status_run),
+            row("until all are connected, beside a mute one", self.with_mute_server),
         ]
     }
 }
@@ -285,9 +290,9 @@ impl Idle {
         let judged = |what: &str, held: f64| {
             vec![
                 format!("{}: {what}", self.label),
-                format!("≤ {} MB", megabytes(MEMORY)),
+                format!("≤ {} MB", megabytes(MEMORY_BUDGET)),
                 format!("{} MB", megabytes(held)),
-                verdict(held <= MEMORY),
+                verdict(held <= MEMORY_BUDGET),
             ]
         };
         let told = |what: &str, measured: String| {
@@ -295,10 +300,10 @@ impl Idle {
         };
         let time = |time| format!("{} ms", milliseconds(time));
         [
-            judged("memory in use", self.needs.resident),
-            judged("most memory ever in use", self.needs.peak),
-            told("threads", self.needs.threads.to_string()),
-            told("processor time until then", time(self.needs.processor())),
+            judged("memory in use", self.usage.resident),
+            judged("most memory ever in use", self.usage.peak),
+            told("threads", self.usage.threads.to_string()),
+            told("processor time until then", time(self.usage.cpu_time())),
             told("processor time while idle", time(self.processor)),
         ]
     }
@@ -314,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_limit_counts_whole_rounds() {
-        let limits = WIDTHS.map(|width| limit(width).as_millis());
+        let limits = BATCH_SIZES.map(|width| limit(width).as_millis());
         assert_eq!(limits, [6630, 1950, 780]);
     }
 
@@ -322,8 +327,12 @@ mod tests {
     fn a_server_that_takes_its_time_is_seen() {
         let time = Duration::from_millis(780);
         let late = time + Duration::from_millis(1);
-        let together =
-            Together { width: 25, connected: time, whole: late, beside_a_mute_one: time };
+        let together = ConnectTimes {
+            batch_size: 25,
+            connected: time,
+            status_run: late,
+            with_mute_server: time,
+        };
         let verdicts = together.rows().map(|row| row[3].clone());
         assert_eq!(verdicts, ["met", "**missed**", "met"]);
     }

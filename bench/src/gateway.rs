@@ -12,17 +12,17 @@ mod peers;
 
 use std::ffi::OsString;
 
-use crate::calls::server::Listening;
+use crate::calls::server::ListeningServer;
 use crate::effort;
 use crate::failure::Failure;
 use crate::report::{Extent, Report};
-use crate::workplace::Workplace;
-use contender::{Running, Stable, Way, Who};
-use load::{Cost, Crowd, Era, Lines};
-use memory::Memory;
+use crate::workplace::Workspace;
+use contender::{GatewayKind, Gateways, Route, RunningGateway};
+use load::{Era, GatewayCost, HttpClients, StdioClient};
+use memory::GatewayMemory;
 
 /// The word that makes this program the load alone.
-pub const LOAD: &str = "__load";
+pub const LOAD_SUBCOMMAND: &str = "__load";
 
 const REPETITIONS: usize = 5;
 const SMALL: usize = 100;
@@ -32,96 +32,101 @@ const IN_FLIGHT: usize = 64;
 
 /// What everybody on one way is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Question {
+struct LoadCase {
     clients: usize,
     size: usize,
     era: Era,
 }
 
-impl Question {
-    const fn small(clients: usize) -> Question {
-        Question { clients, size: SMALL, era: Era::Legacy }
+impl LoadCase {
+    const fn small(clients: usize) -> LoadCase {
+        LoadCase { clients, size: SMALL, era: Era::Legacy }
     }
 
-    const MODERN: Question = Question { clients: 8, size: SMALL, era: Era::Modern };
-    const LARGE: Question = Question { clients: 8, size: LARGE, era: Era::Legacy };
+    const MODERN: LoadCase = LoadCase { clients: 8, size: SMALL, era: Era::Modern };
+    const LARGE: LoadCase = LoadCase { clients: 8, size: LARGE, era: Era::Legacy };
 
     /// The questions of one way, in the order of its table.
-    fn on(way: Way) -> Vec<Question> {
-        let small = Question::small;
+    fn for_route(way: Route) -> Vec<LoadCase> {
+        let small = LoadCase::small;
         match way {
-            Way::HttpToHttp => {
-                vec![small(1), small(8), small(64), Question::MODERN, Question::LARGE]
+            Route::HttpToHttp => {
+                vec![small(1), small(8), small(64), LoadCase::MODERN, LoadCase::LARGE]
             }
-            Way::HttpToStdio => vec![small(1), small(8), Question::LARGE],
-            Way::StdioToStdio => vec![small(1), small(IN_FLIGHT)],
+            Route::HttpToStdio => vec![small(1), small(8), LoadCase::LARGE],
+            Route::StdioToStdio => vec![small(1), small(IN_FLIGHT)],
         }
     }
 }
 
 /// One contender on one way, and what each question cost it.
 struct Row {
-    who: Who,
-    costs: Vec<Vec<Cost>>,
+    gateway: GatewayKind,
+    costs: Vec<Vec<GatewayCost>>,
     /// Why it has no figures, or not all.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 impl Row {
-    fn new(who: Who, questions: usize) -> Row {
-        Row { who, costs: vec![Vec::new(); questions], trouble: None }
+    fn new(gateway: GatewayKind, questions: usize) -> Row {
+        Row { gateway, costs: vec![Vec::new(); questions], failure: None }
     }
 
     /// The median cost of a question, by its place.
-    fn cost(&self, question: usize) -> Option<Cost> {
-        Cost::median(self.costs.get(question)?)
+    fn cost(&self, question: usize) -> Option<GatewayCost> {
+        GatewayCost::median(self.costs.get(question)?)
     }
 
     /// Keeps a cost. What other people's gateways fail at is told in the table, and stops nothing.
-    fn keep(&mut self, question: usize, cost: Result<Cost, Failure>) -> Result<(), Failure> {
+    fn add_cost(
+        &mut self,
+        question: usize,
+        cost: Result<GatewayCost, Failure>,
+    ) -> Result<(), Failure> {
         match cost {
             Ok(cost) => self.costs[question].push(cost),
-            Err(failure) if self.who.is_foreign() => self.note(&failure),
+            Err(failure) if self.gateway.is_third_party() => self.record_failure(&failure),
             Err(failure) => return Err(failure),
         }
         Ok(())
     }
 
-    fn note(&mut self, failure: &Failure) {
+    fn record_failure(&mut self, failure: &Failure) {
         failure.print();
-        self.trouble = Some(failure.to_string());
+        self.failure = Some(failure.to_string());
     }
 }
 
 /// Everything that was measured on one way.
 struct Part {
-    way: Way,
+    route: Route,
     rows: Vec<Row>,
 }
 
 /// Measures all of it, or the part that is named.
-pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<Report, Failure> {
-    let (ways, has_memory): (&[Way], bool) = match words {
-        [] => (&[Way::HttpToHttp, Way::HttpToStdio, Way::StdioToStdio], true),
-        [one] if one == "http" => (&[Way::HttpToHttp], false),
-        [one] if one == "stdio" => (&[Way::HttpToStdio, Way::StdioToStdio], false),
+pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<Report, Failure> {
+    let (ways, has_memory): (&[Route], bool) = match words {
+        [] => (&[Route::HttpToHttp, Route::HttpToStdio, Route::StdioToStdio], true),
+        [one] if one == "http" => (&[Route::HttpToHttp], false),
+        [one] if one == "stdio" => (&[Route::HttpToStdio, Route::StdioToStdio], false),
         [one] if one == "memory" => (&[], true),
-        [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
+        [other, ..] => return Err(Failure::UnknownArgument(other.to_string_lossy().into_owned())),
     };
-    let stable = Stable {
+    let stable = Gateways {
         swb: workplace.swb()?,
-        peers: peers::prepare(workplace)?,
+        third_party: peers::prepare(workplace)?,
         search_path: workplace.search_path.clone(),
     };
     let mut parts = Vec::new();
     for way in ways {
         let rows = match way {
-            Way::HttpToHttp | Way::HttpToStdio => over_http(&stable, *way)?,
-            Way::StdioToStdio => over_stdio(&stable)?,
+            Route::HttpToHttp | Route::HttpToStdio => over_http(&stable, *way)?,
+            Route::StdioToStdio => over_stdio(&stable)?,
         };
-        parts.push(Part { way: *way, rows });
+        parts.push(Part { route: *way, rows });
     }
-    let memory: Vec<Memory> = if has_memory { memory::measure(&stable)? } else { Vec::new() };
+    let memory: Vec<GatewayMemory> =
+        if has_memory { memory::measure(&stable)? } else { Vec::new() };
     let extent = if words.is_empty() { Extent::Whole } else { Extent::Part };
     Ok(page::draw(&parts, &memory, extent))
 }
@@ -130,33 +135,35 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<Report, Failure>
 /// `URL PROCESS CLIENTS SECONDS`.
 pub fn load_only(words: &[OsString]) -> Result<(), Failure> {
     let words: Vec<_> = words.iter().map(|it| it.to_string_lossy()).collect();
-    let [address, process, clients, seconds] = words.as_slice() else { return Err(Failure::Call) };
-    let number = |word: &str| word.parse::<u32>().map_err(|_| Failure::Call);
+    let [address, process, clients, seconds] = words.as_slice() else {
+        return Err(Failure::InvalidArguments);
+    };
+    let number = |word: &str| word.parse::<u32>().map_err(|_| Failure::InvalidArguments);
     let (process, clients, seconds) = (number(process)?, number(clients)?, number(seconds)?);
-    let mut crowd = Crowd::connect(address, clients as usize, Era::Legacy)?;
+    let mut crowd = HttpClients::connect(address, clients as usize, Era::Legacy)?;
     // Each measurement takes two seconds.
     for _ in 0..seconds.div_ceil(2) {
         println!("{:?}", crowd.measure(SMALL, process)?);
     }
-    crowd.leave();
+    crowd.end_sessions();
     Ok(())
 }
 
 /// Asks all by turns, so that a noisy minute is noisy for all of them.
-fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
-    let questions = Question::on(way);
+fn over_http(stable: &Gateways, way: Route) -> Result<Vec<Row>, Failure> {
+    let questions = LoadCase::for_route(way);
     let echo = match way {
-        Way::HttpToHttp => Some(Listening::start("http")?),
-        Way::HttpToStdio | Way::StdioToStdio => None,
+        Route::HttpToHttp => Some(ListeningServer::start_echo("http")?),
+        Route::HttpToStdio | Route::StdioToStdio => None,
     };
     let behind = echo.as_ref().map(|it| it.address.as_str());
-    let mut rows: Vec<(Row, Option<Running>)> = Vec::new();
-    for who in Who::on(way) {
+    let mut rows: Vec<(Row, Option<RunningGateway>)> = Vec::new();
+    for who in GatewayKind::on_route(way) {
         let mut row = Row::new(*who, questions.len());
         let running = match stable.start(*who, behind) {
             Ok(running) => Some(running),
-            Err(failure) if who.is_foreign() => {
-                row.note(&failure);
+            Err(failure) if who.is_third_party() => {
+                row.record_failure(&failure);
                 None
             }
             Err(failure) => return Err(failure),
@@ -167,37 +174,37 @@ fn over_http(stable: &Stable, way: Way) -> Result<Vec<Row>, Failure> {
         eprintln!("measuring {way:?}, repetition {repetition} of {REPETITIONS}");
         for (place, question) in questions.iter().enumerate() {
             for (row, running) in &mut rows {
-                let Some(running) = running.as_ref().filter(|_| row.trouble.is_none()) else {
+                let Some(running) = running.as_ref().filter(|_| row.failure.is_none()) else {
                     continue;
                 };
-                let cost = ask(running, question);
-                row.keep(place, cost)?;
+                let cost = measure_case(running, question);
+                row.add_cost(place, cost)?;
             }
         }
     }
     Ok(rows.into_iter().map(|(row, _)| row).collect())
 }
 
-fn ask(running: &Running, question: &Question) -> Result<Cost, Failure> {
-    let mut crowd = Crowd::connect(running.address(), question.clients, question.era)?;
-    let cost = crowd.measure(question.size, running.process());
-    crowd.leave();
+fn measure_case(running: &RunningGateway, question: &LoadCase) -> Result<GatewayCost, Failure> {
+    let mut crowd = HttpClients::connect(running.address(), question.clients, question.era)?;
+    let cost = crowd.measure(question.size, running.pid());
+    crowd.end_sessions();
     cost
 }
 
 /// Each contender is started anew for each repetition, as its client starts it.
-fn over_stdio(stable: &Stable) -> Result<Vec<Row>, Failure> {
-    let questions = Question::on(Way::StdioToStdio);
-    let whose = Who::on(Way::StdioToStdio).iter();
+fn over_stdio(stable: &Gateways) -> Result<Vec<Row>, Failure> {
+    let questions = LoadCase::for_route(Route::StdioToStdio);
+    let whose = GatewayKind::on_route(Route::StdioToStdio).iter();
     let mut rows: Vec<Row> = whose.map(|who| Row::new(*who, questions.len())).collect();
     for repetition in 1..=effort::repetitions(REPETITIONS) {
-        eprintln!("measuring {:?}, repetition {repetition} of {REPETITIONS}", Way::StdioToStdio);
+        eprintln!("measuring {:?}, repetition {repetition} of {REPETITIONS}", Route::StdioToStdio);
         for (place, question) in questions.iter().enumerate() {
-            for row in rows.iter_mut().filter(|row| row.trouble.is_none()) {
-                let cost = stable.between_streams(row.who).and_then(|(command, _home)| {
-                    Lines::start(command)?.measure(question.size, question.clients)
+            for row in rows.iter_mut().filter(|row| row.failure.is_none()) {
+                let cost = stable.stdio_command(row.gateway).and_then(|(command, _home)| {
+                    StdioClient::start(command)?.measure(question.size, question.clients)
                 });
-                row.keep(place, cost)?;
+                row.add_cost(place, cost)?;
             }
         }
     }

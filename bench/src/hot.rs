@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::failure::Failure;
 
 /// The word that makes this program go one way: `NAME TIMES`.
-pub const WORD: &str = "__hot";
+pub const SUBCOMMAND: &str = "__hot";
 
 /// One way.
 #[derive(Debug)]
@@ -22,11 +22,11 @@ pub struct HotPath {
     pub name: &'static str,
     /// How often it is gone at least, so that one time more or less can be seen.
     pub times: usize,
-    go: fn(usize) -> Result<(), Failure>,
+    run: fn(usize) -> Result<(), Failure>,
 }
 
 const fn path(name: &'static str, times: usize, go: fn(usize) -> Result<(), Failure>) -> HotPath {
-    HotPath { name, times, go }
+    HotPath { name, times, run: go }
 }
 
 /// All of them, from the wire upwards. Searching is not among them: words are hashed with keys drawn by chance, which
@@ -40,24 +40,24 @@ pub const ALL: &[HotPath] = &[
     path("line-read-10KB", 500, messages::lines_large),
     path("event-read-100B", 10_000, messages::events_small),
     path("event-read-10KB", 3_000, messages::events_large),
-    path("peer-call-handed-over", 1_000, peer_calls::handed_over),
+    path("peer-call-handed-over", 1_000, peer_calls::in_memory),
     path("peer-call-as-bytes", 1_000, peer_calls::as_bytes),
     path("permission-100-rules", 1_000, judging::hundred_rules),
     path("permission-1000-rules", 200, judging::thousand_rules),
     path("arguments-checked", 5_000, judging::arguments),
     path("result-bounded-10KB", 100, judging::result_within),
     path("result-bounded-200KB", 20, judging::result_beyond),
-    path("host-call", 1_000, peer_calls::through_host),
-    path("gateway-call-link", 1_000, gateway_calls::over_link),
+    path("host-call", 1_000, peer_calls::host_call),
+    path("gateway-call-link", 1_000, gateway_calls::in_memory),
     path("gateway-call-http", 1_000, gateway_calls::over_http),
 ];
 
 /// Goes one way.
 pub fn run(words: &[OsString]) -> Result<(), Failure> {
-    let [name, times] = words else { return Err(Failure::HotPath) };
-    let path = ALL.iter().find(|it| name == it.name).ok_or(Failure::HotPath)?;
-    let times = times.to_str().and_then(|it| it.parse().ok()).ok_or(Failure::HotPath)?;
-    (path.go)(times)
+    let [name, times] = words else { return Err(Failure::InvalidHotPath) };
+    let path = ALL.iter().find(|it| name == it.name).ok_or(Failure::InvalidHotPath)?;
+    let times = times.to_str().and_then(|it| it.parse().ok()).ok_or(Failure::InvalidHotPath)?;
+    (path.run)(times)
 }
 
 /// One thread, so that the same happens in the same order every time.

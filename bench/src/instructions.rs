@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use crate::failure::Failure;
 use crate::hot::{self, HotPath};
 use crate::table::{self, thousands};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 use counting::Count;
-use record::{Maker, Record};
+use record::{Record, Toolchain};
 
 /// How much more a path may take than was recorded, and how much less before that is worth recording.
 const ALLOWANCE: f64 = 0.05;
@@ -28,45 +28,45 @@ enum Verdict {
 }
 
 /// Counts and compares, or counts and records.
-pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
+pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<(), Failure> {
     let (options, parts): (Vec<&OsString>, Vec<&OsString>) =
         words.iter().partition(|it| it.to_string_lossy().starts_with('-'));
     let is_blessing = match options.as_slice() {
         [] => false,
         // All or nothing: a record is of one program.
         [word] if *word == "--bless" && parts.is_empty() => true,
-        [other, ..] => return Err(Failure::UnknownWord(other.to_string_lossy().into_owned())),
+        [other, ..] => return Err(Failure::UnknownArgument(other.to_string_lossy().into_owned())),
     };
-    let all = chosen(&parts)?;
-    let maker = Maker::here(workplace)?;
+    let all = select_paths(&parts)?;
+    let maker = Toolchain::current(workplace)?;
     let before = if is_blessing { None } else { Some(Record::read(workplace)?) };
     if let Some(before) = &before {
         before.covers(hot::ALL)?;
     }
     // A second time where it matters: what is recorded, and what is about to be found wrong.
-    let counts = counting::once(workplace, &all)?;
+    let counts = counting::count_all(workplace, &all)?;
     let is_doubtful =
         |path: &&HotPath| match (&before, counts.iter().find(|it| it.name == path.name)) {
             (Some(before), Some(count)) => verdict(count, before) != Verdict::AsRecorded,
             (None, _) | (_, None) => true,
         };
     let doubtful: Vec<&HotPath> = all.into_iter().filter(is_doubtful).collect();
-    let again = counting::once(workplace, &doubtful)?;
-    let counts: Vec<Count> = counts.into_iter().map(|it| it.and(&again)).collect();
+    let again = counting::count_all(workplace, &doubtful)?;
+    let counts: Vec<Count> = counts.into_iter().map(|it| it.with_repeats(&again)).collect();
     let unsteady = counts.iter().filter(|it| it.spread() >= SPREAD).count();
     let Some(before) = before else {
-        print!("{}", told(&counts, None));
+        print!("{}", counts_table(&counts, None));
         return match unsteady {
-            0 => Record::of(maker, &counts).write(workplace),
-            count => Err(Failure::Costlier(count)),
+            0 => Record::from_counts(maker, &counts).write(workplace),
+            count => Err(Failure::InstructionsChanged(count)),
         };
     };
-    print!("{}", told(&counts, Some(&before)));
-    if maker != before.maker {
+    print!("{}", counts_table(&counts, Some(&before)));
+    if maker != before.toolchain {
         println!(
             "\nNothing is judged: the record was made with {}, and this is {}.\n\
              `cargo xtask instructions --bless` records anew.",
-            before.maker, maker
+            before.toolchain, maker
         );
         return Ok(());
     }
@@ -82,26 +82,26 @@ pub fn run(workplace: &Workplace, words: &[OsString]) -> Result<(), Failure> {
         count => {
             let folder = counting::folder(workplace);
             println!("\nWhere they go: `callgrind_annotate {}/NAME.out`", folder.display());
-            Err(Failure::Costlier(count))
+            Err(Failure::InstructionsChanged(count))
         }
     }
 }
 
 /// The paths whose names hold one of these parts; all where there are none.
-fn chosen(parts: &[&OsString]) -> Result<Vec<&'static HotPath>, Failure> {
+fn select_paths(parts: &[&OsString]) -> Result<Vec<&'static HotPath>, Failure> {
     let parts: Vec<String> = parts.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let holds = |path: &&HotPath| {
         parts.is_empty() || parts.iter().any(|part| path.name.contains(part.as_str()))
     };
     let chosen: Vec<&HotPath> = hot::ALL.iter().filter(holds).collect();
     match chosen.is_empty() {
-        true => Err(Failure::UnknownWord(parts.join(" "))),
+        true => Err(Failure::UnknownArgument(parts.join(" "))),
         false => Ok(chosen),
     }
 }
 
 fn verdict(count: &Count, before: &Record) -> Verdict {
-    let Some(recorded) = before.of_path(count.name) else { return Verdict::More };
+    let Some(recorded) = before.instructions_of(count.name) else { return Verdict::More };
     match count.least() {
         _ if count.spread() >= SPREAD => Verdict::Unsteady,
         now if now > recorded * (1.0 + ALLOWANCE) => Verdict::More,
@@ -111,9 +111,9 @@ fn verdict(count: &Count, before: &Record) -> Verdict {
 }
 
 /// The table of all counts. Without a record they are judged by nothing but themselves.
-fn told(counts: &[Count], before: Option<&Record>) -> String {
+fn counts_table(counts: &[Count], before: Option<&Record>) -> String {
     let row = |count: &Count| {
-        let recorded = before.and_then(|it| it.of_path(count.name));
+        let recorded = before.and_then(|it| it.instructions_of(count.name));
         let difference = recorded.map(|it| (count.least() / it - 1.0) * 100.0);
         let verdict = before.map(|it| match verdict(count, it) {
             Verdict::AsRecorded => "",
@@ -143,8 +143,8 @@ mod tests {
     use super::*;
 
     fn recorded(instructions: f64) -> Record {
-        let maker = Maker::default();
-        Record::of(maker, &[Count { name: "it", counts: vec![instructions] }])
+        let maker = Toolchain::default();
+        Record::from_counts(maker, &[Count { name: "it", counts: vec![instructions] }])
     }
 
     #[track_caller]
@@ -165,12 +165,12 @@ mod tests {
     fn a_part_of_a_name_chooses_and_one_that_chooses_nothing_is_refused() {
         let names = |part: &str| {
             let part = OsString::from(part);
-            let chosen = chosen(&[&part]).ok()?;
+            let chosen = select_paths(&[&part]).ok()?;
             Some(chosen.iter().map(|it| it.name).collect::<Vec<_>>())
         };
         assert_eq!(names("permission-100-"), Some(vec!["permission-100-rules"]));
         assert_eq!(names("nothing"), None);
-        assert_eq!(chosen(&[]).expect("all").len(), hot::ALL.len());
+        assert_eq!(select_paths(&[]).expect("all").len(), hot::ALL.len());
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_table_names_before_and_now_and_the_difference() {
         let count = Count { name: "it", counts: vec![1_234.0, 1_240.0] };
-        let table = told(&[count], Some(&recorded(1_000.0)));
+        let table = counts_table(&[count], Some(&recorded(1_000.0)));
         assert!(
             table.ends_with("| it | 1,000 | 1,234 | +23.4 % | 0.49 % | **more** |\n"),
             "{table}"

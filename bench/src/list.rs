@@ -9,46 +9,46 @@ use crate::measure::Measurement;
 use crate::plot::{Bars, Role, Series};
 use crate::report::{Extent, Picture, Report};
 use crate::scene::{few, many};
-use crate::subject::{self, Subject};
+use crate::subject::{self, MeasuredProgram};
 use crate::table::{self, megabytes, milliseconds};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const JSON: &str = "`swb list --json`";
 const TEXT: &str = "`swb list`";
 
-const OWN_TIME: Duration = Duration::from_millis(15);
-const PEAK_MEGABYTES: f64 = 25.0;
+const CPU_BUDGET: Duration = Duration::from_millis(15);
+const MEMORY_BUDGET: f64 = 25.0;
 
 /// The peer that ten servers may not take longer than, by its program.
-const RIVAL: &str = "codex";
+const COMPARED_HOST: &str = "codex";
 
 /// Subjects in the order of the table, and what was measured of each.
 struct Rows {
-    subjects: Vec<Subject>,
+    subjects: Vec<MeasuredProgram>,
     measurements: Vec<Option<Measurement>>,
 }
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
     let swb = workplace.swb()?;
     let own =
         || vec![subject::swb(&swb, JSON, &["list", "--json"]), subject::swb(&swb, TEXT, &["list"])];
 
-    eprintln!("measuring {}", many::BUILT);
+    eprintln!("measuring {}", many::EXPECTED);
     let many = many::build(&swb, &workplace.search_path)?;
     let mut subjects = own();
-    subjects.push(subject::floor(workplace));
-    let measurements = subject::by_turns(&many.scene, &subjects)?;
+    subjects.push(subject::noop_process(workplace));
+    let measurements = subject::measure_interleaved(&many.sandbox, &subjects)?;
     let many_rows = Rows { subjects, measurements };
 
     eprintln!("measuring ten servers, next to other programs");
     let few = few::build(&swb, &workplace.search_path)?;
     let mut subjects = own();
-    subjects.extend(subject::peers(workplace));
+    subjects.extend(subject::other_hosts(workplace));
     for subject in &subjects {
         subject::verify(subject, &few, &few::names())?;
     }
-    let measurements = subject::by_turns(&few, &subjects)?;
+    let measurements = subject::measure_interleaved(&few, &subjects)?;
     let few_rows = Rows { subjects, measurements };
 
     let states: Vec<String> =
@@ -65,10 +65,10 @@ pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
 
 impl Rows {
     fn table(&self) -> String {
-        table::of_subjects(&self.subjects, &self.measurements, TEXT)
+        table::program_table(&self.subjects, &self.measurements, TEXT)
     }
 
-    fn measured(&self) -> impl Iterator<Item = (&Subject, &Measurement)> {
+    fn measured(&self) -> impl Iterator<Item = (&MeasuredProgram, &Measurement)> {
         let rows = self.subjects.iter().zip(&self.measurements);
         rows.filter_map(|(subject, it)| Some((subject, it.as_ref()?)))
     }
@@ -78,8 +78,8 @@ impl Rows {
     }
 
     /// The rival's quickest form.
-    fn rival(&self) -> Option<(&'static str, &Measurement)> {
-        let forms = self.measured().filter(|(subject, _)| subject.program == RIVAL);
+    fn compared_host(&self) -> Option<(&'static str, &Measurement)> {
+        let forms = self.measured().filter(|(subject, _)| subject.program == COMPARED_HOST);
         let quickest = forms.min_by_key(|(_, it)| it.median_wall())?;
         Some((quickest.0.label, quickest.1))
     }
@@ -95,7 +95,7 @@ fn picture(few: &Rows) -> Picture {
     let memory = figures(Measurement::peak_megabytes);
     let series = vec![Series::new("ms", Role::Ours, time), Series::new("MB", Role::Other, memory)];
     let across = "milliseconds, megabytes";
-    Picture::new("list", title, Bars { title, across, groups, series }.draw())
+    Picture::new("list", title, Bars { title, x_axis: across, groups, series }.draw())
 }
 
 fn page(states: &str, many: &Rows, few: &Rows, pictures: &[Picture]) -> String {
@@ -128,9 +128,9 @@ The same ten in each program's own file. Their programs do not exist.
 
 {few_table}
 {picture}",
-        machine = facts::line(),
-        servers = many::BUILT.servers,
-        files = many::BUILT.files,
+        machine = facts::describe(),
+        servers = many::EXPECTED.servers,
+        files = many::EXPECTED.files,
         many_table = many.table(),
         few_table = few.table(),
         picture = pictures.iter().map(Picture::link).collect::<String>(),
@@ -141,39 +141,39 @@ fn budgets(many: &Rows, few: &Rows) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for label in [JSON, TEXT] {
         let Some(own) = many.of(label) else { continue };
-        let time = own.median_processor();
+        let time = own.median_cpu();
         rows.push(vec![
             format!("{label}, 200 servers: own time (CPU)"),
-            format!("< {} ms", milliseconds(OWN_TIME)),
+            format!("< {} ms", milliseconds(CPU_BUDGET)),
             format!("{} ms", milliseconds(time)),
-            verdict(time < OWN_TIME),
+            verdict(time < CPU_BUDGET),
         ]);
         let peak = own.peak_megabytes();
         rows.push(vec![
             format!("{label}, 200 servers: peak memory"),
-            format!("< {} MB", megabytes(PEAK_MEGABYTES)),
+            format!("< {} MB", megabytes(MEMORY_BUDGET)),
             format!("{} MB", megabytes(peak)),
-            verdict(peak < PEAK_MEGABYTES),
+            verdict(peak < MEMORY_BUDGET),
         ]);
     }
     let Some(own) = few.of(TEXT) else { return rows };
-    match few.rival() {
-        Some((label, rival)) => rows.extend(against(own, label, rival)),
+    match few.compared_host() {
+        Some((label, rival)) => rows.extend(comparison_rows(own, label, rival)),
         None => rows.push(vec![
-            format!("{TEXT}, 10 servers: no more than `{RIVAL}`"),
+            format!("{TEXT}, 10 servers: no more than `{COMPARED_HOST}`"),
             "–".to_owned(),
             format!(
                 "{} ms, {} MB",
                 milliseconds(own.median_wall()),
                 megabytes(own.peak_megabytes())
             ),
-            format!("unknown: `{RIVAL}` is not installed"),
+            format!("unknown: `{COMPARED_HOST}` is not installed"),
         ]),
     }
     rows
 }
 
-fn against(own: &Measurement, label: &str, rival: &Measurement) -> [Vec<String>; 2] {
+fn comparison_rows(own: &Measurement, label: &str, rival: &Measurement) -> [Vec<String>; 2] {
     [
         vec![
             format!("{TEXT}, 10 servers: wall, no more than {label}"),

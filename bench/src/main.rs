@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use effort::Effort;
 use failure::Failure;
 use report::Report;
-use workplace::Workplace;
+use workplace::Workspace;
 
 const HELP: &str = "\
 Measures Switchboard next to its peers
@@ -80,30 +80,30 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[OsString]) -> Result<(), Failure> {
     let Some((what, rest)) = arguments.split_first() else {
-        return everything::run(&Workplace::from_environment()?);
+        return everything::run(&Workspace::from_environment()?);
     };
     match what.to_string_lossy().as_ref() {
-        "instructions" => instructions::run(&Workplace::from_environment()?, rest),
-        "install-peers" => subject::install_peers(&Workplace::from_environment()?),
-        hot::WORD => hot::run(rest),
-        measure::WORD => measure::run_here(rest),
-        pool::pool_growth::WORD => pool::pool_growth::run_here(rest),
-        calls::client::WORD => calls::client::run(rest),
-        calls::echo::WORD => match rest {
+        "instructions" => instructions::run(&Workspace::from_environment()?, rest),
+        "install-peers" => subject::install_other_hosts(&Workspace::from_environment()?),
+        hot::SUBCOMMAND => hot::run(rest),
+        measure::SUBCOMMAND => measure::run_as_parent(rest),
+        pool::pool_growth::SUBCOMMAND => pool::pool_growth::run_in_child(rest),
+        calls::client::SUBCOMMAND => calls::client::run(rest),
+        calls::echo::SUBCOMMAND => match rest {
             [kind] => calls::echo::run(&kind.to_string_lossy()),
-            [] | [_, _, ..] => Err(Failure::Call),
+            [] | [_, _, ..] => Err(Failure::InvalidArguments),
         },
-        gateway::LOAD => gateway::load_only(rest),
-        gateway::bare_proxy::WORD => gateway::bare_proxy::run(rest),
+        gateway::LOAD_SUBCOMMAND => gateway::load_only(rest),
+        gateway::bare_proxy::SUBCOMMAND => gateway::bare_proxy::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
         }
         name => {
             let known = BENCHMARKS.iter().find(|it| it.name == name);
-            let known = known.ok_or_else(|| Failure::UnknownWord(name.to_owned()))?;
-            let workplace = Workplace::from_environment()?;
-            (known.run)(&workplace, rest)?.keep(&workplace)
+            let known = known.ok_or_else(|| Failure::UnknownArgument(name.to_owned()))?;
+            let workplace = Workspace::from_environment()?;
+            (known.run)(&workplace, rest)?.save(&workplace)
         }
     }
 }
@@ -113,7 +113,7 @@ struct Benchmark {
     name: &'static str,
     /// What its page is about.
     about: &'static str,
-    run: fn(&Workplace, &[OsString]) -> Result<Report, Failure>,
+    run: fn(&Workspace, &[OsString]) -> Result<Report, Failure>,
 }
 
 /// All of them, in the order in which they are run: what happens in this process comes last, because the memory that it

@@ -12,24 +12,24 @@ use nix::sys::time::TimeValLike;
 use serde_json::{Value as Json, json};
 
 use crate::failure::{self, Failure};
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 
 /// The word that makes this program the parent of the runs.
-pub const WORD: &str = "__measure";
+pub const SUBCOMMAND: &str = "__measure";
 
 /// What a number of runs cost.
 #[derive(Debug, Default)]
 pub struct Measurement {
     wall: Vec<Duration>,
-    processor: Vec<Duration>,
+    cpu: Vec<Duration>,
     peak_kilobytes: u64,
 }
 
 impl Measurement {
     /// The runs of both.
-    pub fn and(mut self, other: Measurement) -> Measurement {
+    pub fn merge(mut self, other: Measurement) -> Measurement {
         self.wall.extend(other.wall);
-        self.processor.extend(other.processor);
+        self.cpu.extend(other.cpu);
         self.peak_kilobytes = self.peak_kilobytes.max(other.peak_kilobytes);
         self
     }
@@ -50,8 +50,8 @@ impl Measurement {
     }
 
     /// Processor time, the program's and the system's on its behalf, in the middle of all runs.
-    pub fn median_processor(&self) -> Duration {
-        median(&self.processor)
+    pub fn median_cpu(&self) -> Duration {
+        median(&self.cpu)
     }
 
     /// The most memory that any one process of any run held.
@@ -65,7 +65,7 @@ impl Measurement {
         };
         json!({
             "wall": nanoseconds(&self.wall),
-            "processor": nanoseconds(&self.processor),
+            "processor": nanoseconds(&self.cpu),
             "peakKilobytes": self.peak_kilobytes,
         })
     }
@@ -77,14 +77,14 @@ impl Measurement {
         };
         Measurement {
             wall: times("wall"),
-            processor: times("processor"),
+            cpu: times("processor"),
             peak_kilobytes: json["peakKilobytes"].as_u64().unwrap_or_default(),
         }
     }
 }
 
 /// The median of one figure of several. None where there are none.
-pub fn middle<T>(several: &[T], part: fn(&T) -> f64) -> Option<f64> {
+pub fn median_of<T>(several: &[T], part: fn(&T) -> f64) -> Option<f64> {
     let mut parts: Vec<f64> = several.iter().map(part).collect();
     parts.sort_by(f64::total_cmp);
     parts.get(parts.len() / 2).copied()
@@ -101,45 +101,51 @@ fn median(times: &[Duration]) -> Duration {
 }
 
 /// Runs a command in a scene so many times, one after the other.
-pub fn take(scene: &Scene, command: &[OsString], runs: usize) -> Result<Measurement, Failure> {
+pub fn measure_runs(
+    scene: &Sandbox,
+    command: &[OsString],
+    runs: usize,
+) -> Result<Measurement, Failure> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::NotStarted { program: WORD.into(), error })?;
+        .map_err(|error| Failure::NotStarted { program: SUBCOMMAND.into(), error })?;
     let mut parent = scene.command(&own);
-    parent.arg(WORD).arg(runs.to_string()).arg("--").args(command);
+    parent.arg(SUBCOMMAND).arg(runs.to_string()).arg("--").args(command);
     let answer = failure::output(&mut parent)?;
-    let json: Json = serde_json::from_str(&answer).map_err(Failure::Answer)?;
+    let json: Json = serde_json::from_str(&answer).map_err(Failure::InvalidJson)?;
     Ok(Measurement::from_json(&json))
 }
 
 /// The other side of [`take`]: `N -- COMMAND…`, with the measurement as JSON on the output stream.
-pub fn run_here(arguments: &[OsString]) -> Result<(), Failure> {
-    let [runs, dashes, program, rest @ ..] = arguments else { return Err(Failure::Call) };
+pub fn run_as_parent(arguments: &[OsString]) -> Result<(), Failure> {
+    let [runs, dashes, program, rest @ ..] = arguments else {
+        return Err(Failure::InvalidArguments);
+    };
     let runs: Option<usize> = runs.to_str().and_then(|runs| runs.parse().ok());
-    let runs = runs.filter(|_| dashes == "--").ok_or(Failure::Call)?;
+    let runs = runs.filter(|_| dashes == "--").ok_or(Failure::InvalidArguments)?;
     let mut measurement = Measurement::default();
     for _ in 0..runs {
         let mut command = Command::new(program);
         command.args(rest).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        measurement = measurement.and(one(&mut command)?);
+        measurement = measurement.merge(measure_one(&mut command)?);
     }
     println!("{}", measurement.to_json());
     Ok(())
 }
 
-fn one(command: &mut Command) -> Result<Measurement, Failure> {
+fn measure_one(command: &mut Command) -> Result<Measurement, Failure> {
     let program = PathBuf::from(command.get_program());
-    let before = processor(&usage()?);
+    let before = cpu_time(&usage()?);
     let start = Instant::now();
     let status = command.status();
     let wall = start.elapsed();
     let after = usage()?;
     let status = status.map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
     if !status.success() {
-        return Err(Failure::Failed { program, status, said: String::new() });
+        return Err(Failure::Failed { program, status, stderr: String::new() });
     }
     Ok(Measurement {
         wall: vec![wall],
-        processor: vec![processor(&after).saturating_sub(before)],
+        cpu: vec![cpu_time(&after).saturating_sub(before)],
         peak_kilobytes: peak_kilobytes(&after),
     })
 }
@@ -149,7 +155,7 @@ fn usage() -> Result<Usage, Failure> {
 }
 
 /// Processor time, the program's and the system's on its behalf.
-pub fn processor(usage: &Usage) -> Duration {
+pub fn cpu_time(usage: &Usage) -> Duration {
     let microseconds =
         usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
@@ -182,7 +188,7 @@ mod tests {
     fn a_measurement_survives_the_way_between_two_processes() {
         let sent = Measurement {
             wall: vec![Duration::from_nanos(7)],
-            processor: vec![Duration::from_nanos(5)],
+            cpu: vec![Duration::from_nanos(5)],
             peak_kilobytes: 3,
         };
         let received = Measurement::from_json(&sent.to_json());

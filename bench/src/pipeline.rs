@@ -7,44 +7,44 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
-use switchboard::calling::{Desk, ToolCall};
-use switchboard::config::permission::{Effect, Rules, ToolRule};
-use switchboard::connection::state::Persistence;
-use switchboard::engine::{Host, Options};
-use switchboard::in_process::InProcess;
+use switchboard::address::HostEnv;
+use switchboard::calling::{CallContext, ToolCall};
+use switchboard::config::permission::{PermissionEffect, PermissionRules, ToolRule};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::engine::{Host, HostOptions};
+use switchboard::in_process::InProcessServer;
 use switchboard::load;
-use switchboard::places::Places;
-use switchboard::rulebook::Rulebook;
+use switchboard::places::Paths;
+use switchboard::rulebook::ActiveRules;
 use switchboard::wire::client::Client;
-use switchboard::wire::dial::{self, Address, Line, Terms};
-use switchboard::wire::handshake::Hint;
-use switchboard::wire::introduction::Offer;
-use switchboard::wire::process::Keeping;
-use switchboard_wire::memory::MemoryLink;
-use switchboard_wire::message::{Payload, RemoteError};
-use switchboard_wire::peer::{Connection, Event, Peer};
+use switchboard::wire::dial::{self, Address, ConnectOptions, Connection};
+use switchboard::wire::handshake::EraHint;
+use switchboard::wire::introduction::ClientDescription;
+use switchboard::wire::process::ProcessOptions;
+use switchboard_wire::memory::InMemoryTransport;
+use switchboard_wire::message::{Payload, RpcError};
+use switchboard_wire::peer::{Peer, PeerEvent, SpawnedPeer};
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 
 use crate::effort;
 use crate::failure::Failure;
-use crate::plot::{Lines, Role, Series, Stop};
+use crate::plot::{Lines, Role, Series, Tick};
 use crate::report::Picture;
 use crate::table;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const REPETITIONS: usize = 7;
 const CALLS: u32 = 20_000;
 const BUDGET: Duration = Duration::from_micros(5);
 /// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// With how many rules the way of a call is measured.
-const RULES: [usize; 4] = [2, 10, 100, 1_000];
+const RULE_COUNTS: [usize; 4] = [2, 10, 100, 1_000];
 
 /// What the way of a call cost.
-pub struct Way {
+pub struct PipelineCost {
     /// It in Markdown.
     pub text: String,
     /// How it grows with the number of rules.
@@ -54,35 +54,35 @@ pub struct Way {
 }
 
 /// Measures.
-pub fn measured(workplace: &Workplace) -> Result<Way, Failure> {
-    let failed = |error: io::Error| Failure::file(&workplace.report("pool.md"), error);
+pub fn measure(workplace: &Workspace) -> Result<PipelineCost, Failure> {
+    let failed = |error: io::Error| Failure::file(&workplace.report_path("pool.md"), error);
     let folder = tempfile::tempdir().map_err(failed)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (mut raw, mut through) = (Vec::new(), Vec::new());
     runtime.block_on(async {
-        let linked = Linked::open(folder.path(), 2).await.map_err(failed)?;
-        let line = line().await;
+        let linked = InProcessHost::open(folder.path(), 2).await.map_err(failed)?;
+        let line = connect_client().await;
         for _ in 0..effort::repetitions(REPETITIONS) {
-            raw.push(alone(&line.client).await);
-            through.push(by_host(&linked).await);
+            raw.push(time_client_calls(&line.client).await);
+            through.push(time_host_calls(&linked).await);
         }
         linked.close().await;
         Ok::<(), Failure>(())
     })?;
-    let growth = runtime.block_on(by_rules()).map_err(failed)?;
+    let growth = runtime.block_on(times_by_rule_count()).map_err(failed)?;
     Ok(report(median(raw), median(through), &growth))
 }
 
 /// How long a call takes with so many rules, in the order of [`RULES`]. All take turns.
-async fn by_rules() -> io::Result<Vec<Duration>> {
+async fn times_by_rule_count() -> io::Result<Vec<Duration>> {
     let mut hosts = Vec::new();
-    for count in RULES {
+    for count in RULE_COUNTS {
         let folder = tempfile::tempdir()?;
-        hosts.push((Linked::open(folder.path(), count).await?, folder, Vec::new()));
+        hosts.push((InProcessHost::open(folder.path(), count).await?, folder, Vec::new()));
     }
     for _ in 0..effort::repetitions(REPETITIONS) {
         for (linked, _, times) in &mut hosts {
-            times.push(by_host(linked).await);
+            times.push(time_host_calls(linked).await);
         }
     }
     let mut medians = Vec::new();
@@ -94,58 +94,61 @@ async fn by_rules() -> io::Result<Vec<Duration>> {
 }
 
 /// A host with a server in this process.
-pub struct Linked {
+pub struct InProcessHost {
     /// The host.
     pub host: Host,
     /// The desk that its calls go over.
-    pub desk: Desk,
+    pub context: CallContext,
     task: JoinHandle<()>,
 }
 
-impl Linked {
+impl InProcessHost {
     /// A host in this folder with so many rules.
-    pub async fn open(folder: &Path, count: usize) -> io::Result<Linked> {
+    pub async fn open(folder: &Path, count: usize) -> io::Result<InProcessHost> {
         let (host, task) = Host::start(options(folder))?;
-        let places = Places::below(folder);
-        let desk = Desk { rules: Rulebook::new(rules(count)), ..Desk::new(&host, &places)? };
+        let places = Paths::in_dir(folder);
+        let desk = CallContext {
+            rules: ActiveRules::new(rules(count)),
+            ..CallContext::new(&host, &places)?
+        };
         connect(&host).await;
-        Ok(Linked { host, desk, task })
+        Ok(InProcessHost { host, context: desk, task })
     }
 
     /// One call, all the way.
     pub async fn call(&self) {
         let call = ToolCall {
             caller: "bench".to_owned(),
-            exposed: "mcp__linked__echo".to_owned(),
+            exposed_name: "mcp__linked__echo".to_owned(),
             arguments: arguments(),
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             progress: None,
         };
-        let yielded = self.host.call(&self.desk, call).await.expect("it answers");
-        assert_eq!(yielded.parts.len(), 1);
+        let yielded = self.host.call(&self.context, call).await.expect("it answers");
+        assert_eq!(yielded.blocks.len(), 1);
     }
 
     /// Ends everything.
     pub async fn close(self) {
-        self.host.stop().await;
+        self.host.shutdown().await;
         drop(self.host);
         let _panicked = self.task.await;
     }
 }
 
 /// A server in this process that has one tool.
-async fn attended(link: MemoryLink) {
-    serve(Peer::start(link)).await;
+async fn serve_in_memory(link: InMemoryTransport) {
+    serve(Peer::spawn(link)).await;
 }
 
-async fn serve(mut connection: Connection) {
+async fn serve(mut connection: SpawnedPeer) {
     while let Some(event) = connection.events.recv().await {
-        let Event::Request(request) = event else { continue };
+        let PeerEvent::Request(request) = event else { continue };
         match answer(&request.method, request.params.as_ref()) {
-            Some(answer) => request.answer(answer).await,
+            Some(answer) => request.respond(answer).await,
             None => {
                 let (code, message) = (-32601, "there is no such method".to_owned());
-                request.refuse(RemoteError { code, message, data: None }).await;
+                request.reject(RpcError { code, message, data: None }).await;
             }
         }
     }
@@ -171,54 +174,60 @@ fn answer(method: &str, params: Option<&Payload>) -> Option<Payload> {
         "tools/call" => json!({"content": [{"type": "text", "text": text}]}),
         _ => return None,
     };
-    Payload::of(&answer).ok()
+    Payload::encode(&answer).ok()
 }
 
-fn options(folder: &Path) -> Options {
-    let around = Around { working_folder: folder.to_owned(), ..Around::default() };
-    let mut options = Options::new(Places::below(folder), around);
-    options.persistence = Persistence::Once;
-    options.in_process.insert("linked".to_owned(), InProcess::new(attended));
+fn options(folder: &Path) -> HostOptions {
+    let around = HostEnv { working_folder: folder.to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(Paths::in_dir(folder), around);
+    options.retry_policy = RetryPolicy::NoRetry;
+    options.in_process.insert("linked".to_owned(), InProcessServer::new(serve_in_memory));
     options
 }
 
 async fn connect(host: &Host) {
     let servers = r#"{"mcpServers": {"linked": {"type": "sdk", "name": "linked"}}}"#;
-    host.apply(&load::of_program("bench", servers)).await;
+    host.apply(&load::from_program("bench", servers)).await;
     host.settled().await;
     let pool = host.settled_pool().await;
     assert!(pool.find("mcp__linked__echo").is_some(), "{:?}", host.snapshot());
 }
 
 /// So many rules, the last of which allows the server. The others are about other servers: names and patterns.
-pub fn rules(count: usize) -> Rules {
-    let mut rules = Rules::default();
+pub fn rules(count: usize) -> PermissionRules {
+    let mut rules = PermissionRules::default();
     let mut add = |effect, rule: &str| {
         rules.add_for_session(effect, ToolRule::parse(rule).expect("a rule"));
     };
     for at in 1..count {
         match at % 4 {
-            0 => add(Effect::Allow, &format!("mcp__server{at}")),
-            1 => add(Effect::Deny, &format!("mcp__server{at}__delete")),
-            2 => add(Effect::Ask, &format!("mcp__server{at}__write_*")),
-            _ => add(Effect::Allow, &format!("mcp__server{at}__list_things")),
+            0 => add(PermissionEffect::Allow, &format!("mcp__server{at}")),
+            1 => add(PermissionEffect::Deny, &format!("mcp__server{at}__delete")),
+            2 => add(PermissionEffect::Ask, &format!("mcp__server{at}__write_*")),
+            _ => add(PermissionEffect::Allow, &format!("mcp__server{at}__list_things")),
         }
     }
-    add(Effect::Allow, "mcp__linked");
+    add(PermissionEffect::Allow, "mcp__linked");
     rules
 }
 
 /// The same server over a client alone.
-async fn line() -> Line {
-    let offer = Offer {
+async fn connect_client() -> Connection {
+    let offer = ClientDescription {
         name: "swb-bench".to_owned(),
         title: "bench".to_owned(),
         version: "1".to_owned(),
-        abilities: Vec::new(),
+        capabilities: Vec::new(),
     };
-    let keeping = Keeping::default();
-    let terms = Terms { offer, hint: Hint::Legacy, within: PATIENCE, keeping, network: None };
-    dial::dial(&Address::Linked(Arc::new(|link| Box::pin(attended(link)))), &terms)
+    let keeping = ProcessOptions::default();
+    let terms = ConnectOptions {
+        client: offer,
+        era_hint: EraHint::Legacy,
+        timeout: TIMEOUT,
+        process_options: keeping,
+        http_client: None,
+    };
+    dial::connect(&Address::InProcess(Arc::new(|link| Box::pin(serve_in_memory(link)))), &terms)
         .await
         .expect("it is in this process")
 }
@@ -228,18 +237,18 @@ pub fn arguments() -> Json {
     json!({"text": "x".repeat(60)})
 }
 
-async fn alone(client: &Client) -> Duration {
+async fn time_client_calls(client: &Client) -> Duration {
     let start = Instant::now();
     for _ in 0..CALLS {
         let params = json!({"name": "echo", "arguments": arguments()});
-        let params = Payload::of(&params).expect("JSON");
-        let request = client.request("tools/call").params(params).within_of_progress(PATIENCE);
+        let params = Payload::encode(&params).expect("JSON");
+        let request = client.request("tools/call").params(params).progress_timeout(TIMEOUT);
         request.send().await.expect("it answers");
     }
     start.elapsed() / CALLS
 }
 
-async fn by_host(linked: &Linked) -> Duration {
+async fn time_host_calls(linked: &InProcessHost) -> Duration {
     let start = Instant::now();
     for _ in 0..CALLS {
         linked.call().await;
@@ -257,13 +266,17 @@ fn picture(raw: Duration, growth: &[Duration]) -> Picture {
     let micros = |time: &Duration| Some(time.as_secs_f64() * 1e6);
     let series = vec![
         Series::new("Host::call", Role::Ours, growth.iter().map(micros).collect()),
-        Series::new("a client alone", Role::Floor, RULES.map(|_| micros(&raw)).to_vec()),
+        Series::new("a client alone", Role::Baseline, RULE_COUNTS.map(|_| micros(&raw)).to_vec()),
     ];
-    let (across, upwards, stops) = ("rules", "µs a call", RULES.map(Stop::of).to_vec());
-    Picture::new("pipeline", title, Lines { title, across, upwards, stops, series }.draw())
+    let (across, upwards, stops) = ("rules", "µs a call", RULE_COUNTS.map(Tick::of).to_vec());
+    Picture::new(
+        "pipeline",
+        title,
+        Lines { title, x_axis: across, y_axis: upwards, ticks: stops, series }.draw(),
+    )
 }
 
-fn report(raw: Duration, through: Duration, growth: &[Duration]) -> Way {
+fn report(raw: Duration, through: Duration, growth: &[Duration]) -> PipelineCost {
     let micros = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e6);
     let more = through.saturating_sub(raw);
     let rows = [
@@ -273,7 +286,7 @@ fn report(raw: Duration, through: Duration, growth: &[Duration]) -> Way {
     ];
     let verdict = if more <= BUDGET { "met" } else { "**missed**" };
     let picture = picture(raw, growth);
-    let by_rules = RULES.iter().zip(growth);
+    let by_rules = RULE_COUNTS.iter().zip(growth);
     let by_rules: Vec<_> =
         by_rules.map(|(rules, time)| vec![rules.to_string(), micros(*time)]).collect();
     let text = format!(
@@ -292,5 +305,5 @@ fn report(raw: Duration, through: Duration, growth: &[Duration]) -> Way {
         format!("{} µs", micros(more)),
         verdict.to_owned(),
     ];
-    Way { text, picture, budget }
+    PipelineCost { text, picture, budget }
 }

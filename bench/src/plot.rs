@@ -10,7 +10,7 @@ mod sheet;
 mod golden;
 
 pub use bars::Bars;
-pub use lines::{Lines, Stop};
+pub use lines::{Lines, Tick};
 
 /// What a line or a bar stands for, which decides how it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Role {
     /// Ours: the thickest, and always in the same colour.
     Ours,
     /// What cannot be beaten, or what was promised: broken, and grey.
-    Floor,
+    Baseline,
     /// Somebody else's, or a further one of ours.
     Other,
 }
@@ -48,7 +48,7 @@ fn classes(series: &[Series]) -> Vec<String> {
     let mut others = 0;
     let class = |it: &Series| match it.role {
         Role::Ours => "ours".to_owned(),
-        Role::Floor => "floor".to_owned(),
+        Role::Baseline => "floor".to_owned(),
         Role::Other => {
             others += 1;
             format!("c{}", (others - 1) % sheet::COLOURS)

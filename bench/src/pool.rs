@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use switchboard::built_in;
-use switchboard::catalogue::Item;
+use switchboard::catalogue::ListItem;
 use switchboard::config::entry::ToolFilter;
 use switchboard::pool::argument_check::check;
-use switchboard::pool::naming::Origin;
+use switchboard::pool::naming::NameOrigin;
 use switchboard::pool::tool::ToolKind;
-use switchboard::pool::{Pool, Rules, Source};
+use switchboard::pool::{Pool, PoolRules, ServerTools};
 use switchboard_wire::message::Payload;
 
 use crate::effort;
@@ -23,8 +23,8 @@ use crate::failure::Failure;
 use crate::pipeline;
 use crate::report::{Extent, Picture, Report};
 use crate::table;
-use crate::workplace::Workplace;
-use pool_growth::Size;
+use crate::workplace::Workspace;
+use pool_growth::PoolCost;
 
 const SERVERS: usize = 100;
 const TOOLS: usize = 100;
@@ -39,14 +39,15 @@ const SIZES: [usize; 4] = [1, 10, 100, 500];
 const MEMORY: u64 = 40_000_000;
 
 /// Measures.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
-    let (memory, servers) = grown(|| servers(SERVERS));
-    let (more, pool) = grown(|| assembled(&Pool::default(), &servers));
-    let (index, ready) = grown(|| Row::measured("search made ready", 1, || pool.search("x", 1)));
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
+    let (memory, servers) = measure_growth(|| servers(SERVERS));
+    let (more, pool) = measure_growth(|| assemble_pool(&Pool::default(), &servers));
+    let (index, ready) =
+        measure_growth(|| Row::measure("search made ready", 1, || pool.search("x", 1)));
     let mut rows = rows(&pool, &servers);
     rows.insert(3, ready);
-    let growth = SIZES.map(Size::measured).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let way = pipeline::measured(workplace)?;
+    let growth = SIZES.map(PoolCost::measure).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let way = pipeline::measure(workplace)?;
     let memory = [memory, memory + more, memory + more + index];
     let mut pictures = pool_growth::pictures(&growth);
     let text = report(&rows, memory, &pictures, &way.text);
@@ -67,14 +68,14 @@ fn verdict(is_met: bool) -> &'static str {
 }
 
 /// A server's name and its tools.
-pub type Server = (String, Vec<Item>);
+pub type Server = (String, Vec<ListItem>);
 
 /// So many servers, each with a hundred tools.
 pub fn servers(count: usize) -> Vec<Server> {
     (0..count).map(|it| (format!("server{it}"), tools(it))).collect()
 }
 
-fn tools(server: usize) -> Vec<Item> {
+fn tools(server: usize) -> Vec<ListItem> {
     let one = |at: usize| {
         let (verb, thing) = (VERBS[at % 10], THINGS[at / 10 % 10]);
         let name = format!("{verb}_{thing}_{}", at / 100);
@@ -92,41 +93,44 @@ fn tools(server: usize) -> Vec<Item> {
              \"annotations\":{{\"readOnlyHint\":{}}}}}",
             verb == "read",
         );
-        Item { name, raw: Payload::from_json(definition.into()) }
+        ListItem { name, raw: Payload::from_json(definition.into()) }
     };
     (0..TOOLS).map(one).collect()
 }
 
 /// The pool of these servers, made from the one before.
-pub fn assembled(before: &Pool, servers: &[Server]) -> Pool {
+pub fn assemble_pool(before: &Pool, servers: &[Server]) -> Pool {
     let filter = ToolFilter::default();
-    let sources = servers.iter().map(|(server, tools)| Source {
+    let sources = servers.iter().map(|(server, tools)| ServerTools {
         server,
-        origin: Origin::Configured,
+        origin: NameOrigin::Configured,
         tools,
-        kind: ToolKind::Served,
+        kind: ToolKind::Server,
         filter: &filter,
     });
-    before.next(sources, &Rules { hidden: &|_, _| false, built_in: built_in::all() })
+    before.next_revision(
+        sources,
+        &PoolRules { hidden: &|_, _| false, built_in: built_in::definitions() },
+    )
 }
 
 /// What something takes, of several times.
 struct Row {
     what: String,
     times: Vec<Duration>,
-    budget: Option<Limit>,
+    budget: Option<TimeBudget>,
 }
 
 /// What something may take.
 #[derive(Clone, Copy)]
-struct Limit {
+struct TimeBudget {
     most: Duration,
     /// How many in a hundred may not take longer.
-    share: usize,
+    percentile: usize,
 }
 
 impl Row {
-    fn measured<T>(what: &str, rounds: usize, mut act: impl FnMut() -> T) -> Row {
+    fn measure<T>(what: &str, rounds: usize, mut act: impl FnMut() -> T) -> Row {
         let one = |_| {
             let start = Instant::now();
             let made = black_box(act());
@@ -140,44 +144,46 @@ impl Row {
     }
 
     /// It may take so long at the median.
-    fn within(mut self, milliseconds: u64) -> Row {
-        self.budget = Some(Limit { most: Duration::from_millis(milliseconds), share: 50 });
+    fn median_within(mut self, milliseconds: u64) -> Row {
+        self.budget =
+            Some(TimeBudget { most: Duration::from_millis(milliseconds), percentile: 50 });
         self
     }
 
     /// Only one in a hundred may take longer.
-    fn nearly_always_within(mut self, milliseconds: u64) -> Row {
-        self.budget = Some(Limit { most: Duration::from_millis(milliseconds), share: 99 });
+    fn p99_within(mut self, milliseconds: u64) -> Row {
+        self.budget =
+            Some(TimeBudget { most: Duration::from_millis(milliseconds), percentile: 99 });
         self
     }
 
-    fn at(&self, share: usize) -> Duration {
+    fn percentile(&self, share: usize) -> Duration {
         self.times[(self.times.len() * share / 100).min(self.times.len() - 1)]
     }
 
     fn cells(&self) -> Vec<String> {
         let verdict = self.budget.map(|it| {
-            let verdict = verdict(self.at(it.share) <= it.most);
-            format!("{} ms at p{}: {verdict}", it.most.as_millis(), it.share)
+            let verdict = verdict(self.percentile(it.percentile) <= it.most);
+            format!("{} ms at p{}: {verdict}", it.most.as_millis(), it.percentile)
         });
         let verdict = verdict.unwrap_or_else(|| "–".to_owned());
-        let [median, least, slowest] = [50, 0, 99].map(|share| shown(self.at(share)));
+        let [median, least, slowest] = [50, 0, 99].map(|share| format_time(self.percentile(share)));
         vec![self.what.clone(), median, least, slowest, verdict]
     }
 
     fn budget_row(&self) -> Option<Vec<String>> {
-        let Limit { most, share } = self.budget?;
-        let measured = self.at(share);
+        let TimeBudget { most, percentile: share } = self.budget?;
+        let measured = self.percentile(share);
         Some(vec![
             format!("10,000 tools: {}, p{share}", self.what),
             format!("≤ {} ms", most.as_millis()),
-            shown(measured),
+            format_time(measured),
             verdict(measured <= most).to_owned(),
         ])
     }
 }
 
-fn shown(time: Duration) -> String {
+fn format_time(time: Duration) -> String {
     match time {
         time if time < Duration::from_millis(1) => format!("{:.2} µs", time.as_secs_f64() * 1e6),
         time => format!("{:.2} ms", time.as_secs_f64() * 1e3),
@@ -187,37 +193,39 @@ fn shown(time: Duration) -> String {
 fn rows(pool: &Pool, servers: &[Server]) -> Vec<Row> {
     let empty = Pool::default();
     let mut rows = vec![
-        Row::measured("assembled from nothing", effort::some_of(51), || assembled(&empty, servers))
-            .within(20),
-        Row::measured("assembled again, nothing changed", effort::some_of(51), || {
-            assembled(pool, servers)
+        Row::measure("assembled from nothing", effort::scaled(51), || {
+            assemble_pool(&empty, servers)
+        })
+        .median_within(20),
+        Row::measure("assembled again, nothing changed", effort::scaled(51), || {
+            assemble_pool(pool, servers)
         }),
-        Row::measured("nearest three to a misspelt name", 101, || {
+        Row::measure("nearest three to a misspelt name", 101, || {
             pool.nearest("mcp__server42__reed_file_0", 3).len()
         })
-        .within(5),
+        .median_within(5),
     ];
     for query in ["read file", "create issue labels", "the of a what was"] {
         let what = format!("search `{query}`");
-        let row = Row::measured(&what, effort::some_of(1001), || pool.search(query, 10));
-        rows.push(row.nearly_always_within(1));
+        let row = Row::measure(&what, effort::scaled(1001), || pool.search(query, 10));
+        rows.push(row.p99_within(1));
     }
     let tool = pool.find("mcp__server42__read_file_0").expect("it was made above");
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
-    rows.push(Row::measured("first check of a tool's arguments", 1, || check(tool, &arguments)));
-    rows.push(Row::measured("every further check", 10_001, || check(tool, &arguments)));
+    rows.push(Row::measure("first check of a tool's arguments", 1, || check(tool, &arguments)));
+    rows.push(Row::measure("every further check", 10_001, || check(tool, &arguments)));
     rows
 }
 
 /// By how many bytes the process grew.
-fn grown<T>(make: impl FnOnce() -> T) -> (u64, T) {
-    let before = resident();
+fn measure_growth<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let before = resident_bytes();
     let made = make();
-    (resident().saturating_sub(before), made)
+    (resident_bytes().saturating_sub(before), made)
 }
 
 /// The memory that the process holds, in bytes.
-fn resident() -> u64 {
+fn resident_bytes() -> u64 {
     const PAGE: u64 = 4096;
     let table = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = table.split(' ').nth(1).and_then(|it| it.parse::<u64>().ok());
@@ -240,7 +248,7 @@ fn report(rows: &[Row], held: [u64; 3], pictures: &[Picture], pipeline: &str) ->
          Budget: catalogues and pool in at most 40 MB: {verdict}.\n\n\
          ## More and fewer tools\n\n\
          Each size in a process of its own.\n\n{}\n{pipeline}",
-        facts::line(),
+        facts::describe(),
         table::markdown(&["", "median", "least", "p99", "budget"], &[4], &cells),
         table::markdown(&["", "MB"], &[], &memory),
         pictures.iter().map(Picture::link).collect::<Vec<_>>().join("\n"),

@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::effort::Effort;
 use crate::failure::Failure;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 /// What was found.
 #[derive(Debug)]
@@ -35,32 +35,32 @@ pub enum Extent {
 #[derive(Debug)]
 pub struct Picture {
     name: String,
-    alternative: String,
+    alt_text: String,
     svg: String,
 }
 
 impl Picture {
     /// A picture with a file of this name, without its ending.
     pub fn new(name: &str, alternative: &str, svg: String) -> Picture {
-        Picture { name: name.to_owned(), alternative: alternative.to_owned(), svg }
+        Picture { name: name.to_owned(), alt_text: alternative.to_owned(), svg }
     }
 
     /// How a page shows it.
     pub fn link(&self) -> String {
-        format!("![{}]({}.svg)\n", self.alternative, self.name)
+        format!("![{}]({}.svg)\n", self.alt_text, self.name)
     }
 }
 
 impl Report {
     /// Prints it, and keeps it where that is due.
-    pub fn keep(&self, workplace: &Workplace) -> Result<(), Failure> {
+    pub fn save(&self, workplace: &Workspace) -> Result<(), Failure> {
         print!("{}", self.text);
         match (self.extent, Effort::chosen()) {
             (Extent::Whole, Effort::Full) => {}
             (Extent::Part, _) | (Extent::Whole, Effort::Quick) => return Ok(()),
         }
         let write = |name: String, text: &str| {
-            let path = workplace.report(&name);
+            let path = workplace.report_path(&name);
             let folder = path.parent().unwrap_or(&path);
             fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
             fs::write(&path, text).map_err(|error| Failure::file(&path, error))

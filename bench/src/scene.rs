@@ -17,8 +17,8 @@ use crate::failure::{self, Failure};
 
 /// A home to run programs in. Dropping it deletes the files.
 #[derive(Debug)]
-pub struct Scene {
-    folder: PathBuf,
+pub struct Sandbox {
+    home: PathBuf,
     working_folder: PathBuf,
     search_path: OsString,
     _files: TempDir,
@@ -26,7 +26,7 @@ pub struct Scene {
 
 /// How much configuration there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ConfigCounts {
     /// Definitions of servers, whatever became of them.
     pub servers: usize,
     /// Files that hold any.
@@ -35,22 +35,22 @@ pub struct Seen {
     pub problems: usize,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for ConfigCounts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seen { servers, files, problems } = self;
+        let ConfigCounts { servers, files, problems } = self;
         write!(out, "{servers} servers in {files} files with {problems} problems")
     }
 }
 
-impl Scene {
+impl Sandbox {
     /// An empty home.
-    pub fn new(search_path: &OsString) -> Result<Scene, Failure> {
+    pub fn new(search_path: &OsString) -> Result<Sandbox, Failure> {
         let files = TempDir::new().map_err(|error| Failure::file(Path::new("a home"), error))?;
         let folder =
             files.path().canonicalize().map_err(|error| Failure::file(files.path(), error))?;
-        Ok(Scene {
+        Ok(Sandbox {
             working_folder: folder.clone(),
-            folder,
+            home: folder,
             search_path: search_path.clone(),
             _files: files,
         })
@@ -61,13 +61,13 @@ impl Scene {
         swb: &Path,
         search_path: &OsString,
         servers: Map<String, Json>,
-    ) -> Result<Scene, Failure> {
-        let scene = Scene::new(search_path)?;
-        let built = Seen { servers: servers.len(), files: 1, problems: 0 };
-        let paths = scene.ask(swb, &["paths"])?;
+    ) -> Result<Sandbox, Failure> {
+        let scene = Sandbox::new(search_path)?;
+        let built = ConfigCounts { servers: servers.len(), files: 1, problems: 0 };
+        let paths = scene.query_json(swb, &["paths"])?;
         let settings = format!("{:#}\n", json!({"mcpServers": servers}));
-        write(&place(&paths, "userSettings"), &settings)?;
-        verify(&scene.ask(swb, &["list", "--all"])?, built)?;
+        write(&path_from(&paths, "userSettings"), &settings)?;
+        verify_config(&scene.query_json(swb, &["list", "--all"])?, built)?;
         Ok(scene)
     }
 
@@ -78,28 +78,32 @@ impl Scene {
             .current_dir(&self.working_folder)
             .env_clear()
             .env("PATH", &self.search_path)
-            .env("HOME", &self.folder)
+            .env("HOME", &self.home)
             .env("LANG", "C.UTF-8");
         command
     }
 
     /// What `swb` answers to these arguments and `--json`.
-    pub fn ask(&self, swb: &Path, arguments: &[&str]) -> Result<Json, Failure> {
+    pub fn query_json(&self, swb: &Path, arguments: &[&str]) -> Result<Json, Failure> {
         let answer = failure::output(self.command(swb).args(arguments).arg("--json"))?;
-        serde_json::from_str(&answer).map_err(Failure::Answer)
+        serde_json::from_str(&answer).map_err(Failure::InvalidJson)
     }
 }
 
 /// Fails unless `swb list --all` answered with exactly what was built.
-fn verify(all: &Json, built: Seen) -> Result<(), Failure> {
+fn verify_config(all: &Json, built: ConfigCounts) -> Result<(), Failure> {
     let list = |key: &str| all[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_servers = list("servers").iter().filter_map(|server| server["problems"].as_array());
-    let seen = Seen {
+    let seen = ConfigCounts {
         servers: list("servers").len(),
         files: list("lookedAt").iter().filter(|place| place["found"] != "nothing").count(),
         problems: list("problems").len() + of_servers.map(Vec::len).sum::<usize>(),
     };
-    if seen == built { Ok(()) } else { Err(Failure::Scene { built, seen }) }
+    if seen == built {
+        Ok(())
+    } else {
+        Err(Failure::ConfigMismatch { expected: built, actual: seen })
+    }
 }
 
 /// Writes a file and the folders above it.
@@ -110,6 +114,6 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// The place that an answer to `swb paths` names.
-fn place(paths: &Json, key: &str) -> PathBuf {
+fn path_from(paths: &Json, key: &str) -> PathBuf {
     PathBuf::from(paths[key].as_str().unwrap_or_default())
 }

@@ -11,30 +11,30 @@ use crate::failure::Failure;
 use crate::measure::Measurement;
 use crate::plot::{Bars, Role, Series};
 use crate::report::{Extent, Picture, Report};
-use crate::scene::Scene;
-use crate::subject::{self, Pace, Subject};
+use crate::scene::Sandbox;
+use crate::subject::{self, MeasuredProgram, TurnRate};
 use crate::table;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
-const OURS: &str = "**switchboard**";
+const OUR_LABEL: &str = "**switchboard**";
 
 /// Runs the benchmark.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
     let rivals = rivals::prepare(workplace)?;
     let own = server::own_program()?;
-    let ours = |name: &str| vec![own.clone().into(), client::WORD.into(), name.into()];
+    let ours = |name: &str| vec![own.clone().into(), client::SUBCOMMAND.into(), name.into()];
     let subjects = [
-        subject("written by hand", ours("by-hand"), Pace::Quick),
-        subject(OURS, ours("raw"), Pace::Quick),
-        subject("Rust SDK (rmcp 3.8.0)", rivals.rmcp, Pace::Quick),
-        subject("TypeScript SDK 1.32.2", rivals.typescript_v1, Pace::Slow),
-        subject("TypeScript SDK 2.4.0", rivals.typescript_v2, Pace::Slow),
-        subject("Python SDK 2.3.0", rivals.python, Pace::Slow),
+        subject("written by hand", ours("by-hand"), TurnRate::TwicePerRound),
+        subject(OUR_LABEL, ours("raw"), TurnRate::TwicePerRound),
+        subject("Rust SDK (rmcp 3.8.0)", rivals.rmcp, TurnRate::TwicePerRound),
+        subject("TypeScript SDK 1.32.2", rivals.typescript_v1, TurnRate::EveryFifthRound),
+        subject("TypeScript SDK 2.4.0", rivals.typescript_v2, TurnRate::EveryFifthRound),
+        subject("Python SDK 2.3.0", rivals.python, TurnRate::EveryFifthRound),
     ];
     let subjects = subjects.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let scene = Scene::new(&workplace.search_path)?;
-    let measurements = subject::by_turns(&scene, &subjects)?;
-    let (growth, of_crowd) = crowd::measured(workplace)?;
+    let scene = Sandbox::new(&workplace.search_path)?;
+    let measurements = subject::measure_interleaved(&scene, &subjects)?;
+    let (growth, of_crowd) = crowd::measure(workplace)?;
     let picture = picture(&subjects, &measurements);
     let text = format!(
         "\
@@ -48,15 +48,15 @@ Clients take turns. CPU and peak count the server too, which is the same small o
 {}
 {}
 {growth}",
-        facts::line(),
-        table::of_subjects(&subjects, &measurements, OURS),
+        facts::describe(),
+        table::program_table(&subjects, &measurements, OUR_LABEL),
         picture.link(),
     );
     let pictures = [picture].into_iter().chain(of_crowd).collect();
     Ok(Report { name: "start", text, pictures, budgets: Vec::new(), extent: Extent::Whole })
 }
 
-fn picture(subjects: &[Subject], measurements: &[Option<Measurement>]) -> Picture {
+fn picture(subjects: &[MeasuredProgram], measurements: &[Option<Measurement>]) -> Picture {
     let title = "From nothing to the first answer";
     let groups = subjects.iter().map(|it| it.label.to_owned()).collect();
     let figures = |figure: fn(&Measurement) -> f64| {
@@ -66,15 +66,15 @@ fn picture(subjects: &[Subject], measurements: &[Option<Measurement>]) -> Pictur
     let memory = figures(Measurement::peak_megabytes);
     let series = vec![Series::new("ms", Role::Ours, time), Series::new("MB", Role::Other, memory)];
     let across = "milliseconds, megabytes";
-    Picture::new("start", title, Bars { title, across, groups, series }.draw())
+    Picture::new("start", title, Bars { title, x_axis: across, groups, series }.draw())
 }
 
 fn subject(
     label: &'static str,
     mut command: Vec<OsString>,
-    pace: Pace,
-) -> Result<Subject, Failure> {
+    pace: TurnRate,
+) -> Result<MeasuredProgram, Failure> {
     command.extend(["stdio", "100", "1", "1"].map(OsString::from));
     command.extend(server::echo_command("stdio")?);
-    Ok(Subject { program: label, label, note: String::new(), pace, command: Some(command) })
+    Ok(MeasuredProgram { program: label, label, note: String::new(), pace, command: Some(command) })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::Measurement;
-use crate::subject::Subject;
+use crate::subject::MeasuredProgram;
 
 /// A Markdown table; the first column is text, the rest are flush right unless named in `texts`.
 pub fn markdown(header: &[&str], texts: &[usize], rows: &[Vec<String>]) -> String {
@@ -22,20 +22,20 @@ pub fn markdown(header: &[&str], texts: &[usize], rows: &[Vec<String>]) -> Strin
 }
 
 /// The table of subjects measured in one scene. Ratios are of median wall times to the row labelled `unit`.
-pub fn of_subjects(
-    subjects: &[Subject],
+pub fn program_table(
+    subjects: &[MeasuredProgram],
     measurements: &[Option<Measurement>],
     unit: &str,
 ) -> String {
     let one = subjects.iter().zip(measurements).find(|(subject, _)| subject.label == unit);
     let one = one.and_then(|(_, it)| it.as_ref()).map(Measurement::median_wall);
-    let row = |(subject, measurement): (&Subject, &Option<Measurement>)| {
+    let row = |(subject, measurement): (&MeasuredProgram, &Option<Measurement>)| {
         let mut cells = vec![subject.label.to_owned()];
         match measurement {
             Some(it) => cells.extend([
                 milliseconds(it.median_wall()),
                 milliseconds(it.shortest_wall()),
-                milliseconds(it.median_processor()),
+                milliseconds(it.median_cpu()),
                 megabytes(it.peak_megabytes()),
                 one.map_or("–".to_owned(), |one| ratio(it.median_wall(), one)),
                 it.runs().to_string(),
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_installed_is_a_row_that_says_so() {
-        let missing = Subject {
+        let missing = MeasuredProgram {
             program: "other",
             label: "`other list`",
             note: "connects".to_owned(),
-            pace: crate::subject::Pace::Slow,
+            pace: crate::subject::TurnRate::EveryFifthRound,
             command: None,
         };
-        let table = of_subjects(&[missing], &[None], "`swb list`");
+        let table = program_table(&[missing], &[None], "`swb list`");
         assert!(
             table.ends_with("| `other list` | – | – | – | – | – | – | not installed |\n"),
             "{table}"

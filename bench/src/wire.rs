@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use switchboard_wire::lines::{LARGEST_MESSAGE, LineLink};
+use switchboard_wire::lines::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
 use switchboard_wire::memory;
 use switchboard_wire::message::Payload;
-use switchboard_wire::peer::{Connection, Event, Peer};
+use switchboard_wire::peer::{Peer, PeerEvent, SpawnedPeer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::plot::{Bars, Role, Series};
 use crate::report::{Extent, Picture, Report};
 use crate::table;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const REPETITIONS: usize = 7;
 const CALLS: u32 = 50_000;
@@ -24,21 +24,22 @@ const IN_FLIGHT: u32 = 64;
 const BUDGET: Duration = Duration::from_nanos(1500);
 
 /// Measures.
-pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
+pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::file(&workplace.report("wire.md"), error))?;
+    let runtime =
+        runtime.map_err(|error| Failure::file(&workplace.report_path("wire.md"), error))?;
     let mut floor = Vec::new();
     let mut in_memory = Vec::new();
     let mut over_bytes = Vec::new();
     for _ in 0..effort::repetitions(REPETITIONS) {
-        floor.push(channels(&runtime));
-        in_memory.push(peers(&runtime, || {
+        floor.push(measure_channels(&runtime));
+        in_memory.push(measure_peers(&runtime, || {
             let (one, other) = memory::pair();
-            (Peer::start(one), Peer::start(other))
+            (Peer::spawn(one), Peer::spawn(other))
         }));
-        over_bytes.push(peers(&runtime, || {
+        over_bytes.push(measure_peers(&runtime, || {
             let (one, other) = tokio::io::duplex(64 * 1024);
-            (over(one), over(other))
+            (peer_over_stream(one), peer_over_stream(other))
         }));
     }
     Ok(report([median(floor), median(in_memory), median(over_bytes)]))
@@ -46,15 +47,15 @@ pub fn run(workplace: &Workplace) -> Result<Report, Failure> {
 
 /// What one repetition took a call: one after the other, and with many in flight.
 #[derive(Debug, Clone, Copy)]
-struct Cost {
+struct RoundTripCost {
     alone: Duration,
     in_flight: Duration,
 }
 
 /// A peer over a stream of bytes.
-pub fn over(stream: tokio::io::DuplexStream) -> Connection {
+pub fn peer_over_stream(stream: tokio::io::DuplexStream) -> SpawnedPeer {
     let (reader, writer) = tokio::io::split(stream);
-    Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
+    Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE))
 }
 
 /// About a hundred bytes of parameters.
@@ -64,7 +65,10 @@ pub fn params() -> Payload {
 }
 
 /// Two peers, one of which answers with what it was asked.
-fn peers(runtime: &Runtime, connect: impl Fn() -> (Connection, Connection)) -> Cost {
+fn measure_peers(
+    runtime: &Runtime,
+    connect: impl Fn() -> (SpawnedPeer, SpawnedPeer),
+) -> RoundTripCost {
     runtime.block_on(async {
         let (one, other) = connect();
         let listener = tokio::spawn(echo(other.events));
@@ -91,31 +95,31 @@ fn peers(runtime: &Runtime, connect: impl Fn() -> (Connection, Connection)) -> C
         let in_flight = start.elapsed() / (CALLS / IN_FLIGHT * IN_FLIGHT);
         drop((peer, other.peer));
         listener.await.expect("the listener ends with its connection");
-        Cost { alone, in_flight }
+        RoundTripCost { alone, in_flight }
     })
 }
 
 /// Answers every request with what was asked.
-pub async fn echo(mut events: mpsc::Receiver<Event>) {
-    while let Some(Event::Request(request)) = events.recv().await {
+pub async fn echo(mut events: mpsc::Receiver<PeerEvent>) {
+    while let Some(PeerEvent::Request(request)) = events.recv().await {
         let answer = request.params.clone().unwrap_or_else(params);
-        request.answer(answer).await;
+        request.respond(answer).await;
     }
 }
 
-type Question = (Payload, oneshot::Sender<Payload>);
+type ChannelRequest = (Payload, oneshot::Sender<Payload>);
 
 /// Asks over a bare channel and waits for the answer.
-async fn answered(ask: &mpsc::Sender<Question>) {
+async fn round_trip(ask: &mpsc::Sender<ChannelRequest>) {
     let (answer, answered) = oneshot::channel();
     ask.send((params(), answer)).await.expect("the listener listens");
     answered.await.expect("the listener answers");
 }
 
 /// The floor: a question and an answer over bare channels, with nothing in between.
-fn channels(runtime: &Runtime) -> Cost {
+fn measure_channels(runtime: &Runtime) -> RoundTripCost {
     runtime.block_on(async {
-        let (ask, mut asked) = mpsc::channel::<Question>(256);
+        let (ask, mut asked) = mpsc::channel::<ChannelRequest>(256);
         let listener = tokio::spawn(async move {
             while let Some((question, answer)) = asked.recv().await {
                 let _caller_left = answer.send(question);
@@ -123,7 +127,7 @@ fn channels(runtime: &Runtime) -> Cost {
         });
         let start = Instant::now();
         for _ in 0..CALLS {
-            answered(&ask).await;
+            round_trip(&ask).await;
         }
         let alone = start.elapsed() / CALLS;
         let start = Instant::now();
@@ -131,7 +135,7 @@ fn channels(runtime: &Runtime) -> Cost {
             let ask = ask.clone();
             tokio::spawn(async move {
                 for _ in 0..CALLS / IN_FLIGHT {
-                    answered(&ask).await;
+                    round_trip(&ask).await;
                 }
             })
         });
@@ -141,24 +145,24 @@ fn channels(runtime: &Runtime) -> Cost {
         let in_flight = start.elapsed() / (CALLS / IN_FLIGHT * IN_FLIGHT);
         drop(ask);
         listener.await.expect("the listener ends with its channel");
-        Cost { alone, in_flight }
+        RoundTripCost { alone, in_flight }
     })
 }
 
-fn median(mut costs: Vec<Cost>) -> Cost {
-    let mut middle = |part: fn(&Cost) -> Duration| {
+fn median(mut costs: Vec<RoundTripCost>) -> RoundTripCost {
+    let mut middle = |part: fn(&RoundTripCost) -> Duration| {
         costs.sort_by_key(part);
         part(&costs[costs.len() / 2])
     };
-    Cost { alone: middle(|cost| cost.alone), in_flight: middle(|cost| cost.in_flight) }
+    RoundTripCost { alone: middle(|cost| cost.alone), in_flight: middle(|cost| cost.in_flight) }
 }
 
 const NAMES: [&str; 3] =
     ["floor: two bare channels", "two peers, messages handed over", "two peers, messages as bytes"];
 
-fn report(costs: [Cost; 3]) -> Report {
+fn report(costs: [RoundTripCost; 3]) -> Report {
     let [floor, in_memory, _] = &costs;
-    let row = |(name, cost): (&str, &Cost)| {
+    let row = |(name, cost): (&str, &RoundTripCost)| {
         vec![
             name.to_owned(),
             format!("{:.2}", cost.alone.as_secs_f64() * 1e6),
@@ -176,7 +180,7 @@ fn report(costs: [Cost; 3]) -> Report {
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls with 100 bytes of parameters, on one thread; the\n\
          other peer answers with what it was asked.\n\n{}\n{}\n\
          Budget: a call in one process, payload raw, in at most 1.5 µs: {verdict}.\n",
-        facts::line(),
+        facts::describe(),
         table::markdown(&header, &[], &rows),
         picture.link(),
     );
@@ -190,9 +194,9 @@ fn report(costs: [Cost; 3]) -> Report {
     Report { name: "wire", text, pictures, budgets, extent: Extent::Whole }
 }
 
-fn picture(costs: &[Cost; 3]) -> Picture {
+fn picture(costs: &[RoundTripCost; 3]) -> Picture {
     let title = "A call inside one process";
-    let figures = |part: fn(&Cost) -> Duration| {
+    let figures = |part: fn(&RoundTripCost) -> Duration| {
         costs.iter().map(|it| Some(part(it).as_secs_f64() * 1e6)).collect()
     };
     let series = vec![
@@ -200,5 +204,5 @@ fn picture(costs: &[Cost; 3]) -> Picture {
         Series::new("64 in flight", Role::Other, figures(|it| it.in_flight)),
     ];
     let groups = NAMES.map(str::to_owned).to_vec();
-    Picture::new("wire", title, Bars { title, across: "µs a call", groups, series }.draw())
+    Picture::new("wire", title, Bars { title, x_axis: "µs a call", groups, series }.draw())
 }

@@ -12,39 +12,39 @@ use crate::failure::{self, Failure};
 
 /// The surroundings of one run.
 #[derive(Debug)]
-pub struct Workplace {
+pub struct Workspace {
     /// The repository's top folder.
     pub root: PathBuf,
     /// The folder that peers are installed into.
-    pub peers: PathBuf,
+    pub install_dir: PathBuf,
     /// Where builds and what they leave are.
-    pub kept: PathBuf,
+    pub target: PathBuf,
     /// The search path for programs.
     pub search_path: OsString,
     cargo: OsString,
-    given: Option<PathBuf>,
+    swb_override: Option<PathBuf>,
 }
 
-impl Workplace {
+impl Workspace {
     /// Reads what cargo tells the programs it runs.
-    pub fn from_environment() -> Result<Workplace, Failure> {
+    pub fn from_environment() -> Result<Workspace, Failure> {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let package = package.ok_or(Failure::NotStartedByCargo)?;
         let root = package.parent().ok_or(Failure::NotStartedByCargo)?.to_owned();
         let chosen = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        Ok(Workplace {
-            kept: chosen.unwrap_or_else(|| root.join("target")),
+        Ok(Workspace {
+            target: chosen.unwrap_or_else(|| root.join("target")),
             root,
-            peers: package.join(".peers"),
+            install_dir: package.join(".peers"),
             search_path: env::var_os("PATH").unwrap_or_default(),
             cargo: env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
-            given: env::var_os("SWB_BIN").map(PathBuf::from),
+            swb_override: env::var_os("SWB_BIN").map(PathBuf::from),
         })
     }
 
     /// The program to measure: the one given, else a fresh release build.
     pub fn swb(&self) -> Result<PathBuf, Failure> {
-        if let Some(given) = &self.given {
+        if let Some(given) = &self.swb_override {
             return given.canonicalize().map_err(|error| Failure::file(given, error));
         }
         self.build(&["--release", "--package", "swb", "--bin", "swb"])
@@ -75,12 +75,12 @@ impl Workplace {
     /// A program on the search path, else among the installed peers.
     pub fn find(&self, program: &str) -> Option<PathBuf> {
         let on_path = env::split_paths(&self.search_path).map(|folder| folder.join(program));
-        let among_peers = self.peers.join("node_modules").join(".bin").join(program);
+        let among_peers = self.install_dir.join("node_modules").join(".bin").join(program);
         on_path.chain([among_peers]).find(|path| path.is_file())
     }
 
     /// The file that a benchmark's report is kept in.
-    pub fn report(&self, name: &str) -> PathBuf {
+    pub fn report_path(&self, name: &str) -> PathBuf {
         self.root.join("docs").join("benchmarks").join(name)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a failed call was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum FailureCause {
     /// The connection broke under the call, which may have been carried out.
     BrokenOff,
     /// There was no connection, and why.
@@ -20,40 +20,40 @@ pub enum Cause {
 }
 
 /// Sentences by which a cause is known.
-const KNOWN: [(&str, Cause); 6] = [
-    ("broke before the answer came", Cause::BrokenOff),
-    ("is not connected: ", Cause::NotConnected),
-    ("did not answer within", Cause::TooSlow),
-    ("has not said yet which tools", Cause::ToolsUnknown),
-    ("there is no tool", Cause::NoSuchTool),
-    ("there is no server", Cause::NoSuchTool),
+const PHRASES: [(&str, FailureCause); 6] = [
+    ("broke before the answer came", FailureCause::BrokenOff),
+    ("is not connected: ", FailureCause::NotConnected),
+    ("did not answer within", FailureCause::TooSlow),
+    ("has not said yet which tools", FailureCause::ToolsUnknown),
+    ("there is no tool", FailureCause::NoSuchTool),
+    ("there is no server", FailureCause::NoSuchTool),
 ];
 
 /// What this sentence says.
-pub fn of(told: &str) -> Cause {
-    let known = KNOWN.iter().find(|(words, _)| told.contains(words));
-    known.map_or(Cause::Unclear, |(_, cause)| *cause)
+pub fn classify(told: &str) -> FailureCause {
+    let known = PHRASES.iter().find(|(words, _)| told.contains(words));
+    known.map_or(FailureCause::Unclear, |(_, cause)| *cause)
 }
 
 /// What is missing before somebody who reads this knows which server failed and why.
-pub fn lacks(told: &str, server: &str) -> Option<&'static str> {
-    match (told.trim().is_empty(), told.contains(server), of(told)) {
+pub fn missing_detail(told: &str, server: &str) -> Option<&'static str> {
+    match (told.trim().is_empty(), told.contains(server), classify(told)) {
         (true, _, _) => Some("says nothing"),
         (false, false, _) => Some("does not name the server"),
-        (false, true, Cause::Unclear) => Some("does not say why"),
+        (false, true, FailureCause::Unclear) => Some("does not say why"),
         (false, true, _) => None,
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for FailureCause {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Cause::BrokenOff => "the connection broke under the call",
-            Cause::NotConnected => "not connected, with the reason",
-            Cause::TooSlow => "no answer in time",
-            Cause::ToolsUnknown => "tools not known yet",
-            Cause::NoSuchTool => "no such tool",
-            Cause::Unclear => "unclear",
+            FailureCause::BrokenOff => "the connection broke under the call",
+            FailureCause::NotConnected => "not connected, with the reason",
+            FailureCause::TooSlow => "no answer in time",
+            FailureCause::ToolsUnknown => "tools not known yet",
+            FailureCause::NoSuchTool => "no such tool",
+            FailureCause::Unclear => "unclear",
         })
     }
 }
@@ -64,8 +64,9 @@ mod tests {
 
     #[test]
     fn a_failure_names_its_server_and_its_reason() {
-        let check =
-            |told: &str, lack: Option<&str>| assert_eq!(lacks(told, "alpha"), lack, "{told}");
+        let check = |told: &str, lack: Option<&str>| {
+            assert_eq!(missing_detail(told, "alpha"), lack, "{told}")
+        };
         check("`alpha` did not answer within 2 s", None);
         check("`alpha` is not connected: the program ended", None);
         check("", Some("says nothing"));

@@ -2,12 +2,12 @@
 
 /// One source of them.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     /// From a seed. Other `lane`s of the same seed roll other numbers.
-    pub fn new(seed: u64, lane: u64) -> Dice {
-        let mut dice = Dice(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    pub fn new(seed: u64, lane: u64) -> SeededRandom {
+        let mut dice = SeededRandom(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
         dice
     }
@@ -22,14 +22,14 @@ impl Dice {
     }
 
     /// A number below `sides`.
-    pub fn roll(&mut self, sides: u64) -> u64 {
+    pub fn below(&mut self, sides: u64) -> u64 {
         self.next() % sides.max(1)
     }
 
     /// The same things in another order.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
-            all.swap(last, self.roll(last as u64 + 1) as usize);
+            all.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 }
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_numbers_again_and_each_lane_its_own() {
         let rolls = |seed, lane| {
-            let mut dice = Dice::new(seed, lane);
-            (0..20).map(|_| dice.roll(1000)).collect::<Vec<_>>()
+            let mut dice = SeededRandom::new(seed, lane);
+            (0..20).map(|_| dice.below(1000)).collect::<Vec<_>>()
         };
         assert_eq!(rolls(1, 1), rolls(1, 1));
         assert_ne!(rolls(1, 1), rolls(2, 1));
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn shuffling_loses_nothing() {
         let mut all: Vec<u32> = (0..50).collect();
-        Dice::new(7, 0).shuffle(&mut all);
+        SeededRandom::new(7, 0).shuffle(&mut all);
         assert_ne!(all, (0..50).collect::<Vec<_>>());
         all.sort_unstable();
         assert_eq!(all, (0..50).collect::<Vec<_>>());

@@ -43,7 +43,7 @@ impl Response {
 
 /// A client's way of speaking.
 #[derive(Debug, Clone)]
-pub enum Manners {
+pub enum ClientEra {
     /// Every question stands for itself.
     Modern,
     /// In this session.
@@ -51,12 +51,17 @@ pub enum Manners {
 }
 
 /// The lines and the body of a question.
-pub fn question(manners: &Manners, id: u64, method: &str, mut params: Json) -> (String, String) {
+pub fn build_request(
+    manners: &ClientEra,
+    id: u64,
+    method: &str,
+    mut params: Json,
+) -> (String, String) {
     let lines = match manners {
-        Manners::Legacy(session) => {
+        ClientEra::Legacy(session) => {
             format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: {LEGACY}\r\n")
         }
-        Manners::Modern => {
+        ClientEra::Modern => {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": MODERN,
                 "io.modelcontextprotocol/clientCapabilities": {},
@@ -71,7 +76,7 @@ pub fn question(manners: &Manners, id: u64, method: &str, mut params: Json) -> (
 }
 
 /// Begins a session.
-pub async fn begin(address: &str) -> io::Result<String> {
+pub async fn open_session(address: &str) -> io::Result<String> {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"},
     }});
@@ -85,13 +90,13 @@ pub async fn begin(address: &str) -> io::Result<String> {
 }
 
 /// Ends a session.
-pub async fn end(address: &str, session: &str) -> io::Result<()> {
+pub async fn close_session(address: &str, session: &str) -> io::Result<()> {
     let lines = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: {LEGACY}\r\n");
     send(address, "DELETE /mcp", &lines, "").await.map(drop)
 }
 
 /// Asks for the stream of a session.
-pub async fn listen(address: &str, session: &str) -> io::Result<TcpStream> {
+pub async fn open_get_stream(address: &str, session: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!(
         "GET /mcp HTTP/1.1\r\nHost: {address}\r\nAccept: text/event-stream\r\n\
@@ -115,7 +120,7 @@ pub async fn send(address: &str, what: &str, lines: &str, body: &str) -> io::Res
     stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await?;
-    read(&bytes).ok_or_else(|| {
+    parse_response(&bytes).ok_or_else(|| {
         let said = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
         let after = start.elapsed();
         io::Error::other(format!("not a whole response after {after:?}, to {what}: {said:?}"))
@@ -123,7 +128,7 @@ pub async fn send(address: &str, what: &str, lines: &str, body: &str) -> io::Res
 }
 
 /// A whole response; none where it was cut off.
-fn read(bytes: &[u8]) -> Option<Response> {
+fn parse_response(bytes: &[u8]) -> Option<Response> {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let status = head.split(' ').nth(1)?.parse().ok()?;
@@ -131,7 +136,7 @@ fn read(bytes: &[u8]) -> Option<Response> {
     let rest = &bytes[end..];
     let body = match (response.header("content-length"), response.header("transfer-encoding")) {
         (Some(length), _) => rest.get(..length.parse().ok()?)?.to_vec(),
-        (None, Some(_)) => together(rest)?,
+        (None, Some(_)) => decode_chunked(rest)?,
         (None, None) => rest.to_vec(),
     };
     response.body = String::from_utf8_lossy(&body).into_owned();
@@ -139,7 +144,7 @@ fn read(bytes: &[u8]) -> Option<Response> {
 }
 
 /// A body that came in pieces; none where the last piece is missing.
-fn together(mut rest: &[u8]) -> Option<Vec<u8>> {
+fn decode_chunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let line = rest.windows(2).position(|it| it == b"\r\n")?;
@@ -161,16 +166,16 @@ mod tests {
     fn a_body_in_pieces_is_put_together_and_one_that_is_cut_off_is_none() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let whole = format!("{head}9\r\ndata: {{\"i\r\n8\r\nd\":1}}\n\nx\r\n0\r\n\r\n");
-        let response = read(whole.as_bytes()).unwrap();
+        let response = parse_response(whole.as_bytes()).unwrap();
         assert_eq!((response.status, response.messages()), (200, vec![json!({"id": 1})]));
-        assert!(read(&whole.as_bytes()[..whole.len() - 6]).is_none());
-        assert!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").is_none());
+        assert!(parse_response(&whole.as_bytes()[..whole.len() - 6]).is_none());
+        assert!(parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").is_none());
     }
 
     #[test]
     fn every_answer_in_a_body_is_seen() {
         let body = "data: {\"id\":1}\n\n: breath\n\ndata: {\"id\":1}\n\n";
         let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert_eq!(read(whole.as_bytes()).unwrap().messages().len(), 2);
+        assert_eq!(parse_response(whole.as_bytes()).unwrap().messages().len(), 2);
     }
 }

@@ -7,19 +7,19 @@ use std::io;
 /// Why there is no verdict.
 #[derive(Debug)]
 pub struct Failure {
-    what: String,
+    message: String,
     error: Option<io::Error>,
 }
 
 impl Failure {
     /// Something of ours could not be done.
-    pub fn of(what: impl Into<String>, error: io::Error) -> Failure {
-        Failure { what: what.into(), error: Some(error) }
+    pub fn from_io(what: impl Into<String>, error: io::Error) -> Failure {
+        Failure { message: what.into(), error: Some(error) }
     }
 
     /// Something is not as it must be.
-    pub fn because(what: impl Into<String>) -> Failure {
-        Failure { what: what.into(), error: None }
+    pub fn new(what: impl Into<String>) -> Failure {
+        Failure { message: what.into(), error: None }
     }
 
     /// Tells the person.
@@ -33,7 +33,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.what)
+        out.write_str(&self.message)
     }
 }
 

@@ -6,119 +6,133 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::cast::{Member, Stage};
+use crate::cast::{Placement, TestServer};
 use crate::failure::Failure;
 use crate::place;
 use crate::relay;
 use crate::system;
 
-const OURS: &str = "swb-near";
-const THEIRS: &str = "swb-far";
-const OUR_ADDRESS: &str = "10.77.0.1/24";
-const THEIR_ADDRESS: &str = "10.77.0.2";
+const LOCAL_INTERFACE: &str = "swb-near";
+const REMOTE_INTERFACE: &str = "swb-far";
+const LOCAL_ADDRESS: &str = "10.77.0.1/24";
+const REMOTE_ADDRESS: &str = "10.77.0.2";
 
 /// Which end of the link goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum LinkEnd {
     /// Ours: the system knows at once that there is no way.
-    Ours,
+    Local,
     /// Theirs: nothing comes back.
-    Theirs,
+    Remote,
 }
 
 /// The namespace, its relay, and its servers.
 #[derive(Debug)]
-pub struct FarSide {
+pub struct RemoteNetwork {
     relay: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    servers: BTreeMap<&'static str, Far>,
+    relay_input: ChildStdin,
+    relay_output: BufReader<ChildStdout>,
+    servers: BTreeMap<&'static str, RemoteServer>,
 }
 
 #[derive(Debug)]
-struct Far {
-    member: Member,
+struct RemoteServer {
+    member: TestServer,
     process: Child,
 }
 
-impl FarSide {
+impl RemoteNetwork {
     /// Makes the namespace and the link.
-    pub fn open() -> Result<FarSide, Failure> {
+    pub fn open() -> Result<RemoteNetwork, Failure> {
         let own = place::own_program()?;
         let mut relay = Command::new("unshare");
-        relay.arg("--net").arg(own).arg(relay::WORD);
+        relay.arg("--net").arg(own).arg(relay::SUBCOMMAND);
         relay.stdin(Stdio::piped()).stdout(Stdio::piped());
         let relay = relay.spawn();
-        let mut relay = relay.map_err(|error| Failure::of("no relay could be started", error))?;
+        let mut relay =
+            relay.map_err(|error| Failure::from_io("no relay could be started", error))?;
         let orders = relay.stdin.take().expect("it is piped");
         let answers = BufReader::new(relay.stdout.take().expect("it is piped"));
-        let mut far = FarSide { relay, orders, answers, servers: BTreeMap::new() };
+        let mut far = RemoteNetwork {
+            relay,
+            relay_input: orders,
+            relay_output: answers,
+            servers: BTreeMap::new(),
+        };
         // It answers from inside its namespace, so that it is there from here on.
-        far.order("fast")?;
+        far.command_relay("fast")?;
         let number = far.relay.id().to_string();
-        system::run(&["ip", "link", "add", OURS, "type", "veth", "peer", "name", THEIRS])?;
-        system::run(&["ip", "link", "set", THEIRS, "netns", &number])?;
-        system::run(&["ip", "address", "add", OUR_ADDRESS, "dev", OURS])?;
-        system::run(&["ip", "link", "set", OURS, "up"])?;
-        let theirs = format!("{THEIR_ADDRESS}/24");
-        far.inside(&["ip", "address", "add", &theirs, "dev", THEIRS])?;
-        far.inside(&["ip", "link", "set", "lo", "up"])?;
-        far.inside(&["ip", "link", "set", THEIRS, "up"])?;
+        system::run_tool(&[
+            "ip",
+            "link",
+            "add",
+            LOCAL_INTERFACE,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            REMOTE_INTERFACE,
+        ])?;
+        system::run_tool(&["ip", "link", "set", REMOTE_INTERFACE, "netns", &number])?;
+        system::run_tool(&["ip", "address", "add", LOCAL_ADDRESS, "dev", LOCAL_INTERFACE])?;
+        system::run_tool(&["ip", "link", "set", LOCAL_INTERFACE, "up"])?;
+        let theirs = format!("{REMOTE_ADDRESS}/24");
+        far.run_inside(&["ip", "address", "add", &theirs, "dev", REMOTE_INTERFACE])?;
+        far.run_inside(&["ip", "link", "set", "lo", "up"])?;
+        far.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"])?;
         Ok(far)
     }
 
-    fn inside(&self, words: &[&str]) -> Result<(), Failure> {
+    fn run_inside(&self, words: &[&str]) -> Result<(), Failure> {
         let net = format!("--net=/proc/{}/ns/net", self.relay.id());
-        system::run(&[&["nsenter", &net], words].concat())
+        system::run_tool(&[&["nsenter", &net], words].concat())
     }
 
     /// Tells the relay something, and gives its answer.
-    fn order(&mut self, order: &str) -> Result<String, Failure> {
+    fn command_relay(&mut self, order: &str) -> Result<String, Failure> {
         let mut answer = String::new();
-        let told =
-            writeln!(self.orders, "{order}").and_then(|()| self.answers.read_line(&mut answer));
+        let told = writeln!(self.relay_input, "{order}")
+            .and_then(|()| self.relay_output.read_line(&mut answer));
         match told {
             Ok(1..) => Ok(answer.trim().to_owned()),
-            Ok(0) => Err(Failure::because(
+            Ok(0) => Err(Failure::new(
                 "the relay in the other network namespace ended; namespaces need root",
             )),
-            Err(error) => Err(Failure::of("the relay does not answer", error)),
+            Err(error) => Err(Failure::from_io("the relay does not answer", error)),
         }
     }
 
     /// Starts a server there, and says where it is reached from here.
-    pub fn serve(&mut self, member: &Member) -> Result<String, Failure> {
-        let port = self.order(&format!("open {}", member.name))?;
+    pub fn serve(&mut self, member: &TestServer) -> Result<String, Failure> {
+        let port = self.command_relay(&format!("open {}", member.name))?;
         let (process, inner) = self.start(member)?;
         let (scheme, rest) = inner.split_once("://").unwrap_or_default();
         let (_, path) = rest.split_once('/').unwrap_or_default();
-        self.servers.insert(member.name, Far { member: member.clone(), process });
-        Ok(format!("{scheme}://{THEIR_ADDRESS}:{port}/{path}"))
+        self.servers.insert(member.name, RemoteServer { member: member.clone(), process });
+        Ok(format!("{scheme}://{REMOTE_ADDRESS}:{port}/{path}"))
     }
 
     /// Starts a server's process, and has the relay know it.
-    fn start(&mut self, member: &Member) -> Result<(Child, String), Failure> {
-        let Stage::Remote(how) = member.stage else {
-            return Err(Failure::because(format!("`{}` is not remote", member.name)));
+    fn start(&mut self, member: &TestServer) -> Result<(Child, String), Failure> {
+        let Placement::Remote(how) = member.placement else {
+            return Err(Failure::new(format!("`{}` is not remote", member.name)));
         };
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.relay.id()));
-        command.arg(testkit::scripted::program()).arg(how).arg(member.script.json());
+        command.arg(testkit::scripted::program()).arg(how).arg(member.script.to_json());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child =
-            child.map_err(|error| Failure::of("no remote server could be started", error))?;
+            child.map_err(|error| Failure::from_io("no remote server could be started", error))?;
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let read = output.read_line(&mut line);
-        read.map_err(|error| Failure::of("a remote server says nothing", error))?;
+        read.map_err(|error| Failure::from_io("a remote server says nothing", error))?;
         let url = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
         let port = url.rsplit(':').next().and_then(|it| it.split('/').next()).unwrap_or_default();
         if port.is_empty() {
-            return Err(Failure::because(format!(
-                "a remote server does not say where it is: {line}"
-            )));
+            return Err(Failure::new(format!("a remote server does not say where it is: {line}")));
         }
-        self.order(&format!("to {} {port}", member.name))?;
+        self.command_relay(&format!("to {} {port}", member.name))?;
         Ok((child, url))
     }
 
@@ -126,11 +140,13 @@ impl FarSide {
     pub fn kill(&mut self, name: &str) -> Result<(), Failure> {
         let Some(far) = self.servers.get_mut(name) else { return Ok(()) };
         let killed = far.process.kill().and_then(|()| far.process.wait());
-        killed.map(drop).map_err(|error| Failure::of("a remote server could not be killed", error))
+        killed
+            .map(drop)
+            .map_err(|error| Failure::from_io("a remote server could not be killed", error))
     }
 
     /// Starts a killed server again, at the same address.
-    pub fn revive(&mut self, name: &str) -> Result<(), Failure> {
+    pub fn restart(&mut self, name: &str) -> Result<(), Failure> {
         let Some(member) = self.servers.get(name).map(|it| it.member.clone()) else {
             return Ok(());
         };
@@ -144,43 +160,43 @@ impl FarSide {
     /// Sends a server a signal.
     pub fn signal(&self, name: &str, signal: Signal) -> Result<(), Failure> {
         match self.servers.get(name) {
-            Some(far) => system::signal(far.process.id(), signal).map(drop),
+            Some(far) => system::send_signal(far.process.id(), signal).map(drop),
             None => Ok(()),
         }
     }
 
     /// Takes one end of the link down.
-    pub fn cut(&self, end: End) -> Result<(), Failure> {
+    pub fn link_down(&self, end: LinkEnd) -> Result<(), Failure> {
         match end {
-            End::Ours => system::run(&["ip", "link", "set", OURS, "down"]),
-            End::Theirs => self.inside(&["ip", "link", "set", THEIRS, "down"]),
+            LinkEnd::Local => system::run_tool(&["ip", "link", "set", LOCAL_INTERFACE, "down"]),
+            LinkEnd::Remote => self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "down"]),
         }
     }
 
     /// Takes it up again.
-    pub fn join(&self, end: End) -> Result<(), Failure> {
+    pub fn link_up(&self, end: LinkEnd) -> Result<(), Failure> {
         match end {
-            End::Ours => system::run(&["ip", "link", "set", OURS, "up"]),
-            End::Theirs => self.inside(&["ip", "link", "set", THEIRS, "up"]),
+            LinkEnd::Local => system::run_tool(&["ip", "link", "set", LOCAL_INTERFACE, "up"]),
+            LinkEnd::Remote => self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"]),
         }
     }
 
     /// Makes the link slow, or fast again.
-    pub fn pace(&mut self, word: &'static str) -> Result<(), Failure> {
-        match self.order(word)?.as_str() {
+    pub fn set_speed(&mut self, word: &'static str) -> Result<(), Failure> {
+        match self.command_relay(word)?.as_str() {
             "done" => Ok(()),
-            said => Err(Failure::because(format!("the relay does not know `{word}`: {said}"))),
+            said => Err(Failure::new(format!("the relay does not know `{word}`: {said}"))),
         }
     }
 
     /// The processes of it.
-    pub fn processes(&self) -> Vec<u32> {
+    pub fn pids(&self) -> Vec<u32> {
         let servers = self.servers.values().map(|it| it.process.id());
         servers.chain([self.relay.id()]).collect()
     }
 }
 
-impl Drop for FarSide {
+impl Drop for RemoteNetwork {
     fn drop(&mut self) {
         let servers = self.servers.values_mut().map(|it| &mut it.process);
         for child in servers.chain([&mut self.relay]) {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::dice::SeededRandom;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FaultKind {
     /// A server's program is killed.
     KillProgram,
     /// A server's program is stopped for a while.
@@ -41,131 +41,138 @@ pub enum Kind {
 }
 
 /// Those that hit programs that `swb` starts.
-pub const OF_PROGRAMS: [Kind; 2] = [Kind::KillProgram, Kind::StopProgram];
+pub const PROGRAM_FAULTS: [FaultKind; 2] = [FaultKind::KillProgram, FaultKind::StopProgram];
 /// Those that hit what is around.
-pub const OF_SURROUNDINGS: [Kind; 13] = [
-    Kind::KillRemote,
-    Kind::StopRemote,
-    Kind::SilentLink,
-    Kind::NoLink,
-    Kind::SlowLink,
-    Kind::FullDisk,
-    Kind::ClockAhead,
-    Kind::ClockBack,
-    Kind::NewServer,
-    Kind::ChangedServer,
-    Kind::BrokenFile,
-    Kind::DeadTokens,
-    Kind::NoTokens,
+pub const ENVIRONMENT_FAULTS: [FaultKind; 13] = [
+    FaultKind::KillRemote,
+    FaultKind::StopRemote,
+    FaultKind::SilentLink,
+    FaultKind::NoLink,
+    FaultKind::SlowLink,
+    FaultKind::FullDisk,
+    FaultKind::ClockAhead,
+    FaultKind::ClockBack,
+    FaultKind::NewServer,
+    FaultKind::ChangedServer,
+    FaultKind::BrokenFile,
+    FaultKind::DeadTokens,
+    FaultKind::NoTokens,
 ];
 
 /// May calls to whoever is hit fail?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excuse {
+pub enum CallFailures {
     /// Yes, as long as they say why.
-    Failures,
+    Allowed,
     /// No: they may take longer, and that is all.
-    Nothing,
+    NotAllowed,
 }
 
-impl Kind {
+impl FaultKind {
     /// May calls to whoever is hit fail?
-    pub fn excuse(self) -> Excuse {
+    pub fn call_failures(self) -> CallFailures {
         match self {
-            Kind::KillProgram
-            | Kind::KillRemote
-            | Kind::SilentLink
-            | Kind::NoLink
-            | Kind::NewServer
-            | Kind::ChangedServer
-            | Kind::NoTokens => Excuse::Failures,
-            Kind::StopProgram
-            | Kind::StopRemote
-            | Kind::SlowLink
-            | Kind::FullDisk
-            | Kind::ClockAhead
-            | Kind::ClockBack
-            | Kind::BrokenFile
-            | Kind::DeadTokens => Excuse::Nothing,
+            FaultKind::KillProgram
+            | FaultKind::KillRemote
+            | FaultKind::SilentLink
+            | FaultKind::NoLink
+            | FaultKind::NewServer
+            | FaultKind::ChangedServer
+            | FaultKind::NoTokens => CallFailures::Allowed,
+            FaultKind::StopProgram
+            | FaultKind::StopRemote
+            | FaultKind::SlowLink
+            | FaultKind::FullDisk
+            | FaultKind::ClockAhead
+            | FaultKind::ClockBack
+            | FaultKind::BrokenFile
+            | FaultKind::DeadTokens => CallFailures::NotAllowed,
         }
     }
 
     /// How long it lasts, from the shortest to the longest, in milliseconds. None where it is done as soon as it is begun.
-    fn lasts(self) -> Option<(u64, u64)> {
+    fn duration_range(self) -> Option<(u64, u64)> {
         match self {
-            Kind::KillProgram | Kind::ChangedServer | Kind::DeadTokens | Kind::NewServer => None,
-            Kind::StopProgram | Kind::StopRemote => Some((1_000, 3_000)),
-            Kind::KillRemote | Kind::SilentLink | Kind::NoLink => Some((1_500, 4_500)),
-            Kind::SlowLink | Kind::BrokenFile | Kind::NoTokens => Some((1_500, 3_000)),
-            Kind::FullDisk => Some((2_000, 4_000)),
+            FaultKind::KillProgram
+            | FaultKind::ChangedServer
+            | FaultKind::DeadTokens
+            | FaultKind::NewServer => None,
+            FaultKind::StopProgram | FaultKind::StopRemote => Some((1_000, 3_000)),
+            FaultKind::KillRemote | FaultKind::SilentLink | FaultKind::NoLink => {
+                Some((1_500, 4_500))
+            }
+            FaultKind::SlowLink | FaultKind::BrokenFile | FaultKind::NoTokens => {
+                Some((1_500, 3_000))
+            }
+            FaultKind::FullDisk => Some((2_000, 4_000)),
             // The clock is read from a file at most once a second.
-            Kind::ClockAhead | Kind::ClockBack => Some((3_000, 5_000)),
+            FaultKind::ClockAhead | FaultKind::ClockBack => Some((3_000, 5_000)),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Kind::KillProgram => "kill a program",
-            Kind::StopProgram => "stop a program, go on",
-            Kind::KillRemote => "kill a remote server",
-            Kind::StopRemote => "stop a remote server, go on",
-            Kind::SilentLink => "cut the link, silence",
-            Kind::NoLink => "cut the link, no way",
-            Kind::SlowLink => "slow link",
-            Kind::FullDisk => "disk full",
-            Kind::ClockAhead => "clock ahead and back",
-            Kind::ClockBack => "clock back and ahead",
-            Kind::NewServer => "add a server, remove it",
-            Kind::ChangedServer => "change a server",
-            Kind::BrokenFile => "break the settings",
-            Kind::DeadTokens => "tokens die",
-            Kind::NoTokens => "tokens die, issuer down",
+            FaultKind::KillProgram => "kill a program",
+            FaultKind::StopProgram => "stop a program, go on",
+            FaultKind::KillRemote => "kill a remote server",
+            FaultKind::StopRemote => "stop a remote server, go on",
+            FaultKind::SilentLink => "cut the link, silence",
+            FaultKind::NoLink => "cut the link, no way",
+            FaultKind::SlowLink => "slow link",
+            FaultKind::FullDisk => "disk full",
+            FaultKind::ClockAhead => "clock ahead and back",
+            FaultKind::ClockBack => "clock back and ahead",
+            FaultKind::NewServer => "add a server, remove it",
+            FaultKind::ChangedServer => "change a server",
+            FaultKind::BrokenFile => "break the settings",
+            FaultKind::DeadTokens => "tokens die",
+            FaultKind::NoTokens => "tokens die, issuer down",
         })
     }
 }
 
 /// One fault as it is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedFault {
     /// What goes wrong.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// A number that chooses whom it hits.
     pub target: u64,
     /// How long it lasts.
-    pub lasts: Duration,
+    pub duration: Duration,
     /// How long nothing happens before it.
     pub pause: Duration,
 }
 
 /// Faults of one lane, one after the other, without an end: every kind once before any comes again.
 #[derive(Debug)]
-pub struct Plan {
-    kinds: Vec<Kind>,
-    dice: Dice,
-    left: Vec<Kind>,
+pub struct FaultPlan {
+    kinds: Vec<FaultKind>,
+    dice: SeededRandom,
+    left: Vec<FaultKind>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// A plan of these kinds.
-    pub fn new(kinds: &[Kind], dice: Dice) -> Plan {
-        Plan { kinds: kinds.to_vec(), dice, left: Vec::new() }
+    pub fn new(kinds: &[FaultKind], dice: SeededRandom) -> FaultPlan {
+        FaultPlan { kinds: kinds.to_vec(), dice, left: Vec::new() }
     }
 
     /// What comes next.
-    pub fn next(&mut self) -> Planned {
+    pub fn next(&mut self) -> PlannedFault {
         if self.left.is_empty() {
             self.left = self.kinds.clone();
             self.dice.shuffle(&mut self.left);
         }
         let kind = self.left.pop().unwrap_or(self.kinds[0]);
-        let lasts = kind.lasts().map_or(0, |(from, to)| from + self.dice.roll(to - from));
-        Planned {
+        let lasts = kind.duration_range().map_or(0, |(from, to)| from + self.dice.below(to - from));
+        PlannedFault {
             kind,
             target: self.dice.next(),
-            lasts: Duration::from_millis(lasts),
-            pause: Duration::from_millis(300 + self.dice.roll(900)),
+            duration: Duration::from_millis(lasts),
+            pause: Duration::from_millis(300 + self.dice.below(900)),
         }
     }
 }
@@ -176,11 +183,12 @@ mod tests {
 
     #[test]
     fn every_kind_comes_once_before_any_comes_again() {
-        let mut plan = Plan::new(&OF_SURROUNDINGS, Dice::new(3, 1));
+        let mut plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(3, 1));
         for _ in 0..3 {
-            let mut round: Vec<Kind> = OF_SURROUNDINGS.iter().map(|_| plan.next().kind).collect();
+            let mut round: Vec<FaultKind> =
+                ENVIRONMENT_FAULTS.iter().map(|_| plan.next().kind).collect();
             round.sort_unstable();
-            let mut all = OF_SURROUNDINGS.to_vec();
+            let mut all = ENVIRONMENT_FAULTS.to_vec();
             all.sort_unstable();
             assert_eq!(round, all);
         }
@@ -189,7 +197,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_plan_again() {
         let plan = |seed| {
-            let mut plan = Plan::new(&OF_SURROUNDINGS, Dice::new(seed, 1));
+            let mut plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(seed, 1));
             (0..30).map(|_| plan.next()).collect::<Vec<_>>()
         };
         assert_eq!(plan(5), plan(5));

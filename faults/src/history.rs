@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::fault::Kind;
+use crate::fault::FaultKind;
 
 /// What is expected of a server while nothing hits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum Expectation {
     /// Every call is answered.
-    Good,
+    Reliable,
     /// Calls may fail at any time, as long as they say why.
-    Bad,
+    Unreliable,
 }
 
 /// How a call ended. Times are since the beginning of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// With its own canary.
-    Echoed,
+    Answered,
     /// With a result in which its canary is not.
-    Foreign(String),
+    WrongAnswer(String),
     /// With an error, or a result that is one: what it says.
     Failed(String),
     /// Not as the protocol has it: the gateway hung up, or said what is no answer.
-    Broken(String),
+    ProtocolError(String),
     /// Not at all, in the time that we waited.
-    Never,
+    TimedOut,
 }
 
 /// One call.
@@ -48,26 +48,26 @@ pub struct Call {
 
 /// One fault as it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct InjectedFault {
     /// What went wrong.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Whom it hit.
     pub servers: Vec<String>,
     /// When it began.
     pub began: Duration,
     /// When it was over.
-    pub lifted: Duration,
+    pub ended: Duration,
     /// When everybody that was hit answered again.
     pub recovered: Option<Duration>,
     /// How many wanted each processor meanwhile, in hundredths.
-    pub crowd: u32,
+    pub load_percent: u32,
     /// What is wrong with the fault itself, or was seen to be wrong during it.
-    pub objections: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 /// What a process holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Vitals {
+pub struct ResourceUsage {
     /// Open files, with everything that counts as one.
     pub files: usize,
     /// Those of them that are connections.
@@ -88,32 +88,32 @@ pub struct Vitals {
 
 /// How the program ended, and what it left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Farewell {
+pub struct Shutdown {
     /// How it was ended.
-    pub how: &'static str,
+    pub signal: &'static str,
     /// What is wrong with how it ended.
-    pub objection: Option<String>,
+    pub problem: Option<String>,
     /// Processes that were still there, as they call themselves.
-    pub left: Vec<String>,
+    pub orphans: Vec<String>,
 }
 
 /// Everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     /// What is expected of which server.
-    pub manners: BTreeMap<String, Manner>,
+    pub expectations: BTreeMap<String, Expectation>,
     /// All calls.
     pub calls: Vec<Call>,
     /// All faults.
-    pub hits: Vec<Hit>,
+    pub faults: Vec<InjectedFault>,
     /// How often servers were told to do what may not be done twice, by canary and server.
-    pub carried_out: BTreeMap<String, usize>,
+    pub executions: BTreeMap<String, usize>,
     /// The good servers that do not answer in the end, and how.
-    pub rollcall: Vec<String>,
+    pub unresponsive: Vec<String>,
     /// What the program said on standard error.
-    pub words: String,
+    pub stderr: String,
     /// The process before the faults, and after them.
-    pub vitals: [Vitals; 2],
+    pub usage: [ResourceUsage; 2],
     /// How it ended, each time.
-    pub farewells: Vec<Farewell>,
+    pub shutdowns: Vec<Shutdown>,
 }

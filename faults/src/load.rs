@@ -10,25 +10,25 @@ use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::cast::{self, Member};
-use crate::dice::Dice;
-use crate::exchange::{self, Manners, Response};
+use crate::cast::{self, TestServer};
+use crate::dice::SeededRandom;
+use crate::exchange::{self, ClientEra, Response};
 use crate::failure::Failure;
 use crate::history::{Call, Outcome};
 
 /// How many clients there are; every other one has a session.
 pub const CLIENTS: u64 = 24;
 /// The longest pause between two calls of a client, in milliseconds.
-const PAUSE: u64 = 60;
+const MAX_PAUSE_MS: u64 = 60;
 /// A call that has no answer by then has none: it may wait for a connection, and be asked three times.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What every canary begins with.
 const CANARY: &str = "canary-";
 
 /// Where calls are written down. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Ledger {
+pub struct CallLog {
     /// When the run began.
     pub start: Instant,
     address: String,
@@ -36,11 +36,11 @@ pub struct Ledger {
     number: Arc<AtomicU64>,
 }
 
-impl Ledger {
+impl CallLog {
     /// An empty one, for calls to this address.
-    pub fn new(address: &str) -> Ledger {
+    pub fn new(address: &str) -> CallLog {
         let (calls, number) = (Arc::default(), Arc::default());
-        Ledger { start: Instant::now(), address: address.to_owned(), calls, number }
+        CallLog { start: Instant::now(), address: address.to_owned(), calls, number }
     }
 
     /// Where calls go.
@@ -63,18 +63,23 @@ impl Ledger {
     }
 
     /// Makes one call, writes down what became of it, and says whether it went well.
-    pub async fn call(&self, member: &Member, manners: &Manners, dice: &mut Dice) -> Outcome {
+    pub async fn call(
+        &self,
+        member: &TestServer,
+        manners: &ClientEra,
+        dice: &mut SeededRandom,
+    ) -> Outcome {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
         let canary = format!("{CANARY}{number}-{:08x}", dice.next() >> 32);
         let (tool, arguments) = member.call(&canary, dice);
         let params = json!({"name": tool, "arguments": arguments});
-        let (lines, body) = exchange::question(manners, number, "tools/call", params);
+        let (lines, body) = exchange::build_request(manners, number, "tools/call", params);
         let sent = self.now();
         let response = exchange::send(&self.address, "POST /mcp", &lines, &body);
-        let (outcome, answers) = match timeout(PATIENCE, response).await {
-            Err(_) => (Outcome::Never, 0),
-            Ok(Err(error)) => (Outcome::Broken(error.to_string()), 0),
-            Ok(Ok(response)) => outcome(&response, number, &canary),
+        let (outcome, answers) = match timeout(CALL_TIMEOUT, response).await {
+            Err(_) => (Outcome::TimedOut, 0),
+            Ok(Err(error)) => (Outcome::ProtocolError(error.to_string()), 0),
+            Ok(Ok(response)) => classify_response(&response, number, &canary),
         };
         let server = member.name.to_owned();
         let ended = self.now();
@@ -84,8 +89,8 @@ impl Ledger {
     }
 
     /// Counts answers that came where none belongs: on the standing stream of a session.
-    fn add_stray(&self, text: &str) {
-        let strays = canaries(text);
+    fn count_stray_answers(&self, text: &str) {
+        let strays = find_canaries(text);
         if strays.is_empty() {
             return;
         }
@@ -96,14 +101,14 @@ impl Ledger {
 }
 
 /// Every canary in a text. One look at it: there are many calls, and clients wait meanwhile.
-fn canaries(text: &str) -> HashSet<&str> {
+fn find_canaries(text: &str) -> HashSet<&str> {
     let begins = text.match_indices(CANARY).map(|(at, _)| &text[at..]);
     let is_part = |it: char| it.is_ascii_alphanumeric() || it == '-';
     begins.map(|it| it.split(|it| !is_part(it)).next().unwrap_or(it)).collect()
 }
 
 /// How a call ended, and how many answers it has.
-fn outcome(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
+fn classify_response(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
     let messages = response.messages();
     let is_answer = |it: &&Json| {
         it["id"] == number && (it.get("result").is_some() || it.get("error").is_some())
@@ -111,7 +116,7 @@ fn outcome(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
     let answers: Vec<&Json> = messages.iter().filter(is_answer).collect();
     let Some(answer) = answers.first() else {
         let said = format!("no answer in it: HTTP {} {}", response.status, response.body);
-        return (Outcome::Broken(said), 0);
+        return (Outcome::ProtocolError(said), 0);
     };
     let result = &answer["result"];
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
@@ -120,9 +125,9 @@ fn outcome(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
     } else if result["isError"] == true {
         Outcome::Failed(text.to_owned())
     } else if text.contains(canary) {
-        Outcome::Echoed
+        Outcome::Answered
     } else {
-        Outcome::Foreign(answer.to_string())
+        Outcome::WrongAnswer(answer.to_string())
     };
     (outcome, answers.len())
 }
@@ -130,66 +135,66 @@ fn outcome(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
 /// A load that goes on until it is ended.
 #[derive(Debug)]
 pub struct Load {
-    is_over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     clients: JoinSet<Result<(), Failure>>,
 }
 
 impl Load {
     /// Sends everybody off.
-    pub fn begin(ledger: &Ledger, members: &[Member], seed: u64) -> Load {
-        let is_over = Arc::new(AtomicBool::new(false));
+    pub fn begin(ledger: &CallLog, members: &[TestServer], seed: u64) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
             let (ledger, members) = (ledger.clone(), members.to_vec());
-            let (is_over, dice) = (is_over.clone(), Dice::new(seed, 100 + number));
+            let (is_over, dice) = (stop.clone(), SeededRandom::new(seed, 100 + number));
             clients.spawn(async move {
                 match number % 2 {
-                    0 => client(&ledger, &members, (Manners::Modern, dice), &is_over).await,
+                    0 => client(&ledger, &members, (ClientEra::Modern, dice), &is_over).await,
                     _ => with_session(&ledger, &members, dice, &is_over).await?,
                 }
                 Ok(())
             });
         }
-        Load { is_over, clients }
+        Load { stop, clients }
     }
 
     /// Lets every client finish its call. An error is a client that could not begin or end a session.
     pub async fn end(mut self) -> Result<(), Failure> {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = self.clients.join_next().await {
-            ended.map_err(|error| Failure::because(format!("a client broke: {error}")))??;
+            ended.map_err(|error| Failure::new(format!("a client broke: {error}")))??;
         }
         Ok(())
     }
 }
 
 async fn client(
-    ledger: &Ledger,
-    members: &[Member],
-    (manners, mut dice): (Manners, Dice),
+    ledger: &CallLog,
+    members: &[TestServer],
+    (manners, mut dice): (ClientEra, SeededRandom),
     is_over: &AtomicBool,
 ) {
     while !is_over.load(Ordering::Relaxed) {
         let member = cast::pick(members, &mut dice);
         ledger.call(member, &manners, &mut dice).await;
-        sleep(Duration::from_millis(dice.roll(PAUSE))).await;
+        sleep(Duration::from_millis(dice.below(MAX_PAUSE_MS))).await;
     }
 }
 
 async fn with_session(
-    ledger: &Ledger,
-    members: &[Member],
-    dice: Dice,
+    ledger: &CallLog,
+    members: &[TestServer],
+    dice: SeededRandom,
     is_over: &AtomicBool,
 ) -> Result<(), Failure> {
     let address = &ledger.address;
-    let session = exchange::begin(address).await;
-    let session = session.map_err(|error| Failure::of("no session could be begun", error))?;
-    let stream = exchange::listen(address, &session).await;
-    let mut stream = stream.map_err(|error| Failure::of("a session has no stream", error))?;
+    let session = exchange::open_session(address).await;
+    let session = session.map_err(|error| Failure::from_io("no session could be begun", error))?;
+    let stream = exchange::open_get_stream(address, &session).await;
+    let mut stream = stream.map_err(|error| Failure::from_io("a session has no stream", error))?;
     let mut bytes = Vec::new();
     {
-        let calls = client(ledger, members, (Manners::Legacy(session.clone()), dice), is_over);
+        let calls = client(ledger, members, (ClientEra::Legacy(session.clone()), dice), is_over);
         let mut calls = std::pin::pin!(calls);
         let mut is_open = true;
         loop {
@@ -200,9 +205,9 @@ async fn with_session(
         }
     }
     // Only news is heard here. An answer would have its call's canary in it.
-    ledger.add_stray(&String::from_utf8_lossy(&bytes));
-    let ended = exchange::end(address, &session).await;
-    ended.map_err(|error| Failure::of("a session could not be ended", error))
+    ledger.count_stray_answers(&String::from_utf8_lossy(&bytes));
+    let ended = exchange::close_session(address, &session).await;
+    ended.map_err(|error| Failure::from_io("a session could not be ended", error))
 }
 
 #[cfg(test)]
@@ -211,7 +216,7 @@ mod tests {
 
     fn check(body: &str, expected: (Outcome, usize)) {
         let response = Response { status: 200, head: String::new(), body: body.to_owned() };
-        assert_eq!(outcome(&response, 7, "canary-7"), expected, "{body}");
+        assert_eq!(classify_response(&response, 7, "canary-7"), expected, "{body}");
     }
 
     fn answer(text: &str, more: &str) -> String {
@@ -222,10 +227,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_one_with_its_number_and_its_canary() {
-        check(&answer("Echo: canary-7", ""), (Outcome::Echoed, 1));
+        check(&answer("Echo: canary-7", ""), (Outcome::Answered, 1));
         let other = answer("canary-8", "");
         let said: Json = serde_json::from_str(&other).unwrap();
-        check(&other, (Outcome::Foreign(said.to_string()), 1));
+        check(&other, (Outcome::WrongAnswer(said.to_string()), 1));
         check(&answer("no", ", \"isError\": true"), (Outcome::Failed("no".to_owned()), 1));
         let error = r#"{"id": 7, "error": {"code": -1, "message": "why"}}"#;
         check(error, (Outcome::Failed("why".to_owned()), 1));
@@ -234,29 +239,29 @@ mod tests {
     #[test]
     fn two_answers_are_two_and_none_is_none() {
         let one = answer("canary-7", "");
-        check(&format!("data: {one}\n\ndata: {one}\n\n"), (Outcome::Echoed, 2));
+        check(&format!("data: {one}\n\ndata: {one}\n\n"), (Outcome::Answered, 2));
         let none = "no answer in it: HTTP 200 data: {\"method\": \"m\"}".to_owned();
-        check("data: {\"method\": \"m\"}", (Outcome::Broken(none), 0));
+        check("data: {\"method\": \"m\"}", (Outcome::ProtocolError(none), 0));
     }
 
     #[test]
     fn an_answer_on_another_stream_counts_too() {
-        let ledger = Ledger::new("");
+        let ledger = CallLog::new("");
         let call = Call {
             canary: "canary-7".to_owned(),
             server: "alpha".to_owned(),
             sent: Duration::ZERO,
             ended: Duration::ZERO,
-            outcome: Outcome::Echoed,
+            outcome: Outcome::Answered,
             answers: 1,
         };
         ledger.lock().push(call);
-        ledger.add_stray("data: {\"result\": \"canary-7\"}");
+        ledger.count_stray_answers("data: {\"result\": \"canary-7\"}");
         assert_eq!(ledger.calls()[0].answers, 2);
-        ledger.add_stray("canary-71 is another one, and so is ühcanary-");
+        ledger.count_stray_answers("canary-71 is another one, and so is ühcanary-");
         assert_eq!(ledger.calls()[0].answers, 2);
         assert_eq!(
-            canaries("ü:canary-1-a,x \\\"canary-2-b\\\""),
+            find_canaries("ü:canary-1-a,x \\\"canary-2-b\\\""),
             HashSet::from(["canary-1-a", "canary-2-b"])
         );
     }

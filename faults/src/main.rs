@@ -25,23 +25,23 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use failure::Failure;
-use run::Wish;
+use run::RunOptions;
 
 const USAGE: &str = "usage: cargo xtask faults [--seconds N] [--seed N]";
 /// As long as it runs unless somebody says otherwise.
-const USUAL_SECONDS: u64 = 120;
+const DEFAULT_SECONDS: u64 = 120;
 /// A shorter run does not get through every kind of fault.
-const LEAST_SECONDS: u64 = 10;
+const MIN_SECONDS: u64 = 10;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = match words[..] {
-        [relay::WORD] => return relay::run(),
-        [place::INSIDE, ref rest @ ..] => wish(rest).and_then(inside),
-        ref rest => wish(rest).and_then(|wish| {
+        [relay::SUBCOMMAND] => return relay::run(),
+        [place::INSIDE_ARGUMENT, ref rest @ ..] => parse_options(rest).and_then(run_inside),
+        ref rest => parse_options(rest).and_then(|wish| {
             let words = ["--seconds", &wish.seconds.to_string(), "--seed", &wish.seed.to_string()];
-            place::enter(&words.map(str::to_owned))
+            place::enter_namespaces(&words.map(str::to_owned))
         }),
     };
     ended.unwrap_or_else(|failure| {
@@ -50,39 +50,38 @@ fn main() -> ExitCode {
     })
 }
 
-fn wish(words: &[&str]) -> Result<Wish, Failure> {
+fn parse_options(words: &[&str]) -> Result<RunOptions, Failure> {
     let by_chance = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs());
-    let mut wish = Wish { seconds: USUAL_SECONDS, seed: by_chance };
+    let mut wish = RunOptions { seconds: DEFAULT_SECONDS, seed: by_chance };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let number = words.next().and_then(|it| it.parse().ok());
         match (*word, number) {
-            ("--seconds", Some(seconds @ LEAST_SECONDS..)) => wish.seconds = seconds,
+            ("--seconds", Some(seconds @ MIN_SECONDS..)) => wish.seconds = seconds,
             ("--seed", Some(seed)) => wish.seed = seed,
             _ => {
-                let what = format!(
-                    "`{word}` is not understood; at least {LEAST_SECONDS} seconds\n{USAGE}"
-                );
-                return Err(Failure::because(what));
+                let what =
+                    format!("`{word}` is not understood; at least {MIN_SECONDS} seconds\n{USAGE}");
+                return Err(Failure::new(what));
             }
         }
     }
     Ok(wish)
 }
 
-fn inside(wish: Wish) -> Result<ExitCode, Failure> {
+fn run_inside(wish: RunOptions) -> Result<ExitCode, Failure> {
     println!("{} seconds of faults, seed {}", wish.seconds, wish.seed);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::of("no runtime", error))?;
+    let runtime = runtime.map_err(|error| Failure::from_io("no runtime", error))?;
     let history = runtime.block_on(run::run(wish))?;
-    println!("\n{}", report::figures(&history));
-    let complaints = judge::judge(&history);
+    println!("\n{}", report::render(&history));
+    let complaints = judge::find_violations(&history);
     if complaints.is_empty() {
         println!("nothing is wrong: every call was answered once or failed with a reason");
         return Ok(ExitCode::SUCCESS);
     }
-    println!("what `swb` said:\n{}", history.words);
+    println!("what `swb` said:\n{}", history.stderr);
     println!("{} complaints (seed {}):", complaints.len(), wish.seed);
     complaints.iter().for_each(|it| println!("  {it}"));
     Ok(ExitCode::FAILURE)
@@ -94,11 +93,11 @@ mod tests {
 
     #[test]
     fn a_run_is_as_long_as_it_is_told_and_begins_with_the_seed_it_is_told() {
-        let said = wish(&["--seed", "7", "--seconds", "600"]).unwrap();
-        assert_eq!(said, Wish { seconds: 600, seed: 7 });
-        assert_eq!(wish(&[]).unwrap().seconds, USUAL_SECONDS);
+        let said = parse_options(&["--seed", "7", "--seconds", "600"]).unwrap();
+        assert_eq!(said, RunOptions { seconds: 600, seed: 7 });
+        assert_eq!(parse_options(&[]).unwrap().seconds, DEFAULT_SECONDS);
         for words in [&["--seconds", "3"][..], &["--seed"], &["--sed", "7"], &["--seconds", "x"]] {
-            assert!(wish(words).is_err(), "{words:?}");
+            assert!(parse_options(words).is_err(), "{words:?}");
         }
     }
 }

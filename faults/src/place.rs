@@ -14,11 +14,11 @@ use crate::failure::Failure;
 use crate::system;
 
 /// The argument that says that we are in namespaces of our own already.
-pub const INSIDE: &str = "__inside";
+pub const INSIDE_ARGUMENT: &str = "__inside";
 /// What the disk for state holds, as `mount` wants it said.
-const DISK: &str = "size=256m,mode=700";
+const DISK_OPTIONS: &str = "size=256m,mode=700";
 /// Where Debian and those after it have the library that sets clocks.
-const CLOCKS: [&str; 3] = [
+const FAKETIME_LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib64/faketime/libfaketimeMT.so.1",
@@ -26,79 +26,82 @@ const CLOCKS: [&str; 3] = [
 
 /// This program.
 pub fn own_program() -> Result<PathBuf, Failure> {
-    env::current_exe().map_err(|error| Failure::of("this program does not know itself", error))
+    env::current_exe().map_err(|error| Failure::from_io("this program does not know itself", error))
 }
 
 /// The namespaces that a run is in: networks, mounts and processes of its own.
-const APART: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const NAMESPACE_FLAGS: [&str; 6] =
+    ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// A command in namespaces of its own. Whatever becomes of it, everything in them ends with it.
-fn apart() -> Vec<&'static str> {
+fn unshare_command() -> Vec<&'static str> {
     let mut words = vec!["unshare"];
     if !rustix::process::getuid().is_root() {
         // Who is not root is root in there, where the system lets people have that.
         words.extend(["--user", "--map-root-user"]);
     }
-    words.extend(APART);
+    words.extend(NAMESPACE_FLAGS);
     words
 }
 
 /// Starts this program again, in namespaces of its own. A shell is the first process there, because that one has to bury
 /// what others leave.
-pub fn enter(arguments: &[String]) -> Result<ExitCode, Failure> {
-    let words = apart();
-    system::run(&[&words[..], &["true"]].concat()).map_err(|failure| {
-        Failure::because(format!(
-            "faults need namespaces of their own, as root has them: {failure}"
-        ))
+pub fn enter_namespaces(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let words = unshare_command();
+    system::run_tool(&[&words[..], &["true"]].concat()).map_err(|failure| {
+        Failure::new(format!("faults need namespaces of their own, as root has them: {failure}"))
     })?;
     let mut command = Command::new(words[0]);
     command
         .args(&words[1..])
         .args(["sh", "-c", "\"$@\"; exit $?", "sh"])
         .arg(own_program()?)
-        .arg(INSIDE)
+        .arg(INSIDE_ARGUMENT)
         .args(arguments);
     let status = command.status();
-    let status = status.map_err(|error| Failure::of("`unshare` could not be run", error))?;
+    let status = status.map_err(|error| Failure::from_io("`unshare` could not be run", error))?;
     match status.code() {
         Some(code @ 0..=255) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        Some(_) | None => Err(Failure::because(format!("the run ended with {status}"))),
+        Some(_) | None => Err(Failure::new(format!("the run ended with {status}"))),
     }
 }
 
 /// The folders of a run. Dropping it deletes them.
 #[derive(Debug)]
-pub struct Place {
+pub struct Sandbox {
     folder: TempDir,
     swb: PathBuf,
-    clock: PathBuf,
+    faketime: PathBuf,
 }
 
-impl Place {
+impl Sandbox {
     /// Prepares one; must be called in namespaces of our own.
-    pub fn prepare() -> Result<Place, Failure> {
+    pub fn prepare() -> Result<Sandbox, Failure> {
         let swb = own_program()?.with_file_name("swb");
         if !swb.is_file() {
             let what =
                 format!("there is no `{}`; start this as `cargo xtask faults`", swb.display());
-            return Err(Failure::because(what));
+            return Err(Failure::new(what));
         }
-        let clock = CLOCKS.iter().map(PathBuf::from).find(|it| it.is_file());
+        let clock = FAKETIME_LIBRARIES.iter().map(PathBuf::from).find(|it| it.is_file());
         let clock = clock.ok_or_else(|| {
-            Failure::because(format!("no library that sets clocks is at {}", CLOCKS.join(", ")))
+            Failure::new(format!(
+                "no library that sets clocks is at {}",
+                FAKETIME_LIBRARIES.join(", ")
+            ))
         })?;
-        system::run(&["ip", "link", "set", "lo", "up"])?;
+        system::run_tool(&["ip", "link", "set", "lo", "up"])?;
         // What the clock library leaves there when its process is killed goes with the namespace.
-        system::run(&["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])?;
-        let folder = tempfile::tempdir().map_err(|error| Failure::of("no temp folder", error))?;
-        let place = Place { folder, swb, clock };
+        system::run_tool(&["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])?;
+        let folder =
+            tempfile::tempdir().map_err(|error| Failure::from_io("no temp folder", error))?;
+        let place = Sandbox { folder, swb, faketime: clock };
         for name in ["home/.local", "home/.config/switchboard", "home/project", "journals"] {
             let path = place.path(name);
-            fs::create_dir_all(&path).map_err(|error| place.trouble(&path, error))?;
+            fs::create_dir_all(&path).map_err(|error| place.file_error(&path, error))?;
         }
         let disk = place.disk().display().to_string();
-        system::run(&["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", &disk])?;
+        system::run_tool(&["mount", "-t", "tmpfs", "-o", DISK_OPTIONS, "tmpfs", &disk])?;
         place.set_clock(0)?;
         place.write_browser()?;
         Ok(place)
@@ -108,12 +111,12 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn trouble(&self, path: &Path, error: io::Error) -> Failure {
-        Failure::of(format!("trouble with `{}`", path.display()), error)
+    fn file_error(&self, path: &Path, error: io::Error) -> Failure {
+        Failure::from_io(format!("trouble with `{}`", path.display()), error)
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
-        fs::write(path, text).map_err(|error| self.trouble(path, error))
+        fs::write(path, text).map_err(|error| self.file_error(path, error))
     }
 
     /// The disk that state, logs and records are on.
@@ -127,16 +130,16 @@ impl Place {
     }
 
     /// Where the program's own words go.
-    pub fn words(&self) -> PathBuf {
+    pub fn stderr_path(&self) -> PathBuf {
         self.path("stderr")
     }
 
     /// Writes the settings in one go, as editors do.
-    pub fn configure(&self, text: &str) -> Result<(), Failure> {
+    pub fn write_settings(&self, text: &str) -> Result<(), Failure> {
         let path = self.path("home/.config/switchboard/settings.json");
         let draft = path.with_extension("draft");
         self.write(&draft, text)?;
-        fs::rename(&draft, &path).map_err(|error| self.trouble(&path, error))
+        fs::rename(&draft, &path).map_err(|error| self.file_error(&path, error))
     }
 
     /// Sets the program's clock so many seconds ahead of the truth, or behind it.
@@ -144,28 +147,28 @@ impl Place {
         let path = self.path("clock");
         let draft = path.with_extension("draft");
         self.write(&draft, &format!("{ahead:+}\n"))?;
-        fs::rename(&draft, &path).map_err(|error| self.trouble(&path, error))
+        fs::rename(&draft, &path).map_err(|error| self.file_error(&path, error))
     }
 
     /// Fills the disk to the last byte. Fails where there is room after all.
-    pub fn fill(&self) -> Result<(), Failure> {
+    pub fn fill_disk(&self) -> Result<(), Failure> {
         let path = self.disk().join("ballast");
-        let mut file = fs::File::create(&path).map_err(|error| self.trouble(&path, error))?;
+        let mut file = fs::File::create(&path).map_err(|error| self.file_error(&path, error))?;
         for size in [1 << 20, 4096, 1] {
             let piece = vec![0; size];
             while file.write_all(&piece).is_ok() {}
         }
         match file.write_all(b"x") {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
-            Err(error) => Err(self.trouble(&path, error)),
-            Ok(()) => Err(Failure::because("the disk does not become full")),
+            Err(error) => Err(self.file_error(&path, error)),
+            Ok(()) => Err(Failure::new("the disk does not become full")),
         }
     }
 
     /// Makes room again.
-    pub fn empty(&self) -> Result<(), Failure> {
+    pub fn free_disk(&self) -> Result<(), Failure> {
         let path = self.disk().join("ballast");
-        fs::remove_file(&path).map_err(|error| self.trouble(&path, error))
+        fs::remove_file(&path).map_err(|error| self.file_error(&path, error))
     }
 
     /// A browser that says yes to everything.
@@ -178,7 +181,7 @@ impl Place {
         );
         self.write(&path, &script)?;
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&path, mode).map_err(|error| self.trouble(&path, error))
+        fs::set_permissions(&path, mode).map_err(|error| self.file_error(&path, error))
     }
 
     /// The program with this home and nothing else of ours.
@@ -198,7 +201,7 @@ impl Place {
     pub fn swb_with_clock(&self) -> Command {
         let mut command = self.swb();
         command
-            .env("LD_PRELOAD", &self.clock)
+            .env("LD_PRELOAD", &self.faketime)
             .env("FAKETIME_TIMESTAMP_FILE", self.path("clock"))
             .env("FAKETIME_CACHE_DURATION", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -206,10 +209,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         // The folder can be deleted only without the disk in it.
         let disk = self.disk().display().to_string();
-        let _goes_with_the_namespace = system::run(&["umount", "--lazy", &disk]);
+        let _goes_with_the_namespace = system::run_tool(&["umount", "--lazy", &disk]);
     }
 }

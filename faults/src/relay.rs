@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 /// The argument that makes this program one.
-pub const WORD: &str = "__relay";
+pub const SUBCOMMAND: &str = "__relay";
 /// A slow link: how long everything takes, and how much goes at once.
-const LATE: Duration = Duration::from_millis(150);
-const AT_ONCE: usize = 2048;
+const SLOW_DELAY: Duration = Duration::from_millis(150);
+const SLOW_CHUNK_BYTES: usize = 2048;
 
 /// What is known of each name: the port to pass on to. `slow` is for all of them.
 #[derive(Debug, Default)]
-struct Known {
+struct RelayState {
     ports: HashMap<String, u16>,
     is_slow: bool,
 }
@@ -29,7 +29,7 @@ pub fn run() -> ExitCode {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
-    let known = Arc::new(Mutex::new(Known::default()));
+    let known = Arc::new(Mutex::new(RelayState::default()));
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let words: Vec<&str> = line.split(' ').collect();
@@ -61,11 +61,11 @@ pub fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn lock(known: &Mutex<Known>) -> std::sync::MutexGuard<'_, Known> {
+fn lock(known: &Mutex<RelayState>) -> std::sync::MutexGuard<'_, RelayState> {
     known.lock().expect("nobody panics with it")
 }
 
-async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<Known>>) {
+async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<RelayState>>) {
     while let Ok((outer, _)) = listener.accept().await {
         let port = lock(&known).ports.get(&name).copied().unwrap_or(0);
         let known = known.clone();
@@ -76,24 +76,24 @@ async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<Known>>) {
             let ((outer_read, outer_write), (inner_read, inner_write)) =
                 (outer.into_split(), inner.into_split());
             tokio::select! {
-                () = pass(outer_read, inner_write, &known) => {}
-                () = pass(inner_read, outer_write, &known) => {}
+                () = forward(outer_read, inner_write, &known) => {}
+                () = forward(inner_read, outer_write, &known) => {}
             }
         });
     }
 }
 
-async fn pass(
+async fn forward(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    known: &Mutex<Known>,
+    known: &Mutex<RelayState>,
 ) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
-        let most = if lock(known).is_slow { AT_ONCE } else { bytes.len() };
+        let most = if lock(known).is_slow { SLOW_CHUNK_BYTES } else { bytes.len() };
         let Ok(count @ 1..) = from.read(&mut bytes[..most]).await else { return };
         if lock(known).is_slow {
-            sleep(LATE).await;
+            sleep(SLOW_DELAY).await;
         }
         if to.write_all(&bytes[..count]).await.is_err() {
             return;

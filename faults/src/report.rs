@@ -5,13 +5,18 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::cause;
-use crate::fault::Kind;
-use crate::history::{History, Manner, Outcome, Vitals};
-use crate::judge::{self, MORE_FILES, MORE_MEMORY, MORE_THREADS};
+use crate::fault::FaultKind;
+use crate::history::{Expectation, History, Outcome, ResourceUsage};
+use crate::judge::{self, EXTRA_FILES, EXTRA_MEMORY_KB, EXTRA_THREADS};
 
 /// Everything that was measured.
-pub fn figures(history: &History) -> String {
-    let tables = [calls(history), failures(history), faults(history), vitals(history)];
+pub fn render(history: &History) -> String {
+    let tables = [
+        call_table(history),
+        failure_table(history),
+        fault_table(history),
+        resource_table(history),
+    ];
     tables.join("\n")
 }
 
@@ -41,17 +46,17 @@ fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-fn words<const N: usize>(cells: [&str; N]) -> Vec<String> {
+fn text_row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-fn calls(history: &History) -> String {
+fn call_table(history: &History) -> String {
     let mut rows =
-        vec![words(["server", "kind", "sent", "answered", "failed", "median ms", "worst ms"])];
+        vec![text_row(["server", "kind", "sent", "answered", "failed", "median ms", "worst ms"])];
     let mut all = [0; 3];
-    for (server, manner) in &history.manners {
+    for (server, manner) in &history.expectations {
         let calls: Vec<_> = history.calls.iter().filter(|it| &it.server == server).collect();
-        let answered = calls.iter().filter(|it| it.outcome == Outcome::Echoed).count();
+        let answered = calls.iter().filter(|it| it.outcome == Outcome::Answered).count();
         let mut times: Vec<Duration> = calls.iter().map(|it| it.ended - it.sent).collect();
         times.sort_unstable();
         let ms =
@@ -61,7 +66,7 @@ fn calls(history: &History) -> String {
         }
         rows.push(vec![
             server.clone(),
-            if *manner == Manner::Good { "good" } else { "bad" }.to_owned(),
+            if *manner == Expectation::Reliable { "good" } else { "bad" }.to_owned(),
             calls.len().to_string(),
             answered.to_string(),
             (calls.len() - answered).to_string(),
@@ -74,24 +79,26 @@ fn calls(history: &History) -> String {
     table(&rows)
 }
 
-fn failures(history: &History) -> String {
+fn failure_table(history: &History) -> String {
     let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
     for call in &history.calls {
         let why = match &call.outcome {
-            Outcome::Echoed => continue,
-            Outcome::Failed(said) => cause::of(said).to_string(),
-            Outcome::Foreign(_) => "another's answer".to_owned(),
-            Outcome::Broken(_) => "broken off".to_owned(),
-            Outcome::Never => "lost".to_owned(),
+            Outcome::Answered => continue,
+            Outcome::Failed(said) => cause::classify(said).to_string(),
+            Outcome::WrongAnswer(_) => "another's answer".to_owned(),
+            Outcome::ProtocolError(_) => "broken off".to_owned(),
+            Outcome::TimedOut => "lost".to_owned(),
         };
         let said = match &call.outcome {
-            Outcome::Failed(said) | Outcome::Foreign(said) | Outcome::Broken(said) => said.as_str(),
-            Outcome::Echoed | Outcome::Never => "",
+            Outcome::Failed(said) | Outcome::WrongAnswer(said) | Outcome::ProtocolError(said) => {
+                said.as_str()
+            }
+            Outcome::Answered | Outcome::TimedOut => "",
         };
         let example = || shortened(said.lines().next().unwrap_or_default());
         counts.entry(why).or_insert_with(|| (0, example())).0 += 1;
     }
-    let mut rows = vec![words(["why calls failed", "calls"])];
+    let mut rows = vec![text_row(["why calls failed", "calls"])];
     let mut examples = String::from("for example:\n");
     for (why, (count, example)) in counts {
         examples.push_str(&format!("  {example}\n"));
@@ -101,23 +108,27 @@ fn failures(history: &History) -> String {
 }
 
 /// So much of a sentence is shown.
-const SHOWN: usize = 100;
+const EXAMPLE_CHARS: usize = 100;
 
 /// A sentence, or its beginning where it is long.
 fn shortened(sentence: &str) -> String {
-    match sentence.char_indices().nth(SHOWN) {
+    match sentence.char_indices().nth(EXAMPLE_CHARS) {
         Some((end, _)) => format!("{}…", &sentence[..end]),
         None => sentence.to_owned(),
     }
 }
 
-fn faults(history: &History) -> String {
-    let mut kinds: BTreeMap<Kind, Vec<(Option<Duration>, Duration)>> = BTreeMap::new();
-    for (index, hit) in history.hits.iter().enumerate() {
-        let took = hit.recovered.map(|it| it.saturating_sub(hit.lifted));
-        kinds.entry(hit.kind).or_default().push((took, judge::bound(&history.hits, index)));
+fn fault_table(history: &History) -> String {
+    let mut kinds: BTreeMap<FaultKind, Vec<(Option<Duration>, Duration)>> = BTreeMap::new();
+    for (index, hit) in history.faults.iter().enumerate() {
+        let took = hit.recovered.map(|it| it.saturating_sub(hit.ended));
+        kinds
+            .entry(hit.kind)
+            .or_default()
+            .push((took, judge::recovery_limit(&history.faults, index)));
     }
-    let mut rows = vec![words(["fault", "times", "recovered", "median s", "worst s", "allowed s"])];
+    let mut rows =
+        vec![text_row(["fault", "times", "recovered", "median s", "worst s", "allowed s"])];
     for (kind, hits) in kinds {
         let mut took: Vec<Duration> = hits.iter().filter_map(|(took, _)| *took).collect();
         took.sort_unstable();
@@ -143,19 +154,19 @@ fn faults(history: &History) -> String {
     table(&rows)
 }
 
-fn vitals(history: &History) -> String {
-    let [before, after] = &history.vitals;
-    let row = |what: &str, of: fn(&Vitals) -> u64, more: u64| {
+fn resource_table(history: &History) -> String {
+    let [before, after] = &history.usage;
+    let row = |what: &str, of: fn(&ResourceUsage) -> u64, more: u64| {
         vec![what.to_owned(), of(before).to_string(), of(after).to_string(), format!("+{more}")]
     };
-    let count = |it: &Vitals| it.processes.values().sum::<usize>().to_string();
+    let count = |it: &ResourceUsage| it.processes.values().sum::<usize>().to_string();
     table(&[
-        words(["what `swb` holds", "before", "after", "allowed"]),
-        row("open files", |it| it.files as u64, MORE_FILES as u64),
-        row("– connections", |it| it.sockets as u64, MORE_FILES as u64),
-        row("– pipes", |it| it.pipes as u64, MORE_FILES as u64),
-        row("threads", |it| it.threads as u64, MORE_THREADS as u64),
-        row("memory, kB", |it| it.memory, MORE_MEMORY),
+        text_row(["what `swb` holds", "before", "after", "allowed"]),
+        row("open files", |it| it.files as u64, EXTRA_FILES as u64),
+        row("– connections", |it| it.sockets as u64, EXTRA_FILES as u64),
+        row("– pipes", |it| it.pipes as u64, EXTRA_FILES as u64),
+        row("threads", |it| it.threads as u64, EXTRA_THREADS as u64),
+        row("memory, kB", |it| it.memory, EXTRA_MEMORY_KB),
         vec!["processes".to_owned(), count(before), count(after), "1 of a kind".to_owned()],
         row("calls in flight", |it| it.in_flight as u64, 0),
         row("sessions", |it| it.sessions as u64, 0),
@@ -168,14 +179,14 @@ mod tests {
 
     #[test]
     fn long_sentences_are_cut_and_show_it() {
-        let long = "ü".repeat(SHOWN);
+        let long = "ü".repeat(EXAMPLE_CHARS);
         assert_eq!(shortened(&long), long);
         assert_eq!(shortened(&format!("{long}x")), format!("{long}…"));
     }
 
     #[test]
     fn numbers_are_flush_right() {
-        let rows = [words(["a", "number"]), words(["longer", "1"])];
+        let rows = [text_row(["a", "number"]), text_row(["longer", "1"])];
         assert_eq!(table(&rows), "a       number\nlonger       1\n");
     }
 }

@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Map, Value as Json};
-use testkit::authority::Charter;
-use testkit::{Authority, Script};
+use testkit::authority::AuthorizationConfig;
+use testkit::{AuthorizationServer, Script};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cast::{self, FORGETFUL, GUEST, Member, SIGNED, Stage};
-use crate::dice::Dice;
-use crate::exchange::{self, Manners};
+use crate::cast::{self, FORGETFUL, Placement, SIGNED_IN, TRANSIENT, TestServer};
+use crate::dice::SeededRandom;
+use crate::exchange::{self, ClientEra};
 use crate::failure::Failure;
-use crate::far_side::FarSide;
-use crate::fault::{OF_PROGRAMS, OF_SURROUNDINGS, Plan};
-use crate::history::{Farewell, History, Manner, Outcome};
-use crate::load::{Ledger, Load};
-use crate::place::Place;
-use crate::record_file::RecordFile;
-use crate::stagehand::Stagehand;
-use crate::subject::Subject;
+use crate::far_side::RemoteNetwork;
+use crate::fault::{ENVIRONMENT_FAULTS, FaultPlan, PROGRAM_FAULTS};
+use crate::history::{Expectation, History, Outcome, Shutdown};
+use crate::load::{CallLog, Load};
+use crate::place::Sandbox;
+use crate::record_file::AuditLog;
+use crate::stagehand::FaultInjector;
+use crate::subject::SwbProcess;
 
 /// How long a token lives. Some die by themselves while a run lasts.
-const TOKEN_LIFE: u64 = 40;
+const TOKEN_LIFETIME_SECONDS: u64 = 40;
 /// Calls that are made before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(8);
 /// How long every server may take to be there at the beginning.
-const BEGINNING: Duration = Duration::from_secs(180);
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is wanted of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct RunOptions {
     /// How long faults and calls go on, in seconds.
     pub seconds: u64,
     /// What chance begins with.
@@ -41,73 +41,94 @@ pub struct Wish {
 }
 
 /// Everything that a run needs beside the program.
-struct Scenery {
-    place: Place,
-    far: FarSide,
-    authority: Authority,
-    members: Vec<Member>,
+struct RunSetup {
+    sandbox: Sandbox,
+    network: RemoteNetwork,
+    authorization_server: AuthorizationServer,
+    servers: Vec<TestServer>,
     entries: Map<String, Json>,
 }
 
-impl Scenery {
-    fn build() -> Result<Scenery, Failure> {
-        let place = Place::prepare()?;
-        let mut far = FarSide::open()?;
-        let script = Script::both().named(SIGNED).journal(place.journals().join(SIGNED));
-        let charter = Charter { lifetime: TOKEN_LIFE, script, ..Charter::good() };
-        let authority = Authority::start(charter);
-        let members = cast::members(&place.journals());
+impl RunSetup {
+    fn build() -> Result<RunSetup, Failure> {
+        let place = Sandbox::prepare()?;
+        let mut far = RemoteNetwork::open()?;
+        let script = Script::both().name(SIGNED_IN).journal(place.journals().join(SIGNED_IN));
+        let charter = AuthorizationConfig {
+            token_lifetime: TOKEN_LIFETIME_SECONDS,
+            script,
+            ..AuthorizationConfig::compliant()
+        };
+        let authority = AuthorizationServer::start(charter);
+        let members = cast::all_servers(&place.journals());
         let mut entries = Map::new();
         for member in &members {
-            let url = match member.stage {
-                Stage::Remote(_) => far.serve(member)?,
-                Stage::Login => authority.url(),
-                Stage::Program | Stage::Real => String::new(),
+            let url = match member.placement {
+                Placement::Remote(_) => far.serve(member)?,
+                Placement::BehindLogin => authority.url(),
+                Placement::LocalProgram | Placement::RealProgram => String::new(),
             };
-            entries.insert(member.name.to_owned(), cast::entry(member, &url, ""));
+            entries.insert(member.name.to_owned(), cast::config_entry(member, &url, ""));
         }
-        place.configure(&cast::settings(&entries))?;
-        let login = place.swb().args(["login", SIGNED]).output();
-        let login = login.map_err(|error| Failure::of("`swb login` could not be run", error))?;
+        place.write_settings(&cast::settings(&entries))?;
+        let login = place.swb().args(["login", SIGNED_IN]).output();
+        let login =
+            login.map_err(|error| Failure::from_io("`swb login` could not be run", error))?;
         if !login.status.success() {
             let said = String::from_utf8_lossy(&login.stderr).into_owned();
-            return Err(Failure::because(format!("`swb login` failed: {said}")));
+            return Err(Failure::new(format!("`swb login` failed: {said}")));
         }
-        Ok(Scenery { place, far, authority, members, entries })
+        Ok(RunSetup {
+            sandbox: place,
+            network: far,
+            authorization_server: authority,
+            servers: members,
+            entries,
+        })
     }
 }
 
 /// A run. What it finds is in the history; an error is what kept it from being one.
-pub async fn run(wish: Wish) -> Result<History, Failure> {
-    let mut scenery = Scenery::build()?;
-    let mut manners: BTreeMap<String, Manner> =
-        scenery.members.iter().map(|it| (it.name.to_owned(), it.manner)).collect();
+pub async fn run(wish: RunOptions) -> Result<History, Failure> {
+    let mut scenery = RunSetup::build()?;
+    let mut manners: BTreeMap<String, Expectation> =
+        scenery.servers.iter().map(|it| (it.name.to_owned(), it.expectation)).collect();
     // It is called before it is there and after it is gone.
-    manners.insert(GUEST.to_owned(), Manner::Bad);
-    let mut history = History { manners, ..History::default() };
-    let outcome = stormy(&mut scenery, wish, &mut history).await;
+    manners.insert(TRANSIENT.to_owned(), Expectation::Unreliable);
+    let mut history = History { expectations: manners, ..History::default() };
+    let outcome = run_with_faults(&mut scenery, wish, &mut history).await;
     if outcome.is_err() {
-        let said = fs::read_to_string(scenery.place.words()).unwrap_or_default();
+        let said = fs::read_to_string(scenery.sandbox.stderr_path()).unwrap_or_default();
         eprintln!("what `swb` said:\n{said}");
     }
     outcome?;
-    history.carried_out = carried_out(&scenery)?;
-    history.farewells.push(killed(&scenery).await?);
+    history.executions = count_executions(&scenery)?;
+    history.shutdowns.push(run_and_kill(&scenery).await?);
     Ok(history)
 }
 
 /// The run with the faults, to an orderly end.
-async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Result<(), Failure> {
-    let Scenery { place, far, authority, members, entries } = scenery;
-    let subject = Subject::start(place)?;
-    let ledger = Ledger::new(&subject.address);
-    all_answer(&ledger, members).await?;
-    let records = RecordFile::find(&place.disk())?;
+async fn run_with_faults(
+    scenery: &mut RunSetup,
+    wish: RunOptions,
+    history: &mut History,
+) -> Result<(), Failure> {
+    let RunSetup {
+        sandbox: place,
+        network: far,
+        authorization_server: authority,
+        servers: members,
+        entries,
+    } = scenery;
+    let subject = SwbProcess::start(place)?;
+    let ledger = CallLog::new(&subject.address);
+    wait_until_all_answer(&ledger, members).await?;
+    let records = AuditLog::find(&place.disk())?;
     let load = Load::begin(&ledger, members, wish.seed);
     sleep(WARM_UP).await;
     load.end().await?;
     sleep(Duration::from_secs(1)).await;
-    history.vitals[0] = subject.vitals(&far.processes()).await?;
+    history.usage[0] = subject.resource_usage(&far.pids()).await?;
     println!(
         "{:7.1} s  warm; {} seconds of faults begin",
         ledger.now().as_secs_f64(),
@@ -116,74 +137,77 @@ async fn stormy(scenery: &mut Scenery, wish: Wish, history: &mut History) -> Res
 
     let load = Load::begin(&ledger, members, wish.seed.wrapping_add(1));
     let until = Instant::now() + Duration::from_secs(wish.seconds);
-    let hand = |entries: Map<String, Json>| Stagehand {
-        place,
-        subject: &subject,
-        authority,
-        records: &records,
-        ledger: &ledger,
-        members,
+    let hand = |entries: Map<String, Json>| FaultInjector {
+        sandbox: place,
+        swb: &subject,
+        authorization_server: authority,
+        audit_log: &records,
+        call_log: &ledger,
+        servers: members,
         entries,
     };
     let (programs, mut surroundings) = (hand(Map::new()), hand(entries.clone()));
-    let programs = programs.hit_programs(Plan::new(&OF_PROGRAMS, Dice::new(wish.seed, 1)), until);
-    let plan = Plan::new(&OF_SURROUNDINGS, Dice::new(wish.seed, 2));
-    let around = surroundings.hit_surroundings(far, plan, until);
+    let programs = programs.inject_program_faults(
+        FaultPlan::new(&PROGRAM_FAULTS, SeededRandom::new(wish.seed, 1)),
+        until,
+    );
+    let plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(wish.seed, 2));
+    let around = surroundings.inject_environment_faults(far, plan, until);
     let (programs, around) = tokio::try_join!(programs, around)?;
     load.end().await?;
-    history.hits = programs.into_iter().chain(around).collect();
-    history.hits.sort_by_key(|it| it.began);
+    history.faults = programs.into_iter().chain(around).collect();
+    history.faults.sort_by_key(|it| it.began);
 
     println!("{:7.1} s  calm; settling", ledger.now().as_secs_f64());
-    history.vitals[1] = subject.settled(&far.processes(), &history.vitals[0]).await?;
-    history.rollcall = roll_call(&ledger, members).await;
+    history.usage[1] = subject.settled_usage(&far.pids(), &history.usage[0]).await?;
+    history.unresponsive = unresponsive_servers(&ledger, members).await;
     history.calls = ledger.calls();
-    history.words = fs::read_to_string(place.words()).unwrap_or_default();
-    history.farewells.push(subject.end(Signal::TERM, &far.processes()).await?);
+    history.stderr = fs::read_to_string(place.stderr_path()).unwrap_or_default();
+    history.shutdowns.push(subject.stop(Signal::TERM, &far.pids()).await?);
     Ok(())
 }
 
 /// Waits until every server was tried, and every good one has answered once.
-async fn all_answer(ledger: &Ledger, members: &[Member]) -> Result<(), Failure> {
+async fn wait_until_all_answer(ledger: &CallLog, members: &[TestServer]) -> Result<(), Failure> {
     let ready = async {
         loop {
             let said = exchange::send(ledger.address(), "GET /readyz", "", "").await;
             if said.is_ok_and(|it| it.status == 200) {
                 return;
             }
-            sleep(ASK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
-    let ready = timeout(BEGINNING, ready).await;
-    ready.map_err(|_| Failure::because(format!("`swb` is not ready within {BEGINNING:?}")))?;
-    let mut dice = Dice::new(0, 0);
-    for member in members.iter().filter(|it| it.manner == Manner::Good) {
-        let mut last = Outcome::Never;
+    let ready = timeout(START_TIMEOUT, ready).await;
+    ready.map_err(|_| Failure::new(format!("`swb` is not ready within {START_TIMEOUT:?}")))?;
+    let mut dice = SeededRandom::new(0, 0);
+    for member in members.iter().filter(|it| it.expectation == Expectation::Reliable) {
+        let mut last = Outcome::TimedOut;
         let answers = async {
             loop {
-                last = ledger.call(member, &Manners::Modern, &mut dice).await;
-                if last == Outcome::Echoed {
+                last = ledger.call(member, &ClientEra::Modern, &mut dice).await;
+                if last == Outcome::Answered {
                     break;
                 }
-                sleep(ASK_AGAIN).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        if timeout(BEGINNING, answers).await.is_err() {
+        if timeout(START_TIMEOUT, answers).await.is_err() {
             let what =
                 format!("`{}` does not answer before anything was done: {last:?}", member.name);
-            return Err(Failure::because(what));
+            return Err(Failure::new(what));
         }
     }
     Ok(())
 }
 
 /// The good servers that do not answer in the end, when nothing hits them any more.
-async fn roll_call(ledger: &Ledger, members: &[Member]) -> Vec<String> {
-    let mut dice = Dice::new(0, 1);
+async fn unresponsive_servers(ledger: &CallLog, members: &[TestServer]) -> Vec<String> {
+    let mut dice = SeededRandom::new(0, 1);
     let mut missing = Vec::new();
-    for member in members.iter().filter(|it| it.manner == Manner::Good) {
-        let outcome = ledger.call(member, &Manners::Modern, &mut dice).await;
-        if outcome != Outcome::Echoed {
+    for member in members.iter().filter(|it| it.expectation == Expectation::Reliable) {
+        let outcome = ledger.call(member, &ClientEra::Modern, &mut dice).await;
+        if outcome != Outcome::Answered {
             missing.push(format!("`{}`: {outcome:?}", member.name));
         }
     }
@@ -192,14 +216,16 @@ async fn roll_call(ledger: &Ledger, members: &[Member]) -> Vec<String> {
 
 /// How often servers heard each canary. Not those of other people, who keep no journal, nor one that forgets sessions: it
 /// hears calls that it then turns away unread, and these may be repeated.
-fn carried_out(scenery: &Scenery) -> Result<BTreeMap<String, usize>, Failure> {
+fn count_executions(scenery: &RunSetup) -> Result<BTreeMap<String, usize>, Failure> {
     let mut counts = BTreeMap::new();
-    let keeps_journal = |it: &&Member| it.stage != Stage::Real && it.name != FORGETFUL;
-    for member in scenery.members.iter().filter(keeps_journal) {
-        let path = scenery.place.journals().join(member.name);
+    let keeps_journal =
+        |it: &&TestServer| it.placement != Placement::RealProgram && it.name != FORGETFUL;
+    for member in scenery.servers.iter().filter(keeps_journal) {
+        let path = scenery.sandbox.journals().join(member.name);
         let text = fs::read_to_string(&path);
-        let text =
-            text.map_err(|error| Failure::of(format!("`{}` has no journal", member.name), error))?;
+        let text = text.map_err(|error| {
+            Failure::from_io(format!("`{}` has no journal", member.name), error)
+        })?;
         for line in text.lines() {
             let message: Json = serde_json::from_str(line).unwrap_or_default();
             if let Some(canary) = message["params"]["arguments"]["text"].as_str() {
@@ -211,9 +237,9 @@ fn carried_out(scenery: &Scenery) -> Result<BTreeMap<String, usize>, Failure> {
 }
 
 /// A second, short run that ends without a warning.
-async fn killed(scenery: &Scenery) -> Result<Farewell, Failure> {
-    let subject = Subject::start(&scenery.place)?;
-    let ledger = Ledger::new(&subject.address);
-    all_answer(&ledger, &scenery.members).await?;
-    subject.end(Signal::KILL, &scenery.far.processes()).await
+async fn run_and_kill(scenery: &RunSetup) -> Result<Shutdown, Failure> {
+    let subject = SwbProcess::start(&scenery.sandbox)?;
+    let ledger = CallLog::new(&subject.address);
+    wait_until_all_answer(&ledger, &scenery.servers).await?;
+    subject.stop(Signal::KILL, &scenery.network.pids()).await
 }

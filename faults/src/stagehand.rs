@@ -5,290 +5,307 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Map, Value as Json};
-use testkit::Authority;
-use testkit::authority::{Endpoint, How};
+use testkit::AuthorizationServer;
+use testkit::authority::{Endpoint, ResponseFault};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cast::{self, CHANGING, GUEST, Member, SIGNED, Stage};
-use crate::cause::{self, Cause};
-use crate::dice::Dice;
-use crate::exchange::Manners;
+use crate::cast::{self, CHANGING, Placement, SIGNED_IN, TRANSIENT, TestServer};
+use crate::cause::{self, FailureCause};
+use crate::dice::SeededRandom;
+use crate::exchange::ClientEra;
 use crate::failure::Failure;
-use crate::far_side::{End, FarSide};
-use crate::fault::{Kind, Plan, Planned};
-use crate::history::{Hit, Manner, Outcome};
-use crate::load::Ledger;
-use crate::place::Place;
-use crate::record_file::RecordFile;
-use crate::subject::Subject;
+use crate::far_side::{LinkEnd, RemoteNetwork};
+use crate::fault::{FaultKind, FaultPlan, PlannedFault};
+use crate::history::{Expectation, InjectedFault, Outcome};
+use crate::load::CallLog;
+use crate::place::Sandbox;
+use crate::record_file::AuditLog;
+use crate::subject::SwbProcess;
 use crate::system;
 
 /// After so long a server is not waited for any more.
-const GIVE_UP: Duration = Duration::from_secs(90);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long something else may take that has to come.
-const PATIENCE: Duration = Duration::from_secs(30);
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How far the clock jumps, in seconds.
-const JUMPS: [i64; 4] = [40, 400, 4_000, 90_000];
+const CLOCK_JUMPS: [i64; 4] = [40, 400, 4_000, 90_000];
 /// How long the program may take to see another time: the clock library looks once a second.
-const SEES_CLOCK: Duration = Duration::from_secs(10);
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What faults are done to.
 #[derive(Debug)]
-pub struct Stagehand<'a> {
+pub struct FaultInjector<'a> {
     /// The folders.
-    pub place: &'a Place,
+    pub sandbox: &'a Sandbox,
     /// The program.
-    pub subject: &'a Subject,
+    pub swb: &'a SwbProcess,
     /// The authorization server.
-    pub authority: &'a Authority,
+    pub authorization_server: &'a AuthorizationServer,
     /// The audit log.
-    pub records: &'a RecordFile,
+    pub audit_log: &'a AuditLog,
     /// Where calls go.
-    pub ledger: &'a Ledger,
+    pub call_log: &'a CallLog,
     /// The servers.
-    pub members: &'a [Member],
+    pub servers: &'a [TestServer],
     /// Their entries.
     pub entries: Map<String, Json>,
 }
 
-impl Stagehand<'_> {
+impl FaultInjector<'_> {
     /// Hits programs until the time is over.
-    pub async fn hit_programs(&self, mut plan: Plan, until: Instant) -> Result<Vec<Hit>, Failure> {
-        let targets = self.good(|it| matches!(it, Stage::Program | Stage::Real));
+    pub async fn inject_program_faults(
+        &self,
+        mut plan: FaultPlan,
+        until: Instant,
+    ) -> Result<Vec<InjectedFault>, Failure> {
+        let targets = self
+            .reliable_servers(|it| matches!(it, Placement::LocalProgram | Placement::RealProgram));
         let mut hits = Vec::new();
         loop {
             let planned = plan.next();
             sleep(planned.pause).await;
-            if Instant::now() + planned.lasts > until {
+            if Instant::now() + planned.duration > until {
                 return Ok(hits);
             }
             let target = targets[planned.target as usize % targets.len()];
-            let Some(process) = self.process(target) else {
+            let Some(process) = self.server_pid(target) else {
                 // It is being started; the next fault finds it.
                 continue;
             };
-            let mut hit = self.begin(planned.kind, &[target]);
-            if planned.kind == Kind::StopProgram {
-                system::signal(process, Signal::STOP)?;
-                sleep(planned.lasts).await;
+            let mut hit = self.start_fault(planned.kind, &[target]);
+            if planned.kind == FaultKind::StopProgram {
+                system::send_signal(process, Signal::STOP)?;
+                sleep(planned.duration).await;
                 // Its entry may have been changed meanwhile, which ends it.
-                system::signal(process, Signal::CONT)?;
+                system::send_signal(process, Signal::CONT)?;
             } else {
-                system::signal(process, Signal::KILL)?;
+                system::send_signal(process, Signal::KILL)?;
             }
-            self.end(&mut hit, &[target]).await;
+            self.finish_fault(&mut hit, &[target]).await;
             hits.push(hit);
         }
     }
 
     /// Hits everything else until the time is over.
-    pub async fn hit_surroundings(
+    pub async fn inject_environment_faults(
         &mut self,
-        far: &mut FarSide,
-        mut plan: Plan,
+        far: &mut RemoteNetwork,
+        mut plan: FaultPlan,
         until: Instant,
-    ) -> Result<Vec<Hit>, Failure> {
+    ) -> Result<Vec<InjectedFault>, Failure> {
         let mut hits = Vec::new();
         loop {
             let planned = plan.next();
             sleep(planned.pause).await;
-            if Instant::now() + planned.lasts > until {
+            if Instant::now() + planned.duration > until {
                 return Ok(hits);
             }
-            hits.push(self.hit(far, &planned).await?);
+            hits.push(self.inject(far, &planned).await?);
         }
     }
 
-    async fn hit(&mut self, far: &mut FarSide, planned: &Planned) -> Result<Hit, Failure> {
-        let remote = self.good(|it| matches!(it, Stage::Remote(_)));
+    async fn inject(
+        &mut self,
+        far: &mut RemoteNetwork,
+        planned: &PlannedFault,
+    ) -> Result<InjectedFault, Failure> {
+        let remote = self.reliable_servers(|it| matches!(it, Placement::Remote(_)));
         let one = [remote[planned.target as usize % remote.len()]];
         let kind = planned.kind;
         match kind {
-            Kind::KillRemote => {
-                let mut hit = self.begin(kind, &one);
+            FaultKind::KillRemote => {
+                let mut hit = self.start_fault(kind, &one);
                 far.kill(one[0].name)?;
-                sleep(planned.lasts).await;
-                far.revive(one[0].name)?;
-                self.end(&mut hit, &one).await;
+                sleep(planned.duration).await;
+                far.restart(one[0].name)?;
+                self.finish_fault(&mut hit, &one).await;
                 Ok(hit)
             }
-            Kind::StopRemote => {
-                let mut hit = self.begin(kind, &one);
+            FaultKind::StopRemote => {
+                let mut hit = self.start_fault(kind, &one);
                 far.signal(one[0].name, Signal::STOP)?;
-                sleep(planned.lasts).await;
+                sleep(planned.duration).await;
                 far.signal(one[0].name, Signal::CONT)?;
-                self.end(&mut hit, &one).await;
+                self.finish_fault(&mut hit, &one).await;
                 Ok(hit)
             }
-            Kind::SilentLink | Kind::NoLink => {
-                let end = if kind == Kind::NoLink { End::Ours } else { End::Theirs };
-                let mut hit = self.begin(kind, &remote);
-                far.cut(end)?;
-                sleep(planned.lasts).await;
-                far.join(end)?;
-                self.end(&mut hit, &remote).await;
+            FaultKind::SilentLink | FaultKind::NoLink => {
+                let end = if kind == FaultKind::NoLink { LinkEnd::Local } else { LinkEnd::Remote };
+                let mut hit = self.start_fault(kind, &remote);
+                far.link_down(end)?;
+                sleep(planned.duration).await;
+                far.link_up(end)?;
+                self.finish_fault(&mut hit, &remote).await;
                 Ok(hit)
             }
-            Kind::SlowLink => {
-                let mut hit = self.begin(kind, &remote);
-                far.pace("slow")?;
-                sleep(planned.lasts).await;
-                far.pace("fast")?;
-                self.end(&mut hit, &remote).await;
+            FaultKind::SlowLink => {
+                let mut hit = self.start_fault(kind, &remote);
+                far.set_speed("slow")?;
+                sleep(planned.duration).await;
+                far.set_speed("fast")?;
+                self.finish_fault(&mut hit, &remote).await;
                 Ok(hit)
             }
-            Kind::FullDisk => self.fill_disk(planned).await,
-            Kind::ClockAhead => self.turn_clock(planned, 1).await,
-            Kind::ClockBack => self.turn_clock(planned, -1).await,
-            Kind::NewServer => self.add_server().await,
-            Kind::ChangedServer => self.change_server(planned).await,
-            Kind::BrokenFile => self.break_file(planned).await,
-            Kind::DeadTokens | Kind::NoTokens => self.end_tokens(planned).await,
-            Kind::KillProgram | Kind::StopProgram => {
-                Err(Failure::because("programs are hit in another lane"))
+            FaultKind::FullDisk => self.fill_disk(planned).await,
+            FaultKind::ClockAhead => self.shift_clock(planned, 1).await,
+            FaultKind::ClockBack => self.shift_clock(planned, -1).await,
+            FaultKind::NewServer => self.add_server().await,
+            FaultKind::ChangedServer => self.change_server(planned).await,
+            FaultKind::BrokenFile => self.corrupt_settings(planned).await,
+            FaultKind::DeadTokens | FaultKind::NoTokens => self.revoke_tokens(planned).await,
+            FaultKind::KillProgram | FaultKind::StopProgram => {
+                Err(Failure::new("programs are hit in another lane"))
             }
         }
     }
 
-    async fn fill_disk(&self, planned: &Planned) -> Result<Hit, Failure> {
-        let all = self.good(|_| true);
-        let mut hit = self.begin(planned.kind, &all);
-        self.place.fill()?;
-        sleep(planned.lasts).await;
-        let before = self.records.state();
-        self.place.empty()?;
-        self.end(&mut hit, &all).await;
+    async fn fill_disk(&self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
+        let all = self.reliable_servers(|_| true);
+        let mut hit = self.start_fault(planned.kind, &all);
+        self.sandbox.fill_disk()?;
+        sleep(planned.duration).await;
+        let before = self.audit_log.fingerprint();
+        self.sandbox.free_disk()?;
+        self.finish_fault(&mut hit, &all).await;
         // Whatever could not be written meanwhile, what comes from now on is.
         let grows = async {
-            while self.records.state() == before {
-                sleep(ASK_AGAIN).await;
+            while self.audit_log.fingerprint() == before {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        if timeout(PATIENCE, grows).await.is_err() {
-            hit.objections.push("no call is recorded though there is room again".to_owned());
+        if timeout(TIMEOUT, grows).await.is_err() {
+            hit.problems.push("no call is recorded though there is room again".to_owned());
         }
         Ok(hit)
     }
 
-    async fn turn_clock(&self, planned: &Planned, sign: i64) -> Result<Hit, Failure> {
-        let all = self.good(|_| true);
-        let ahead = sign * JUMPS[planned.target as usize % JUMPS.len()];
-        let mut hit = self.begin(planned.kind, &all);
-        self.place.set_clock(ahead)?;
-        if !self.sees(ahead).await {
-            hit.objections
-                .push(format!("the program does not see a clock that is {ahead:+} s off"));
+    async fn shift_clock(
+        &self,
+        planned: &PlannedFault,
+        sign: i64,
+    ) -> Result<InjectedFault, Failure> {
+        let all = self.reliable_servers(|_| true);
+        let ahead = sign * CLOCK_JUMPS[planned.target as usize % CLOCK_JUMPS.len()];
+        let mut hit = self.start_fault(planned.kind, &all);
+        self.sandbox.set_clock(ahead)?;
+        if !self.records_offset(ahead).await {
+            hit.problems.push(format!("the program does not see a clock that is {ahead:+} s off"));
         }
-        sleep(planned.lasts).await;
-        self.place.set_clock(0)?;
-        self.end(&mut hit, &all).await;
-        if !self.sees(0).await {
-            hit.objections
-                .push("the program does not see that the clock is right again".to_owned());
+        sleep(planned.duration).await;
+        self.sandbox.set_clock(0)?;
+        self.finish_fault(&mut hit, &all).await;
+        if !self.records_offset(0).await {
+            hit.problems.push("the program does not see that the clock is right again".to_owned());
         }
         Ok(hit)
     }
 
     /// Are calls recorded with a time that is so far from ours?
-    async fn sees(&self, ahead: i64) -> bool {
+    async fn records_offset(&self, ahead: i64) -> bool {
         const NEAR: i64 = 15;
         let seen = async {
-            while self.records.ahead().is_none_or(|it| (it - ahead).abs() >= NEAR) {
-                sleep(ASK_AGAIN).await;
+            while self.audit_log.clock_offset().is_none_or(|it| (it - ahead).abs() >= NEAR) {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(SEES_CLOCK, seen).await.is_ok()
+        timeout(CLOCK_TIMEOUT, seen).await.is_ok()
     }
 
-    async fn add_server(&mut self) -> Result<Hit, Failure> {
-        let guest = cast::guest();
+    async fn add_server(&mut self) -> Result<InjectedFault, Failure> {
+        let guest = cast::transient_server();
         let mut entries = self.entries.clone();
-        entries.insert(GUEST.to_owned(), cast::entry(&guest, "", ""));
-        let mut hit = self.begin(Kind::NewServer, &[&guest]);
-        self.place.configure(&cast::settings(&entries))?;
-        self.end(&mut hit, &[&guest]).await;
-        self.place.configure(&cast::settings(&self.entries))?;
-        let mut dice = Dice::new(0, 0);
+        entries.insert(TRANSIENT.to_owned(), cast::config_entry(&guest, "", ""));
+        let mut hit = self.start_fault(FaultKind::NewServer, &[&guest]);
+        self.sandbox.write_settings(&cast::settings(&entries))?;
+        self.finish_fault(&mut hit, &[&guest]).await;
+        self.sandbox.write_settings(&cast::settings(&self.entries))?;
+        let mut dice = SeededRandom::new(0, 0);
         let gone = async {
             loop {
-                let outcome = self.ledger.call(&guest, &Manners::Modern, &mut dice).await;
-                if matches!(outcome, Outcome::Failed(said) if cause::of(&said) == Cause::NoSuchTool)
+                let outcome = self.call_log.call(&guest, &ClientEra::Modern, &mut dice).await;
+                if matches!(outcome, Outcome::Failed(said) if cause::classify(&said) == FailureCause::NoSuchTool)
                 {
                     return;
                 }
-                sleep(ASK_AGAIN).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        if timeout(PATIENCE, gone).await.is_err() {
-            hit.objections.push("a server that was taken out is still served".to_owned());
+        if timeout(TIMEOUT, gone).await.is_err() {
+            hit.problems.push("a server that was taken out is still served".to_owned());
         }
         Ok(hit)
     }
 
-    async fn change_server(&mut self, planned: &Planned) -> Result<Hit, Failure> {
-        let member = self.good(|_| true).into_iter().find(|it| it.name == CHANGING);
-        let member = member.ok_or_else(|| Failure::because("nobody changes"))?.clone();
-        let entry = cast::entry(&member, "", &planned.target.to_string());
+    async fn change_server(&mut self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
+        let member = self.reliable_servers(|_| true).into_iter().find(|it| it.name == CHANGING);
+        let member = member.ok_or_else(|| Failure::new("nobody changes"))?.clone();
+        let entry = cast::config_entry(&member, "", &planned.target.to_string());
         self.entries.insert(CHANGING.to_owned(), entry);
-        let before = self.process(&member);
-        let mut hit = self.begin(planned.kind, &[&member]);
-        self.place.configure(&cast::settings(&self.entries))?;
+        let before = self.server_pid(&member);
+        let mut hit = self.start_fault(planned.kind, &[&member]);
+        self.sandbox.write_settings(&cast::settings(&self.entries))?;
         let changed = async {
-            while self.process(&member).is_none_or(|it| Some(it) == before) {
-                sleep(ASK_AGAIN).await;
+            while self.server_pid(&member).is_none_or(|it| Some(it) == before) {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        if timeout(PATIENCE, changed).await.is_err() {
-            hit.objections.push("the server of a changed entry is not started anew".to_owned());
+        if timeout(TIMEOUT, changed).await.is_err() {
+            hit.problems.push("the server of a changed entry is not started anew".to_owned());
         }
         let lifted = hit.began;
-        self.end(&mut hit, &[&member]).await;
+        self.finish_fault(&mut hit, &[&member]).await;
         // What counts is from the edit on.
-        hit.lifted = lifted;
+        hit.ended = lifted;
         Ok(hit)
     }
 
-    async fn break_file(&self, planned: &Planned) -> Result<Hit, Failure> {
-        let all = self.good(|_| true);
-        let mut hit = self.begin(planned.kind, &all);
-        self.place.configure("{\"mcpServers\": {\"alpha\": ")?;
-        sleep(planned.lasts).await;
-        self.place.configure(&cast::settings(&self.entries))?;
-        self.end(&mut hit, &all).await;
+    async fn corrupt_settings(&self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
+        let all = self.reliable_servers(|_| true);
+        let mut hit = self.start_fault(planned.kind, &all);
+        self.sandbox.write_settings("{\"mcpServers\": {\"alpha\": ")?;
+        sleep(planned.duration).await;
+        self.sandbox.write_settings(&cast::settings(&self.entries))?;
+        self.finish_fault(&mut hit, &all).await;
         Ok(hit)
     }
 
-    async fn end_tokens(&self, planned: &Planned) -> Result<Hit, Failure> {
-        let signed: Vec<&Member> = self.members.iter().filter(|it| it.name == SIGNED).collect();
-        let mut hit = self.begin(planned.kind, &signed);
-        if planned.kind == Kind::NoTokens {
-            self.authority.change(|it| *it = it.clone().lapse(Endpoint::Refresh, How::Down));
+    async fn revoke_tokens(&self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
+        let signed: Vec<&TestServer> =
+            self.servers.iter().filter(|it| it.name == SIGNED_IN).collect();
+        let mut hit = self.start_fault(planned.kind, &signed);
+        if planned.kind == FaultKind::NoTokens {
+            self.authorization_server.reconfigure(|it| {
+                *it = it.clone().fault(Endpoint::Refresh, ResponseFault::Unavailable)
+            });
         }
-        self.authority.forget_access();
-        sleep(planned.lasts).await;
-        self.authority.change(|it| it.lapses.clear());
-        self.end(&mut hit, &signed).await;
+        self.authorization_server.revoke_access_tokens();
+        sleep(planned.duration).await;
+        self.authorization_server.reconfigure(|it| it.faults.clear());
+        self.finish_fault(&mut hit, &signed).await;
         Ok(hit)
     }
 
     /// The servers of which every call is expected to be answered, at some stages.
-    fn good(&self, fits: impl Fn(Stage) -> bool) -> Vec<&Member> {
-        let good = self.members.iter().filter(|it| it.manner == Manner::Good && fits(it.stage));
+    fn reliable_servers(&self, fits: impl Fn(Placement) -> bool) -> Vec<&TestServer> {
+        let good = self
+            .servers
+            .iter()
+            .filter(|it| it.expectation == Expectation::Reliable && fits(it.placement));
         good.collect()
     }
 
-    fn process(&self, member: &Member) -> Option<u32> {
-        match member.stage {
-            Stage::Program => self.subject.program(&format!("\"name\":\"{}\"", member.name)),
-            Stage::Real => self.subject.program("server-everything"),
-            Stage::Remote(_) | Stage::Login => None,
+    fn server_pid(&self, member: &TestServer) -> Option<u32> {
+        match member.placement {
+            Placement::LocalProgram => self.swb.child_pid(&format!("\"name\":\"{}\"", member.name)),
+            Placement::RealProgram => self.swb.child_pid("server-everything"),
+            Placement::Remote(_) | Placement::BehindLogin => None,
         }
     }
 
-    fn begin(&self, kind: Kind, members: &[&Member]) -> Hit {
-        let now = self.ledger.now();
+    fn start_fault(&self, kind: FaultKind, members: &[&TestServer]) -> InjectedFault {
+        let now = self.call_log.now();
         let servers: Vec<String> = members.iter().map(|it| it.name.to_owned()).collect();
         let who = if servers.len() > 5 {
             format!("{} servers", servers.len())
@@ -296,33 +313,34 @@ impl Stagehand<'_> {
             servers.join(", ")
         };
         println!("{:7.1} s  {kind}: {who}", now.as_secs_f64());
-        Hit {
+        InjectedFault {
             kind,
             servers,
             began: now,
-            lifted: now,
+            ended: now,
             recovered: None,
-            crowd: 0,
-            objections: Vec::new(),
+            load_percent: 0,
+            problems: Vec::new(),
         }
     }
 
     /// The fault is over; waits until everybody that was hit answers again.
-    async fn end(&self, hit: &mut Hit, members: &[&Member]) {
-        hit.lifted = self.ledger.now();
+    async fn finish_fault(&self, hit: &mut InjectedFault, members: &[&TestServer]) {
+        hit.ended = self.call_log.now();
         let mut probes = JoinSet::new();
         for (number, member) in members.iter().enumerate() {
-            let (ledger, member) = (self.ledger.clone(), (*member).clone());
-            let mut dice = Dice::new(hit.lifted.as_micros() as u64, number as u64);
+            let (ledger, member) = (self.call_log.clone(), (*member).clone());
+            let mut dice = SeededRandom::new(hit.ended.as_micros() as u64, number as u64);
             probes.spawn(async move {
-                while ledger.call(&member, &Manners::Modern, &mut dice).await != Outcome::Echoed {
-                    sleep(ASK_AGAIN).await;
+                while ledger.call(&member, &ClientEra::Modern, &mut dice).await != Outcome::Answered
+                {
+                    sleep(POLL_INTERVAL).await;
                 }
             });
         }
-        if timeout(GIVE_UP, probes.join_all()).await.is_ok() {
-            hit.recovered = Some(self.ledger.now());
+        if timeout(RECOVERY_TIMEOUT, probes.join_all()).await.is_ok() {
+            hit.recovered = Some(self.call_log.now());
         }
-        hit.crowd = system::crowd();
+        hit.load_percent = system::load_percent();
     }
 }

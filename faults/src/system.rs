@@ -10,38 +10,39 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::failure::Failure;
 
 /// Runs a tool; what it says when it fails is the reason.
-pub fn run(words: &[&str]) -> Result<(), Failure> {
+pub fn run_tool(words: &[&str]) -> Result<(), Failure> {
     let line = words.join(" ");
     let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Failure::of(format!("could not run `{line}`"), error))?;
+    let output =
+        output.map_err(|error| Failure::from_io(format!("could not run `{line}`"), error))?;
     match output.status.success() {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(Failure::because(format!("`{line}` failed ({}): {said}", output.status)))
+            Err(Failure::new(format!("`{line}` failed ({}): {said}", output.status)))
         }
     }
 }
 
 /// Whether a signal found its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum SignalOutcome {
     /// It is there.
-    There,
+    Delivered,
     /// It has ended.
-    Gone,
+    NoSuchProcess,
 }
 
 /// Sends a signal to a process.
-pub fn signal(process: u32, signal: Signal) -> Result<Sent, Failure> {
+pub fn send_signal(process: u32, signal: Signal) -> Result<SignalOutcome, Failure> {
     let number = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| Failure::because(format!("{process} is no process")))?;
+    let number = number.ok_or_else(|| Failure::new(format!("{process} is no process")))?;
     match kill_process(number, signal) {
-        Ok(()) => Ok(Sent::There),
-        Err(Errno::SRCH) => Ok(Sent::Gone),
+        Ok(()) => Ok(SignalOutcome::Delivered),
+        Err(Errno::SRCH) => Ok(SignalOutcome::NoSuchProcess),
         Err(error) => {
             let what = format!("process {process} could not be sent a signal");
-            Err(Failure::of(what, error.into()))
+            Err(Failure::from_io(what, error.into()))
         }
     }
 }
@@ -50,20 +51,20 @@ pub fn signal(process: u32, signal: Signal) -> Result<Sent, Failure> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
-    pub number: u32,
+    pub pid: u32,
     /// Who started it, or took it over.
     pub parent: u32,
     /// What it was started with.
-    pub line: String,
+    pub command_line: String,
 }
 
 /// Every process of this process namespace that has not ended.
 pub fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|it| look(it.file_name().to_str()?.parse().ok()?)).collect()
+    entries.filter_map(|it| read_process(it.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-fn look(number: u32) -> Option<Process> {
+fn read_process(number: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name is in brackets and may hold anything.
     let mut words = stat.rsplit(')').next()?.split_whitespace();
@@ -71,27 +72,27 @@ fn look(number: u32) -> Option<Process> {
     let parent = words.next()?.parse().ok()?;
     let line = fs::read(format!("/proc/{number}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned();
-    (!["Z", "X"].contains(&state)).then_some(Process { number, parent, line })
+    (!["Z", "X"].contains(&state)).then_some(Process { pid: number, parent, command_line: line })
 }
 
 /// Those that are neither ours nor among these: this program, whoever waits for it, and `known`.
-pub fn strangers(known: &[u32]) -> Vec<Process> {
+pub fn other_processes(known: &[u32]) -> Vec<Process> {
     let all = processes();
     let own = std::process::id();
     let mut ours: BTreeSet<u32> = known.iter().copied().chain([own, 1]).collect();
     // Whatever stands above us is ours, too.
     let mut above = own;
-    while let Some(process) = all.iter().find(|it| it.number == above) {
+    while let Some(process) = all.iter().find(|it| it.pid == above) {
         if !ours.insert(process.parent) {
             break;
         }
         above = process.parent;
     }
-    all.into_iter().filter(|it| !ours.contains(&it.number)).collect()
+    all.into_iter().filter(|it| !ours.contains(&it.pid)).collect()
 }
 
 /// How many want each processor, in hundredths, over the last minute.
-pub fn crowd() -> u32 {
+pub fn load_percent() -> u32 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -106,7 +107,10 @@ mod tests {
     fn whoever_has_ended_is_gone_and_not_an_error() {
         let mut child = Command::new("true").spawn().expect("it can be run");
         child.wait().expect("it ends");
-        assert_eq!(signal(child.id(), Signal::CONT).unwrap(), Sent::Gone);
-        assert_eq!(signal(std::process::id(), Signal::CONT).unwrap(), Sent::There);
+        assert_eq!(send_signal(child.id(), Signal::CONT).unwrap(), SignalOutcome::NoSuchProcess);
+        assert_eq!(
+            send_signal(std::process::id(), Signal::CONT).unwrap(),
+            SignalOutcome::Delivered
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use switchboard_auth::challenge::{Binding, Challenge, Demand, parse};
+use switchboard_auth::challenge::{AuthChallenge, DpopRequirement, RawChallenge, parse};
 
 /// - There are at most so many challenges and parameters; names are tokens in lower case.
 /// - Written as the standard wants it, they read back as the same.
@@ -11,23 +11,23 @@ pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let challenges = parse(text.lines());
     assert!(challenges.len() <= 32, "too many challenges");
-    for Challenge { scheme, parameters } in &challenges {
+    for RawChallenge { scheme, parameters } in &challenges {
         assert!(is_name(scheme), "`{scheme}` is no scheme");
         assert!(parameters.len() <= 64, "too many parameters");
         assert!(parameters.iter().all(|(name, _)| is_name(name)), "a parameter has no name");
     }
-    let written = written(&challenges);
+    let written = serialize(&challenges);
     assert_eq!(parse([written.as_str()]), challenges, "{written}");
 
-    let demand = Demand::of(text.lines());
-    assert_eq!(demand, Demand::of([written.as_str()]), "{written}");
-    let ours = |it: &&Challenge| matches!(it.scheme.as_str(), "bearer" | "dpop");
-    let ours: Vec<&Challenge> = challenges.iter().filter(ours).collect();
+    let demand = AuthChallenge::from_headers(text.lines());
+    assert_eq!(demand, AuthChallenge::from_headers([written.as_str()]), "{written}");
+    let ours = |it: &&RawChallenge| matches!(it.scheme.as_str(), "bearer" | "dpop");
+    let ours: Vec<&RawChallenge> = challenges.iter().filter(ours).collect();
     let says = |name: &str| ours.iter().find_map(|it| it.parameter(name));
     assert_eq!(demand.resource_metadata.as_deref(), says("resource_metadata"));
-    assert_eq!(demand.complaint.is_some(), says("error").is_some());
+    assert_eq!(demand.error.is_some(), says("error").is_some());
     let binds = ours.iter().any(|it| it.scheme == "dpop");
-    assert_eq!(demand.binding != Binding::Unmentioned, binds);
+    assert_eq!(demand.dpop != DpopRequirement::Unspecified, binds);
 }
 
 fn is_name(name: &str) -> bool {
@@ -37,9 +37,9 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token)
 }
 
-fn written(challenges: &[Challenge]) -> String {
+fn serialize(challenges: &[RawChallenge]) -> String {
     let mut text = String::new();
-    for Challenge { scheme, parameters } in challenges {
+    for RawChallenge { scheme, parameters } in challenges {
         if !text.is_empty() {
             text.push_str(", ");
         }

@@ -6,14 +6,14 @@ mod edits;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
-use switchboard_config::document::{Document, Lines, Node, Value, without_mark};
-use switchboard_config::import::{self, Folders, Found, Note, Peer, Platform};
-use switchboard_config::layer::{Definition, Layer, Naming, Shape};
+use switchboard_config::document::{Document, LineIndex, Node, Value, strip_bom};
+use switchboard_config::import::{self, ConfigDirs, HostApp, ImportNote, ImportOutcome, Platform};
+use switchboard_config::layer::{FileShape, Layer, Naming, ServerDefinition};
 use switchboard_config::policy::Authority;
 use switchboard_config::problem::{Problem, ProblemKind, Severity};
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
-use switchboard_config::shown::is_deceptive;
+use switchboard_config::shown::is_unprintable;
 use switchboard_config::source::Source;
 
 /// - Whatever cannot be read is told, with a place in the text, and nothing in the telling acts on a terminal or
@@ -23,14 +23,14 @@ use switchboard_config::source::Source;
 /// - A change does what it says and nothing else: see `edits`.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let values = Values::of(text);
+    let values = SecretValues::of(text);
     for problem in problems(text) {
-        told_safely(text, &values, &problem);
+        is_safe_to_show(text, &values, &problem);
     }
     fails_closed(text);
-    for found in imports(text) {
-        can_be_written(&found);
-        notes_hold_no_value(&found, &values);
+    for found in read_imports(text) {
+        round_trips(&found);
+        notes_show_no_value(&found, &values);
     }
     edits::check(text);
 }
@@ -39,16 +39,16 @@ fn problems(text: &str) -> Vec<Problem> {
     let source = |scope| Source::file(scope, "file.json");
     let project = source(Scope::Project);
     let mut layers = vec![
-        Layer::read(&project, text, Naming::Plain, Shape::Wrapped),
-        Layer::read(&source(Scope::Dynamic), text, Naming::Plain, Shape::WrappedOrBare),
-        Layer::read(&source(Scope::Managed), text, Naming::Plugin("tools"), Shape::Manifest),
+        Layer::read(&project, text, Naming::Plain, FileShape::Wrapped),
+        Layer::read(&source(Scope::Dynamic), text, Naming::Plain, FileShape::WrappedOrBare),
+        Layer::read(&source(Scope::Plugin), text, Naming::Plugin("tools"), FileShape::Manifest),
         Settings::read_project(&project, text).layer,
-        Settings::read(&source(Scope::User), text, Authority::Person).layer,
+        Settings::read(&source(Scope::User), text, Authority::User).layer,
         Settings::read(&source(Scope::Enterprise), text, Authority::Administrator).layer,
     ];
     let mut problems = Vec::new();
     for layer in &mut layers {
-        layer.definitions.iter().for_each(has_its_reason);
+        layer.definitions.iter().for_each(error_is_explained);
         problems.append(&mut layer.problems);
         for definition in &mut layer.definitions {
             problems.append(&mut definition.problems);
@@ -57,14 +57,14 @@ fn problems(text: &str) -> Vec<Problem> {
     problems
 }
 
-fn has_its_reason(definition: &Definition) {
-    let Definition { checked, entry, problems, .. } = definition;
+fn error_is_explained(definition: &ServerDefinition) {
+    let ServerDefinition { server_name: checked, entry, problems, .. } = definition;
     let has_error = problems.iter().any(|problem| problem.severity() == Severity::Error);
     assert!(entry.is_some() || has_error, "a server is left out without a reason");
     assert!(checked.is_ok() || has_error, "a name is no name without a reason");
 }
 
-fn told_safely(text: &str, values: &Values, problem: &Problem) {
+fn is_safe_to_show(text: &str, values: &SecretValues, problem: &Problem) {
     let mut told = vec![problem.kind.to_string()];
     told.extend(problem.hint());
     if let Some(excerpt) = &problem.excerpt {
@@ -73,12 +73,12 @@ fn told_safely(text: &str, values: &Values, problem: &Problem) {
         told.push(excerpt.line.clone());
     }
     for told in &told {
-        assert!(!told.contains(is_deceptive), "{told:?} is not for a terminal");
+        assert!(!told.contains(is_unprintable), "{told:?} is not for a terminal");
         let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));
         assert_eq!(secret, None, "{told:?} shows a value");
     }
     if let Some(position) = problem.origin.position {
-        let text = without_mark(text);
+        let text = strip_bom(text);
         let count = text.matches('\n').count() + 1;
         assert!((1..=count).contains(&position.line), "line {} of {count}", position.line);
         let line = text.split('\n').nth(position.line - 1).unwrap_or_default();
@@ -88,15 +88,15 @@ fn told_safely(text: &str, values: &Values, problem: &Problem) {
 }
 
 /// Values that no message may hold.
-struct Values {
+struct SecretValues {
     secrets: Vec<String>,
 }
 
-impl Values {
+impl SecretValues {
     /// Texts that are long enough not to be there by chance, and that name nothing.
-    fn of(text: &str) -> Values {
+    fn of(text: &str) -> SecretValues {
         let (mut texts, mut names) = (Vec::new(), Vec::new());
-        if let Ok(Document { root: Some(root), .. }) = Document::parse(without_mark(text)) {
+        if let Ok(Document { root: Some(root), .. }) = Document::parse(strip_bom(text)) {
             collect(&root, &mut texts, &mut names);
         }
         let is_secret = |text: &String| {
@@ -109,13 +109,13 @@ impl Values {
                 && !names.iter().any(|name: &String| name.contains(text))
         };
         texts.retain(is_secret);
-        Values { secrets: texts }
+        SecretValues { secrets: texts }
     }
 }
 
 fn collect(node: &Node, texts: &mut Vec<String>, names: &mut Vec<String>) {
     match &node.value {
-        Value::Text(text) => texts.push(text.clone()),
+        Value::String(text) => texts.push(text.clone()),
         Value::Array(elements) => elements.iter().for_each(|it| collect(it, texts, names)),
         Value::Object(members) => {
             for member in members {
@@ -129,7 +129,7 @@ fn collect(node: &Node, texts: &mut Vec<String>, names: &mut Vec<String>) {
 
 /// A text that is no settings file may have been one that forbids.
 fn fails_closed(text: &str) {
-    let lines = Lines::of(without_mark(text));
+    let lines = LineIndex::new(strip_bom(text));
     assert_eq!(lines.position(0).line, 1);
     let source = Source::file(Scope::Enterprise, "managed-settings.json");
     let settings = Settings::read(&source, text, Authority::Administrator);
@@ -139,49 +139,49 @@ fn fails_closed(text: &str) {
     }
 }
 
-fn imports(text: &str) -> Vec<Found> {
+fn read_imports(text: &str) -> Vec<ImportOutcome> {
     let project = Path::new("project");
-    let folders = Folders {
+    let folders = ConfigDirs {
         home: Path::new("home"),
         config: Path::new("config"),
         project,
         platform: Platform::Linux,
     };
-    let files = Peer::ALL.into_iter().flat_map(|peer| import::files(peer, &folders));
+    let files = HostApp::ALL.into_iter().flat_map(|peer| import::config_files(peer, &folders));
     files.filter_map(|file| import::read(&file, text, project).ok()).collect()
 }
 
-fn can_be_written(found: &Found) {
+fn round_trips(found: &ImportOutcome) {
     for server in &found.servers {
         let named: Map<String, Json> =
             Map::from_iter([("imported".to_owned(), Json::Object(server.entry.clone()))]);
         let written = Json::Object(Map::from_iter([("mcpServers".to_owned(), named.into())]));
         let source = Source::file(Scope::User, "settings.json");
-        let layer = Layer::read(&source, &written.to_string(), Naming::Plain, Shape::Wrapped);
+        let layer = Layer::read(&source, &written.to_string(), Naming::Plain, FileShape::Wrapped);
         assert!(layer.problems.is_empty(), "what was imported is no file of ours: {layer:?}");
         assert_eq!(layer.definitions.len(), 1, "what was imported is no server");
     }
 }
 
 /// Names and keys are in notes as they came; whoever prints them escapes them.
-fn notes_hold_no_value(found: &Found, values: &Values) {
+fn notes_show_no_value(found: &ImportOutcome, values: &SecretValues) {
     for note in found.notes.iter().chain(found.servers.iter().flat_map(|it| &it.notes)) {
         match note {
             // These name what a value refers to.
-            Note::Rewritten { .. }
-            | Note::VariableNeeded { .. }
-            | Note::InputBecameVariable { .. }
-            | Note::FileNamed { .. } => continue,
-            Note::LeftOut { .. }
-            | Note::NotRead { .. }
-            | Note::DollarDoubled { .. }
-            | Note::ReferenceKept { .. }
-            | Note::TrustLeftOut
-            | Note::TransportAssumed { .. }
-            | Note::DisabledBy { .. }
-            | Note::DisabledInProject
-            | Note::OtherProjects { .. }
-            | Note::Skipped { .. } => {}
+            ImportNote::Rewritten { .. }
+            | ImportNote::VariableRequired { .. }
+            | ImportNote::InputBecameVariable { .. }
+            | ImportNote::FileReferenced { .. } => continue,
+            ImportNote::KeyDropped { .. }
+            | ImportNote::KeyNotRead { .. }
+            | ImportNote::DollarEscaped { .. }
+            | ImportNote::ReferenceNotTranslated { .. }
+            | ImportNote::TrustDropped
+            | ImportNote::TransportAssumed { .. }
+            | ImportNote::DisabledBy { .. }
+            | ImportNote::DisabledInProject
+            | ImportNote::OtherProjects { .. }
+            | ImportNote::ServerSkipped { .. } => {}
         }
         let told = note.to_string();
         let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));

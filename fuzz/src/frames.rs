@@ -7,12 +7,12 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use switchboard_wire::lines::LineLink;
-use switchboard_wire::link::{Arrival, Link, LinkEnd};
-use switchboard_wire::message::{self, Id, Message, Messages, Payload};
+use switchboard_wire::lines::StdioTransport;
+use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
+use switchboard_wire::message::{self, Message, Messages, Payload, RequestId};
 use tokio::io::{AsyncRead, ReadBuf, Sink};
 
-use crate::pieces::Cut;
+use crate::pieces::Chunking;
 
 /// More than the front of a message that is too large, which is where its id is looked for.
 const LIMIT: usize = 4200;
@@ -21,35 +21,37 @@ const LIMIT: usize = 4200;
 /// - A line is what [`message::parse`] makes of it by itself.
 /// - A message that is written is one line, reads back as the same, and says what its JSON says.
 pub fn check(bytes: &[u8]) {
-    let [whole, others @ ..] = Cut::ALL.map(|cut| arrivals(cut.apply(bytes)));
+    let [whole, others @ ..] = Chunking::ALL.map(|cut| read_all(cut.apply(bytes)));
     for other in others {
         assert_eq!(other, whole, "what arrives depends on how the stream is cut");
     }
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    if let Some(short) = lines.map(short_line).collect::<Option<Vec<_>>>() {
-        let expected: Vec<Arrival> = short.into_iter().flatten().collect();
+    if let Some(short) = lines.map(parse_line).collect::<Option<Vec<_>>>() {
+        let expected: Vec<TransportEvent> = short.into_iter().flatten().collect();
         assert_eq!(whole.0, expected, "a line is not what it is by itself");
     }
     for arrival in &whole.0 {
         match arrival {
-            Arrival::Message(message) => written_and_read(message),
-            Arrival::Amid { .. } => panic!("nothing was asked"),
-            Arrival::Lost { id, .. } => assert!(id.is_some(), "nobody is told what was lost"),
-            Arrival::Garbage(_) => {}
+            TransportEvent::Message(message) => round_trips(message),
+            TransportEvent::RelatedMessage { .. } => panic!("nothing was asked"),
+            TransportEvent::DeliveryFailed { id, .. } => {
+                assert!(id.is_some(), "nobody is told what was lost")
+            }
+            TransportEvent::Malformed(_) => {}
         }
     }
     let json = serde_json::from_slice::<Json>(bytes).ok();
     match message::parse(&Bytes::copy_from_slice(bytes)) {
         Ok(Messages::One(message)) => {
-            written_and_read(&message);
-            json.iter().for_each(|json| says_what_its_json_says(json, &message));
+            round_trips(&message);
+            json.iter().for_each(|json| agrees_with_json(json, &message));
         }
         Ok(Messages::Batch(parts)) => {
             let elements = json.as_ref().and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
             for (index, message) in parts.iter().enumerate() {
                 let Ok(message) = message else { continue };
-                written_and_read(message);
-                elements.get(index).iter().for_each(|json| says_what_its_json_says(json, message));
+                round_trips(message);
+                elements.get(index).iter().for_each(|json| agrees_with_json(json, message));
             }
         }
         Err(_) => {}
@@ -57,7 +59,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// What one line holds by itself; nothing where it is no whole line that we take.
-fn short_line(line: &[u8]) -> Option<Vec<Arrival>> {
+fn parse_line(line: &[u8]) -> Option<Vec<TransportEvent>> {
     let whole = line.strip_suffix(b"\n");
     if whole.unwrap_or(line).len() > LIMIT {
         return None;
@@ -66,17 +68,17 @@ fn short_line(line: &[u8]) -> Option<Vec<Arrival>> {
         return Some(Vec::new());
     };
     let one = |part| match part {
-        Ok(message) => Arrival::Message(message),
-        Err(malformed) => Arrival::Garbage(malformed),
+        Ok(message) => TransportEvent::Message(message),
+        Err(malformed) => TransportEvent::Malformed(malformed),
     };
     Some(match message::parse(&Bytes::copy_from_slice(line)) {
-        Ok(Messages::One(message)) => vec![Arrival::Message(message)],
+        Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
         Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
-        Err(malformed) => vec![Arrival::Garbage(malformed)],
+        Err(malformed) => vec![TransportEvent::Malformed(malformed)],
     })
 }
 
-fn written_and_read(message: &Message) {
+fn round_trips(message: &Message) {
     let mut line = Vec::new();
     message.write_to(&mut line);
     let line = Bytes::from(line);
@@ -85,17 +87,21 @@ fn written_and_read(message: &Message) {
         Ok(Messages::One(read)) => read,
         other => panic!("what was written reads as {other:?}"),
     };
-    assert_eq!(on_one_line(read), on_one_line(message.clone()), "it reads as something else");
+    assert_eq!(
+        without_line_breaks(read),
+        without_line_breaks(message.clone()),
+        "it reads as something else"
+    );
 }
 
 /// Line breaks between the tokens of a payload are no part of what it says.
-fn on_one_line(message: Message) -> Message {
+fn without_line_breaks(message: Message) -> Message {
     let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     let bytes = |bytes: &Bytes| bytes.iter().map(blank).collect::<Bytes>();
     let payload = |payload: Payload| Payload::from_json(bytes(payload.as_bytes()));
-    let number = |id: Id| match id {
-        Id::Number(number) => Id::Number(number),
-        Id::Other(raw) => Id::Other(bytes(&raw)),
+    let number = |id: RequestId| match id {
+        RequestId::Number(number) => RequestId::Number(number),
+        RequestId::Other(raw) => RequestId::Other(bytes(&raw)),
     };
     match message {
         Message::Request { id, method, params } => {
@@ -104,7 +110,7 @@ fn on_one_line(message: Message) -> Message {
         Message::Notification { method, params } => {
             Message::Notification { method, params: params.map(payload) }
         }
-        Message::Answer { id, outcome } => Message::Answer {
+        Message::Response { id, outcome } => Message::Response {
             id: id.map(number),
             outcome: outcome.map(payload).map_err(|mut error| {
                 error.data = error.data.map(payload);
@@ -115,14 +121,14 @@ fn on_one_line(message: Message) -> Message {
 }
 
 /// Compares with a parser that reads everything.
-fn says_what_its_json_says(json: &Json, message: &Message) {
+fn agrees_with_json(json: &Json, message: &Message) {
     assert!(json.is_object(), "{json} is taken for a message");
     let params_in = json.get("params").filter(|it| !it.is_null()).cloned();
     let value = |payload: &Payload| payload.decode::<Json>().ok();
     match message {
         Message::Request { id, method, params } => {
             assert_eq!(json["method"], **method);
-            assert_eq!(json["id"], id.as_json());
+            assert_eq!(json["id"], id.to_json());
             assert_eq!(params_in, params.as_ref().and_then(value));
         }
         Message::Notification { method, params } => {
@@ -130,9 +136,9 @@ fn says_what_its_json_says(json: &Json, message: &Message) {
             assert!(json["id"].is_null());
             assert_eq!(params_in, params.as_ref().and_then(value));
         }
-        Message::Answer { id, outcome } => {
+        Message::Response { id, outcome } => {
             assert!(json["method"].is_null());
-            assert_eq!(json["id"], id.as_ref().map(Id::as_json).unwrap_or_default());
+            assert_eq!(json["id"], id.as_ref().map(RequestId::to_json).unwrap_or_default());
             assert_eq!(json["error"].is_null(), outcome.is_ok());
             if let Ok(result) = outcome {
                 assert_eq!(Some(json["result"].clone()), value(result));
@@ -141,12 +147,12 @@ fn says_what_its_json_says(json: &Json, message: &Message) {
     }
 }
 
-fn arrivals(pieces: Vec<Bytes>) -> (Vec<Arrival>, LinkEnd) {
-    let reader = Pieces { pieces: pieces.into(), rested: false };
-    let mut link = LineLink::<Pieces, Sink>::new(reader, tokio::io::sink(), LIMIT);
+fn read_all(pieces: Vec<Bytes>) -> (Vec<TransportEvent>, CloseReason) {
+    let reader = ChunkReader { pieces: pieces.into(), was_pending: false };
+    let mut link = StdioTransport::<ChunkReader, Sink>::new(reader, tokio::io::sink(), LIMIT);
     let mut arrivals = Vec::new();
     loop {
-        match now(&mut link) {
+        match poll_until_ready(&mut link) {
             Ok(arrival) => arrivals.push(arrival),
             Err(end) => return (arrivals, end),
         }
@@ -154,7 +160,7 @@ fn arrivals(pieces: Vec<Bytes>) -> (Vec<Arrival>, LinkEnd) {
 }
 
 /// Asks until there is an answer; each time anew, as a peer that has something else to do meanwhile would.
-fn now(link: &mut impl Link) -> Result<Arrival, LinkEnd> {
+fn poll_until_ready(link: &mut impl Transport) -> Result<TransportEvent, CloseReason> {
     loop {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(next) = pin!(link.next()).poll(&mut context) {
@@ -164,19 +170,19 @@ fn now(link: &mut impl Link) -> Result<Arrival, LinkEnd> {
 }
 
 /// A reader that has to be asked twice for every piece.
-struct Pieces {
+struct ChunkReader {
     pieces: VecDeque<Bytes>,
-    rested: bool,
+    was_pending: bool,
 }
 
-impl AsyncRead for Pieces {
+impl AsyncRead for ChunkReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.rested = !self.rested;
-        if self.rested {
+        self.was_pending = !self.was_pending;
+        if self.was_pending {
             return Poll::Pending;
         }
         // Nothing read is the end, so an empty piece is none.

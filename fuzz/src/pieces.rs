@@ -4,36 +4,36 @@ use bytes::Bytes;
 
 /// Ways in which bytes may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Chunking {
     /// All at once.
     Whole,
     /// One after the other.
-    Single,
+    SingleBytes,
     /// In pieces of sizes that nobody chose, some of them empty.
-    Ragged,
+    Random,
 }
 
-impl Cut {
+impl Chunking {
     /// Every way.
-    pub const ALL: [Cut; 3] = [Cut::Whole, Cut::Single, Cut::Ragged];
+    pub const ALL: [Chunking; 3] = [Chunking::Whole, Chunking::SingleBytes, Chunking::Random];
 
     /// The bytes in pieces.
     pub fn apply(self, bytes: &[u8]) -> Vec<Bytes> {
         match self {
-            Cut::Whole => vec![Bytes::copy_from_slice(bytes)],
-            Cut::Single => bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
-            Cut::Ragged => ragged(bytes),
+            Chunking::Whole => vec![Bytes::copy_from_slice(bytes)],
+            Chunking::SingleBytes => bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
+            Chunking::Random => random_chunks(bytes),
         }
     }
 }
 
-fn ragged(bytes: &[u8]) -> Vec<Bytes> {
+fn random_chunks(bytes: &[u8]) -> Vec<Bytes> {
     let mut state = seed(bytes);
     let mut rest = bytes;
     let mut pieces = Vec::new();
     while !rest.is_empty() {
         // Small pieces are the ones that cut something in two.
-        state = stirred(state);
+        state = mix(state);
         let size = match state >> 61 {
             0 => 0,
             1..=5 => 1 + (state >> 32) % 7,
@@ -50,10 +50,10 @@ fn ragged(bytes: &[u8]) -> Vec<Bytes> {
 /// A number that depends on all of the bytes and on nothing else (FNV-1a).
 pub fn seed(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    stirred(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+    mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-fn stirred(state: u64) -> u64 {
+fn mix(state: u64) -> u64 {
     let state =
         state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     state ^ (state >> 29)

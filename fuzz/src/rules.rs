@@ -4,15 +4,16 @@
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::permission::{
-    Claim, Effect, Fit, Hints, Mode, Request, Rules, Subject, ToolRule, Trust, decide, explain,
-    hides, hides_server, possible, suggestions,
+    CallRequest, CallWithoutArguments, HintValue, MatchResult, PermissionEffect, PermissionMode,
+    PermissionRules, ToolHints, ToolRule, Trust, decide, explain, possible_decisions,
+    server_hidden_by, suggestions, tool_hidden_by,
 };
 use switchboard_config::policy::Authority;
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
-use switchboard_config::shown::is_deceptive;
+use switchboard_config::shown::is_unprintable;
 use switchboard_config::source::Source;
-use switchboard_config::url_pattern::Reading;
+use switchboard_config::url_pattern::MatchMode;
 
 /// - A rule that is read is written as a text that reads as the same rule, and shown without anything that a
 ///   terminal acts on. What is no rule is refused at a place in it.
@@ -25,34 +26,34 @@ pub fn check(bytes: &[u8]) {
     let mut lines = text.lines();
     let Some(call) = lines.next().and_then(Call::read) else { return };
     let lines: Vec<Line<'_>> = lines.filter_map(Line::read).take(12).collect();
-    lines.iter().for_each(|line| reads_as_written(line.rule));
-    let sets = Sets::of(&lines);
-    for (hints, trust) in SAID {
+    lines.iter().for_each(|line| rule_round_trips(line.rule));
+    let sets = RuleSets::of(&lines);
+    for (hints, trust) in HINT_CASES {
         let request = call.request(hints, trust);
-        lines.iter().for_each(|line| strictly_is_broadly(line.rule, &request));
-        for mode in Mode::ALL {
-            decides_soundly(&lines, &sets, &request, mode);
+        lines.iter().for_each(|line| strict_implies_broad(line.rule, &request));
+        for mode in PermissionMode::ALL {
+            decision_is_sound(&lines, &sets, &request, mode);
         }
     }
-    let (hints, trust) = SAID[0];
-    suggestions_allow(&call.request(hints, trust));
+    let (hints, trust) = HINT_CASES[0];
+    suggestions_permit(&call.request(hints, trust));
 }
 
 /// The rules, and others to compare them with.
-struct Sets {
-    all: Rules,
-    backwards: Rules,
+struct RuleSets {
+    all: PermissionRules,
+    backwards: PermissionRules,
     /// All but the line of that number.
-    without: Vec<Rules>,
+    without: Vec<PermissionRules>,
 }
 
-impl Sets {
-    fn of(lines: &[Line<'_>]) -> Sets {
+impl RuleSets {
+    fn of(lines: &[Line<'_>]) -> RuleSets {
         let without = |left_out: usize| {
             let others = lines.iter().enumerate().filter(move |(index, _)| *index != left_out);
             rules(others.map(|(_, line)| line))
         };
-        Sets {
+        RuleSets {
             all: rules(lines.iter()),
             backwards: rules(lines.iter().rev()),
             without: (0..lines.len()).map(without).collect(),
@@ -60,15 +61,18 @@ impl Sets {
     }
 }
 
-const fn said(read_only: Claim, destructive: Claim, open_world: Claim) -> Hints {
-    Hints { read_only, destructive, open_world }
+const fn hints(read_only: HintValue, destructive: HintValue, open_world: HintValue) -> ToolHints {
+    ToolHints { read_only, destructive, open_world }
 }
 
 /// What a server may say of its tool, and a person of the server.
-const SAID: [(Hints, Trust); 3] = [
-    (said(Claim::Unsaid, Claim::Unsaid, Claim::Unsaid), Trust::Withheld),
-    (said(Claim::Yes, Claim::No, Claim::No), Trust::Given),
-    (said(Claim::No, Claim::No, Claim::No), Trust::Withheld),
+const HINT_CASES: [(ToolHints, Trust); 3] = [
+    (
+        hints(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
+        Trust::Untrusted,
+    ),
+    (hints(HintValue::Yes, HintValue::No, HintValue::No), Trust::Trusted),
+    (hints(HintValue::No, HintValue::No, HintValue::No), Trust::Untrusted),
 ];
 
 struct Call<'t> {
@@ -84,16 +88,16 @@ impl<'t> Call<'t> {
         Some(Call { server, tool, arguments: serde_json::from_str(arguments).ok()? })
     }
 
-    fn request(&self, hints: Hints, trust: Trust) -> Request<'_> {
+    fn request(&self, hints: ToolHints, trust: Trust) -> CallRequest<'_> {
         let Call { server, tool, arguments } = self;
-        Request { server, tool, arguments, hints, trust }
+        CallRequest { server, tool, arguments, hints, trust }
     }
 }
 
 #[derive(Clone, Copy)]
 struct Line<'t> {
     authority: Authority,
-    effect: Effect,
+    effect: PermissionEffect,
     rule: &'t str,
 }
 
@@ -101,25 +105,26 @@ impl<'t> Line<'t> {
     fn read(line: &'t str) -> Option<Line<'t>> {
         let (authority, line) = match line.strip_prefix('!') {
             Some(line) => (Authority::Administrator, line),
-            None => (Authority::Person, line),
+            None => (Authority::User, line),
         };
         let (effect, rule) = line.split_once(' ')?;
-        let all = [Effect::Allow, Effect::Ask, Effect::Deny];
+        let all = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
         let effect = all.into_iter().find(|it| it.id() == effect)?;
         Some(Line { authority, effect, rule })
     }
 
-    fn fits(&self, request: &Request<'_>) -> bool {
+    fn fits(&self, request: &CallRequest<'_>) -> bool {
         let reading = match self.effect {
-            Effect::Allow => Reading::Strict,
-            Effect::Ask | Effect::Deny => Reading::Broad,
+            PermissionEffect::Allow => MatchMode::Strict,
+            PermissionEffect::Ask | PermissionEffect::Deny => MatchMode::Broad,
         };
-        ToolRule::parse(self.rule).is_ok_and(|rule| rule.fit(request, reading) == Fit::Matches)
+        ToolRule::parse(self.rule)
+            .is_ok_and(|rule| rule.match_call(request, reading) == MatchResult::Matches)
     }
 }
 
 /// The lines as the settings files that they might stand in.
-fn rules<'t>(lines: impl Iterator<Item = &'t Line<'t>> + Clone) -> Rules {
+fn rules<'t>(lines: impl Iterator<Item = &'t Line<'t>> + Clone) -> PermissionRules {
     let read = |authority, scope, name: &str| {
         let mut lists = Map::new();
         for line in lines.clone().filter(|line| line.authority == authority) {
@@ -130,18 +135,18 @@ fn rules<'t>(lines: impl Iterator<Item = &'t Line<'t>> + Clone) -> Rules {
         Settings::read(&Source::file(scope, name), &text, authority).permissions
     };
     let managed = read(Authority::Administrator, Scope::Enterprise, "managed-settings.json");
-    managed.and(read(Authority::Person, Scope::User, "settings.json"))
+    managed.merge(read(Authority::User, Scope::User, "settings.json"))
 }
 
-fn reads_as_written(text: &str) {
+fn rule_round_trips(text: &str) {
     match ToolRule::parse(text) {
         Ok(rule) => {
             let written = rule.to_string();
             assert_eq!(ToolRule::parse(&written).as_ref(), Ok(&rule), "{written}");
             assert!(
-                !rule.shown().contains(is_deceptive),
+                !rule.to_printable().contains(is_unprintable),
                 "{:?} is not for a terminal",
-                rule.shown()
+                rule.to_printable()
             );
         }
         Err(fault) => {
@@ -150,65 +155,84 @@ fn reads_as_written(text: &str) {
     }
 }
 
-fn strictly_is_broadly(text: &str, request: &Request<'_>) {
+fn strict_implies_broad(text: &str, request: &CallRequest<'_>) {
     let Ok(rule) = ToolRule::parse(text) else { return };
-    if rule.fit(request, Reading::Strict) == Fit::Matches {
-        assert_eq!(rule.fit(request, Reading::Broad), Fit::Matches, "{rule} fits strictly only");
+    if rule.match_call(request, MatchMode::Strict) == MatchResult::Matches {
+        assert_eq!(
+            rule.match_call(request, MatchMode::Broad),
+            MatchResult::Matches,
+            "{rule} fits strictly only"
+        );
         assert!(rule.names_tool(request.server, request.tool) && rule.names_server(request.server));
     }
 }
 
-fn suggestions_allow(request: &Request<'_>) {
+fn suggestions_permit(request: &CallRequest<'_>) {
     for suggestion in suggestions(request) {
         let text = suggestion.rule.to_string();
-        assert!(!text.contains(is_deceptive), "{text:?} is not for a terminal");
-        let line = Line { authority: Authority::Person, effect: Effect::Allow, rule: &text };
-        let decision = decide(&rules([line].iter()), request, Mode::Default);
-        assert_eq!(decision.verdict, Effect::Allow, "{text} was suggested");
+        assert!(!text.contains(is_unprintable), "{text:?} is not for a terminal");
+        let line =
+            Line { authority: Authority::User, effect: PermissionEffect::Allow, rule: &text };
+        let decision = decide(&rules([line].iter()), request, PermissionMode::Default);
+        assert_eq!(decision.effect, PermissionEffect::Allow, "{text} was suggested");
     }
 }
 
-fn decides_soundly(lines: &[Line<'_>], sets: &Sets, request: &Request<'_>, mode: Mode) {
+fn decision_is_sound(
+    lines: &[Line<'_>],
+    sets: &RuleSets,
+    request: &CallRequest<'_>,
+    mode: PermissionMode,
+) {
     let all = &sets.all;
     let decision = decide(all, request, mode);
-    let verdict = decision.verdict;
+    let verdict = decision.effect;
 
-    let denies = |line: &Line<'_>| line.effect == Effect::Deny && line.fits(request);
+    let denies = |line: &Line<'_>| line.effect == PermissionEffect::Deny && line.fits(request);
     if lines.iter().any(denies) {
-        assert_eq!(verdict, Effect::Deny, "a deny fits, and the mode is {mode}");
+        assert_eq!(verdict, PermissionEffect::Deny, "a deny fits, and the mode is {mode}");
     }
     let asks = |line: &Line<'_>| {
-        let counts = mode != Mode::Bypass || line.authority == Authority::Administrator;
-        line.effect == Effect::Ask && counts && line.fits(request)
+        let counts = mode != PermissionMode::Bypass || line.authority == Authority::Administrator;
+        line.effect == PermissionEffect::Ask && counts && line.fits(request)
     };
     if lines.iter().any(asks) {
-        assert_ne!(verdict, Effect::Allow, "an ask fits, and the mode is {mode}");
+        assert_ne!(verdict, PermissionEffect::Allow, "an ask fits, and the mode is {mode}");
     }
     let explained = explain(all, request, mode);
     assert_eq!(explained.decision, decision, "it is explained otherwise");
-    if explained.broken.iter().any(|broken| broken.effect != Effect::Allow) {
-        assert_ne!(verdict, Effect::Allow, "a rule that nobody understands may have forbidden it");
+    if explained.invalid.iter().any(|broken| broken.effect != PermissionEffect::Allow) {
+        assert_ne!(
+            verdict,
+            PermissionEffect::Allow,
+            "a rule that nobody understands may have forbidden it"
+        );
     }
-    if hides(all, request.server, request.tool).is_some() {
-        assert_eq!(verdict, Effect::Deny, "the tool is hidden and not denied");
+    if tool_hidden_by(all, request.server, request.tool).is_some() {
+        assert_eq!(verdict, PermissionEffect::Deny, "the tool is hidden and not denied");
     }
-    if hides_server(all, request.server).is_some() {
-        assert!(hides(all, request.server, request.tool).is_some(), "a server is half hidden");
+    if server_hidden_by(all, request.server).is_some() {
+        assert!(
+            tool_hidden_by(all, request.server, request.tool).is_some(),
+            "a server is half hidden"
+        );
     }
-    let backwards = decide(&sets.backwards, request, mode).verdict;
+    let backwards = decide(&sets.backwards, request, mode).effect;
     assert_eq!(backwards, verdict, "the order of rules matters in {mode}");
     for (Line { effect, rule, .. }, without) in lines.iter().zip(&sets.without) {
-        let without = decide(without, request, mode).verdict;
+        let without = decide(without, request, mode).effect;
         match effect {
-            Effect::Allow => assert!(without >= verdict, "allow {rule} tightens in {mode}"),
-            Effect::Ask | Effect::Deny => {
+            PermissionEffect::Allow => {
+                assert!(without >= verdict, "allow {rule} tightens in {mode}")
+            }
+            PermissionEffect::Ask | PermissionEffect::Deny => {
                 assert!(without <= verdict, "{effect} {rule} loosens in {mode}");
             }
         }
     }
 
-    let Request { server, tool, hints, trust, .. } = *request;
-    let subject = Subject { server, tool, hints: Some(hints), trust };
-    let might = possible(all, &subject, mode);
+    let CallRequest { server, tool, hints, trust, .. } = *request;
+    let subject = CallWithoutArguments { server, tool, hints: Some(hints), trust };
+    let might = possible_decisions(all, &subject, mode);
     assert!(might.contains(&decision), "{decision:?} is not possible");
 }

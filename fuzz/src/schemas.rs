@@ -4,19 +4,19 @@
 use bytes::Bytes;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use switchboard::catalogue::Item;
+use switchboard::catalogue::ListItem;
 use switchboard::config::entry::ToolFilter;
 use switchboard::pool::argument_check;
-use switchboard::pool::input_schema::LARGEST;
-use switchboard::pool::naming::Origin;
-use switchboard::pool::tool::{LONGEST_DESCRIPTION, Tool, ToolKind};
-use switchboard::pool::{Pool, Rules, Source};
+use switchboard::pool::input_schema::MAX_BYTES;
+use switchboard::pool::naming::NameOrigin;
+use switchboard::pool::tool::{MAX_DESCRIPTION_CHARS, Tool, ToolKind};
+use switchboard::pool::{Pool, PoolRules, ServerTools};
 use switchboard_wire::message::Payload;
 
 /// The most faults that are told at once.
-const MOST_FAULTS: usize = 20;
+const MAX_ERRORS: usize = 20;
 /// Combinations that model APIs refuse at the root.
-const REFUSED: [&str; 4] = ["anyOf", "oneOf", "allOf", "not"];
+const REFUSED_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "not"];
 
 /// - A tool is shown or kept apart with a reason, never both and never neither.
 /// - What is shown has an object at its root, is no larger than the bound, refers to nothing outside, and reads as
@@ -30,44 +30,45 @@ pub fn check(bytes: &[u8]) {
         return;
     }
     let pool = pool_of(schema);
-    let shown = pool.find_on("server", "tool").cloned();
+    let shown = pool.find_by_server("server", "tool").cloned();
     let reasons: Vec<String> = pool.quarantined().iter().map(|it| it.reason.to_string()).collect();
     assert_eq!(usize::from(shown.is_some()) + reasons.len(), 1, "{shown:?} {reasons:?}");
     let Some(tool) = shown else { return };
-    is_fit_to_show(&tool);
+    is_valid_to_expose(&tool);
     assert_eq!(tool.flags(), pool_of(schema).tools()[0].flags());
     assert!(!pool.search("tool", 5).is_empty(), "the tool is not found by its name");
 
     let Ok(arguments) = serde_json::from_str::<Json>(arguments) else { return };
-    checks_soundly(&tool, schema, &arguments);
-    let payload = Payload::of(&arguments).expect("JSON is written as JSON");
-    let headers = tool.mirror.headers(&payload);
-    if let Err(error) = tool.mirror.check(&payload, &headers) {
+    check_is_sound(&tool, schema, &arguments);
+    let payload = Payload::encode(&arguments).expect("JSON is written as JSON");
+    let headers = tool.param_headers.headers(&payload);
+    if let Err(error) = tool.param_headers.check(&payload, &headers) {
         panic!("our own headers are refused: {error}");
     }
 }
 
 fn pool_of(schema: &str) -> Pool {
     let definition = format!(r#"{{"name":"tool","description":"d","inputSchema":{schema}}}"#);
-    let item = Item { name: "tool".to_owned(), raw: Payload::from_json(Bytes::from(definition)) };
+    let item =
+        ListItem { name: "tool".to_owned(), raw: Payload::from_json(Bytes::from(definition)) };
     let filter = ToolFilter::default();
-    let source = Source {
+    let source = ServerTools {
         server: "server",
-        origin: Origin::Configured,
+        origin: NameOrigin::Configured,
         tools: &[item],
-        kind: ToolKind::Served,
+        kind: ToolKind::Server,
         filter: &filter,
     };
-    Pool::default().next([source], &Rules { hidden: &|_, _| false, built_in: &[] })
+    Pool::default().next_revision([source], &PoolRules { hidden: &|_, _| false, built_in: &[] })
 }
 
-fn is_fit_to_show(tool: &Tool) {
+fn is_valid_to_expose(tool: &Tool) {
     let schema = &tool.input_schema;
-    assert!(schema.as_bytes().len() <= LARGEST, "a schema is too large");
-    assert!(tool.description.chars().count() <= LONGEST_DESCRIPTION);
+    assert!(schema.as_bytes().len() <= MAX_BYTES, "a schema is too large");
+    assert!(tool.description.chars().count() <= MAX_DESCRIPTION_CHARS);
     let json: Json = schema.decode().expect("what is shown is JSON");
     assert_eq!(json["type"], "object", "{json}");
-    for keyword in REFUSED {
+    for keyword in REFUSED_KEYWORDS {
         assert!(json.get(keyword).is_none(), "`{keyword}` at the root of {json}");
     }
     let text = std::str::from_utf8(schema.as_bytes()).expect("JSON is text");
@@ -79,17 +80,17 @@ fn is_fit_to_show(tool: &Tool) {
     assert_eq!(second, json, "what is shown is shown otherwise the second time");
 }
 
-fn checks_soundly(tool: &Tool, schema: &str, arguments: &Json) {
+fn check_is_sound(tool: &Tool, schema: &str, arguments: &Json) {
     let checked = argument_check::check(tool, arguments);
     let other = pool_of(schema);
     assert_eq!(argument_check::check(&other.tools()[0], arguments), checked, "it depends");
     let Err(faults) = checked else { return };
-    assert!((1..=MOST_FAULTS).contains(&faults.len()), "{} faults", faults.len());
+    assert!((1..=MAX_ERRORS).contains(&faults.len()), "{} faults", faults.len());
     let (mut secrets, mut names) = (Vec::new(), Vec::new());
-    collect(arguments, &mut secrets, &mut names);
+    collect_secrets(arguments, &mut secrets, &mut names);
     // What the schema says may be told, in whatever way it was written.
     let said: Json = serde_json::from_str(schema).unwrap_or_default();
-    collect_all(&said, &mut names);
+    collect_texts(&said, &mut names);
     secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
     for fault in faults {
         let told = fault.to_string();
@@ -100,14 +101,14 @@ fn checks_soundly(tool: &Tool, schema: &str, arguments: &Json) {
     }
 }
 
-fn collect_all(value: &Json, texts: &mut Vec<String>) {
+fn collect_texts(value: &Json, texts: &mut Vec<String>) {
     match value {
         Json::String(text) => texts.push(text.clone()),
-        Json::Array(items) => items.iter().for_each(|it| collect_all(it, texts)),
+        Json::Array(items) => items.iter().for_each(|it| collect_texts(it, texts)),
         Json::Object(members) => {
             for (name, value) in members {
                 texts.push(name.clone());
-                collect_all(value, texts);
+                collect_texts(value, texts);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
@@ -115,14 +116,14 @@ fn collect_all(value: &Json, texts: &mut Vec<String>) {
 }
 
 /// Texts that may be secret, and what names something.
-fn collect(value: &Json, secrets: &mut Vec<String>, names: &mut Vec<String>) {
+fn collect_secrets(value: &Json, secrets: &mut Vec<String>, names: &mut Vec<String>) {
     match value {
         Json::String(text) if is_secret(text) => secrets.push(text.clone()),
-        Json::Array(items) => items.iter().for_each(|it| collect(it, secrets, names)),
+        Json::Array(items) => items.iter().for_each(|it| collect_secrets(it, secrets, names)),
         Json::Object(members) => {
             for (name, value) in members {
                 names.push(name.clone());
-                collect(value, secrets, names);
+                collect_secrets(value, secrets, names);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}

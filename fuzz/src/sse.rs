@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::events::{Decoder, Event, TooLarge};
+use switchboard_wire::events::{EventTooLarge, SseDecoder, SseEvent};
 
-use crate::pieces::Cut;
+use crate::pieces::Chunking;
 
 /// The longest id that is kept.
 const LONGEST_ID: usize = 4 * 1024;
-const LARGE: usize = 1 << 20;
-const SMALL: usize = 40;
+const LARGE_LIMIT: usize = 1 << 20;
+const SMALL_LIMIT: usize = 40;
 
 /// Everything that can be known of a stream.
 #[derive(Debug, PartialEq, Eq)]
-struct Read {
-    events: Vec<Result<Event, TooLarge>>,
+struct Decoded {
+    events: Vec<Result<SseEvent, EventTooLarge>>,
     last_id: Option<Vec<u8>>,
     retry: Option<Duration>,
 }
@@ -25,27 +25,29 @@ struct Read {
 /// - No event holds more than there is room for, and nothing follows one that did.
 /// - An id can go back to the server in a header.
 pub fn check(bytes: &[u8]) {
-    for limit in [LARGE, SMALL] {
-        let [whole, others @ ..] = Cut::ALL.map(|cut| read(cut, bytes, limit));
+    for limit in [LARGE_LIMIT, SMALL_LIMIT] {
+        let [whole, others @ ..] = Chunking::ALL.map(|cut| decode(cut, bytes, limit));
         for other in others {
             assert_eq!(other, whole, "what is read depends on how the stream is cut");
         }
         for (index, event) in whole.events.iter().enumerate() {
             match event {
                 Ok(event) => assert!(event.data.len() <= limit, "an event is too large"),
-                Err(TooLarge) => assert_eq!(index + 1, whole.events.len(), "something follows"),
+                Err(EventTooLarge) => {
+                    assert_eq!(index + 1, whole.events.len(), "something follows")
+                }
             }
         }
         let id = whole.last_id.as_deref().unwrap_or_default();
         assert!(id.len() <= LONGEST_ID && !id.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r')));
-        if limit == LARGE {
-            assert_eq!(whole, by_the_standard(bytes), "the standard reads it otherwise");
+        if limit == LARGE_LIMIT {
+            assert_eq!(whole, decode_by_specification(bytes), "the standard reads it otherwise");
         }
     }
 }
 
-fn read(cut: Cut, bytes: &[u8], limit: usize) -> Read {
-    let mut decoder = Decoder::new(limit);
+fn decode(cut: Chunking, bytes: &[u8], limit: usize) -> Decoded {
+    let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
     for piece in cut.apply(bytes) {
         decoder.feed(piece);
@@ -54,21 +56,21 @@ fn read(cut: Cut, bytes: &[u8], limit: usize) -> Read {
         }
     }
     let last_id = decoder.last_id().map(<[u8]>::to_vec);
-    Read { events, last_id, retry: decoder.retry() }
+    Decoded { events, last_id, retry: decoder.retry() }
 }
 
 /// Section 9.2.6 of the HTML standard, word by word, without regard to speed or size.
-fn by_the_standard(bytes: &[u8]) -> Read {
+fn decode_by_specification(bytes: &[u8]) -> Decoded {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let (mut name, mut id) = (Vec::new(), Vec::new());
     let mut data: Option<Vec<u8>> = None;
-    let mut read = Read { events: Vec::new(), last_id: None, retry: None };
+    let mut read = Decoded { events: Vec::new(), last_id: None, retry: None };
     for line in lines(bytes) {
         if line.is_empty() {
             read.last_id = Some(id.clone()).filter(|id| !id.is_empty());
             let name = Bytes::from(std::mem::take(&mut name));
             if let Some(data) = data.take() {
-                read.events.push(Ok(Event { name, data: data.into() }));
+                read.events.push(Ok(SseEvent { name, data: data.into() }));
             }
             continue;
         }

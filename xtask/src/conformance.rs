@@ -17,33 +17,33 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-use crate::workshop::Workshop;
-use scenarios::{Group, Planned};
+use crate::workshop::Workspace;
+use scenarios::{Group, ScenarioRun};
 use score::Score;
 
 /// Where the tables are shown.
-const PAGE: &str = "docs/conformance.md";
+const DOCS_PAGE: &str = "docs/conformance.md";
 
 /// The suite could not be run.
 #[derive(Debug)]
 pub enum SuiteError {
     /// No node is new enough.
-    NoNode,
+    NodeMissing,
     /// The suite does not list what it should.
-    OtherScenarios {
+    ScenarioCount {
         /// The group.
         group: Group,
         /// How many it lists.
         listed: usize,
         /// How many it should list.
-        wanted: usize,
+        expected: usize,
     },
     /// No scenario holds the words that were given.
-    NothingToRun,
+    NoMatch,
     /// An option is not known, or its value is missing.
-    Option(String),
+    InvalidOption(String),
     /// A server was started and did not say where it is.
-    Silent(String),
+    NoAddress(String),
     /// Something could not be read, written or started.
     Io(PathBuf, io::Error),
 }
@@ -51,18 +51,22 @@ pub enum SuiteError {
 impl fmt::Display for SuiteError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SuiteError::NoNode => out.write_str("the conformance suite needs node 22 or newer"),
-            SuiteError::OtherScenarios { group, listed, wanted } => write!(
+            SuiteError::NodeMissing => {
+                out.write_str("the conformance suite needs node 22 or newer")
+            }
+            SuiteError::ScenarioCount { group, listed, expected: wanted } => write!(
                 out,
                 "the suite lists {listed} scenarios for {}, and should list {wanted}",
                 group.title(),
             ),
-            SuiteError::NothingToRun => out.write_str("no scenario or server has such a name"),
-            SuiteError::Option(word) => write!(
+            SuiteError::NoMatch => out.write_str("no scenario or server has such a name"),
+            SuiteError::InvalidOption(word) => write!(
                 out,
                 "`{word}` is not an option, or lacks its value; there are --upstream-only, --url URL and --subject PART"
             ),
-            SuiteError::Silent(program) => write!(out, "`{program}` did not say where it listens"),
+            SuiteError::NoAddress(program) => {
+                write!(out, "`{program}` did not say where it listens")
+            }
             SuiteError::Io(path, _) => write!(out, "`{}` cannot be used", path.display()),
         }
     }
@@ -72,17 +76,17 @@ impl Error for SuiteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             SuiteError::Io(_, error) => Some(error),
-            SuiteError::NoNode
-            | SuiteError::OtherScenarios { .. }
-            | SuiteError::NothingToRun
-            | SuiteError::Option(_)
-            | SuiteError::Silent(_) => None,
+            SuiteError::NodeMissing
+            | SuiteError::ScenarioCount { .. }
+            | SuiteError::NoMatch
+            | SuiteError::InvalidOption(_)
+            | SuiteError::NoAddress(_) => None,
         }
     }
 }
 
 /// Runs the half of the suite that the first word names, or the client's. A whole run is written to the docs.
-pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
+pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
     match words.split_first() {
         Some((first, rest)) if first == "server" => server::run(workshop, rest),
         Some((first, rest)) if first == "client" => client::run(workshop, rest),
@@ -91,27 +95,34 @@ pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
 }
 
 /// The scenarios whose names hold one of the words; without words, all.
-fn wanted<'a>(planned: &'a [Planned], words: &[String]) -> Result<Vec<&'a Planned>, SuiteError> {
+fn select_scenarios<'a>(
+    planned: &'a [ScenarioRun],
+    words: &[String],
+) -> Result<Vec<&'a ScenarioRun>, SuiteError> {
     let is_wanted =
-        |it: &&Planned| words.is_empty() || words.iter().any(|word| it.scenario.contains(word));
-    let wanted: Vec<&Planned> = planned.iter().filter(is_wanted).collect();
+        |it: &&ScenarioRun| words.is_empty() || words.iter().any(|word| it.scenario.contains(word));
+    let wanted: Vec<&ScenarioRun> = planned.iter().filter(is_wanted).collect();
     match wanted.is_empty() {
-        true => Err(SuiteError::NothingToRun),
+        true => Err(SuiteError::NoMatch),
         false => Ok(wanted),
     }
 }
 
 /// Writes a block of the docs again.
-fn write_page(workshop: &Workshop, block: &page::Block, text: &str) -> Result<(), SuiteError> {
-    let path = workshop.root.join(PAGE);
+fn write_docs_block(
+    workshop: &Workspace,
+    block: &page::DocsBlock,
+    text: &str,
+) -> Result<(), SuiteError> {
+    let path = workshop.root.join(DOCS_PAGE);
     let page = fs::read_to_string(&path).map_err(|error| io_error(&path, error))?;
-    let page = block.written(&page, text);
+    let page = block.replace_in(&page, text);
     fs::write(&path, page).map_err(|error| io_error(&path, error))
 }
 
 /// Fails where a scenario is not as it should be.
-fn judged<'a>(scores: impl Iterator<Item = &'a Score>) -> Result<(), Failure> {
-    match scores.filter(|it| !it.is_good()).count() {
+fn check_scores<'a>(scores: impl Iterator<Item = &'a Score>) -> Result<(), Failure> {
+    match scores.filter(|it| !it.passed()).count() {
         0 => Ok(()),
         bad => Err(Failure::Conformance(bad)),
     }

@@ -10,7 +10,7 @@ use crate::newcomer::WalkError;
 use crate::run::StepError;
 use crate::tidy::TreeError;
 use crate::tools::ToolError;
-use crate::workshop::WorkshopError;
+use crate::workshop::WorkspaceError;
 
 /// The exit code of a chore that was asked for wrongly, as shells and clap have it.
 const USAGE: u8 = 2;
@@ -21,7 +21,7 @@ pub enum Failure {
     /// No chore has this name.
     UnknownChore(String),
     /// The repository could not be found.
-    Workshop(WorkshopError),
+    Workspace(WorkspaceError),
     /// A tool is missing and could not be installed.
     Tool(ToolError),
     /// A step ended badly.
@@ -29,7 +29,7 @@ pub enum Failure {
     /// The repository could not be read.
     Tree(TreeError),
     /// This many violations were printed.
-    Walls(usize),
+    Violations(usize),
     /// The conformance suite could not be run.
     Suite(SuiteError),
     /// This many scenarios were printed that are not as they should be.
@@ -44,7 +44,7 @@ impl Failure {
     /// Tells the person, unless the step that failed has just done so itself.
     pub fn print(&self) {
         if let Failure::Step(step) = self
-            && step.has_spoken()
+            && step.is_reported()
         {
             return;
         }
@@ -63,10 +63,10 @@ impl Failure {
             | Failure::Fuzz(FuzzError::UnknownTarget { .. } | FuzzError::Seconds)
             | Failure::Walk(WalkError::UnknownOption(_)) => ExitCode::from(USAGE),
             Failure::Step(step) => ExitCode::from(step.code()),
-            Failure::Workshop(_)
+            Failure::Workspace(_)
             | Failure::Tool(_)
             | Failure::Tree(_)
-            | Failure::Walls(_)
+            | Failure::Violations(_)
             | Failure::Suite(_)
             | Failure::Conformance(_)
             | Failure::Fuzz(_)
@@ -81,11 +81,11 @@ impl fmt::Display for Failure {
             Failure::UnknownChore(name) => {
                 write!(out, "no chore is called `{name}`; `cargo xtask help` lists them")
             }
-            Failure::Workshop(error) => error.fmt(out),
+            Failure::Workspace(error) => error.fmt(out),
             Failure::Tool(error) => error.fmt(out),
             Failure::Step(error) => error.fmt(out),
             Failure::Tree(error) => error.fmt(out),
-            Failure::Walls(count) => write!(out, "{count} places break a wall"),
+            Failure::Violations(count) => write!(out, "{count} places break a wall"),
             Failure::Suite(error) => error.fmt(out),
             Failure::Fuzz(error) => error.fmt(out),
             Failure::Conformance(count) => {
@@ -99,10 +99,10 @@ impl fmt::Display for Failure {
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Failure::UnknownChore(_) | Failure::Walls(_) | Failure::Conformance(_) => None,
+            Failure::UnknownChore(_) | Failure::Violations(_) | Failure::Conformance(_) => None,
             Failure::Suite(error) => error.source(),
             Failure::Fuzz(error) => error.source(),
-            Failure::Workshop(error) => error.source(),
+            Failure::Workspace(error) => error.source(),
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
             Failure::Tree(error) => error.source(),
@@ -111,9 +111,9 @@ impl Error for Failure {
     }
 }
 
-impl From<WorkshopError> for Failure {
-    fn from(error: WorkshopError) -> Self {
-        Failure::Workshop(error)
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        Failure::Workspace(error)
     }
 }
 

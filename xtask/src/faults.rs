@@ -3,49 +3,49 @@
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::run::{self, Closing, Step};
-use crate::servers::{self, Runtime};
+use crate::run::{self, Step, StepSummary};
+use crate::servers::{self, SystemPackage};
 use crate::tools::ToolError;
-use crate::workshop::Workshop;
+use crate::workshop::Workspace;
 
 /// How long it goes on among the other checks, and what chance begins with there: what is tried is the same each time.
-const AMONG_CHECKS: [&str; 4] = ["--seconds", "120", "--seed", "1"];
+const CHECK_ARGUMENTS: [&str; 4] = ["--seconds", "120", "--seed", "1"];
 
-const TOOLS: [Runtime; 4] = [
-    Runtime {
-        needed: "unshare, nsenter and mount",
+const SYSTEM_PACKAGES: [SystemPackage; 4] = [
+    SystemPackage {
+        description: "unshare, nsenter and mount",
         check: &["sh", "-c", "unshare --version && nsenter --version && mount --version"],
         packages: &["util-linux", "mount"],
     },
-    Runtime { needed: "ip", check: &["ip", "-Version"], packages: &["iproute2"] },
-    Runtime { needed: "curl", check: &["curl", "--version"], packages: &["curl"] },
-    Runtime {
-        needed: "faketime",
+    SystemPackage { description: "ip", check: &["ip", "-Version"], packages: &["iproute2"] },
+    SystemPackage { description: "curl", check: &["curl", "--version"], packages: &["curl"] },
+    SystemPackage {
+        description: "faketime",
         check: &["faketime", "-f", "+1h", "true"],
         packages: &["faketime"],
     },
 ];
 
 /// One run by itself; `arguments` go to the program.
-pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), Failure> {
-    prepare(workshop)?;
+pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), Failure> {
+    install_requirements(workshop)?;
     servers::prepare(workshop)?;
     let mut faults = program(workshop);
     faults.args(arguments);
-    run::all(vec![build(workshop), Step::new("faults", faults, Closing::OwnSummary)])?;
+    run::run_all(vec![build(workshop), Step::new("faults", faults, StepSummary::PrintsOwn)])?;
     Ok(())
 }
 
 /// Makes sure that the system has what is needed, where there are namespaces at all.
-pub fn prepare(workshop: &Workshop) -> Result<(), ToolError> {
+pub fn install_requirements(workshop: &Workspace) -> Result<(), ToolError> {
     match cfg!(target_os = "linux") {
-        true => TOOLS.iter().try_for_each(|tool| tool.prepare(workshop)),
+        true => SYSTEM_PACKAGES.iter().try_for_each(|tool| tool.ensure_installed(workshop)),
         false => Ok(()),
     }
 }
 
 /// The steps among the other checks. Namespaces are Linux's; elsewhere there are none, and that is said.
-pub fn among_checks(workshop: &Workshop) -> Vec<Step> {
+pub fn check_steps(workshop: &Workspace) -> Vec<Step> {
     if cfg!(target_os = "linux") {
         return steps(workshop).into();
     }
@@ -53,21 +53,21 @@ pub fn among_checks(workshop: &Workshop) -> Vec<Step> {
     Vec::new()
 }
 
-fn steps(workshop: &Workshop) -> [Step; 2] {
+fn steps(workshop: &Workspace) -> [Step; 2] {
     let mut faults = program(workshop);
-    faults.args(AMONG_CHECKS);
-    [build(workshop), Step::new("faults", faults, Closing::Timed)]
+    faults.args(CHECK_ARGUMENTS);
+    [build(workshop), Step::new("faults", faults, StepSummary::PrintsTime)]
 }
 
-fn build(workshop: &Workshop) -> Step {
+fn build(workshop: &Workspace) -> Step {
     let build = workshop.cargo("build --workspace --bins --examples --locked");
-    Step::new("programs", build, Closing::Timed)
+    Step::new("programs", build, StepSummary::PrintsTime)
 }
 
 /// It finds `swb` and the scripted servers beside itself.
-fn program(workshop: &Workshop) -> Command {
+fn program(workshop: &Workspace) -> Command {
     let mut command = workshop.program(workshop.target.join("debug").join("swb-faults"));
-    command.env(servers::VARIABLE, servers::folder(workshop));
+    command.env(servers::SERVERS_DIR_VARIABLE, servers::servers_dir(workshop));
     command
 }
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn programs_are_built_before_they_are_run() {
         let lines: Vec<String> =
-            steps(&Workshop::at(Path::new("."))).iter().map(Step::line).collect();
+            steps(&Workspace::for_test(Path::new("."))).iter().map(Step::command_line).collect();
         assert_eq!(
             lines,
             [

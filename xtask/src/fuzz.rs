@@ -10,29 +10,32 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crate::failure::Failure;
-use crate::run::{self, Closing, Step};
-use crate::servers::Runtime;
-use crate::workshop::Workshop;
+use crate::run::{self, Step, StepSummary};
+use crate::servers::SystemPackage;
+use crate::workshop::Workspace;
 
 /// How long each target runs, unless told otherwise.
-const SECONDS: u64 = 10;
+const DEFAULT_SECONDS: u64 = 10;
 /// An input that takes longer than this is a find.
-const LONGEST_INPUT: &str = "-timeout=20";
+const INPUT_TIMEOUT: &str = "-timeout=20";
 /// So is one that takes more memory than this, in megabytes.
-const MOST_MEMORY: &str = "-rss_limit_mb=2048";
-const LARGEST_INPUT: &str = "-max_len=8192";
+const MEMORY_LIMIT: &str = "-rss_limit_mb=2048";
+const MAX_INPUT_LENGTH: &str = "-max_len=8192";
 
 /// How many inputs a short run tries at most, whatever the machine could do in its time.
-const FEW_INPUTS: &str = "-runs=10000";
+const SHORT_RUN_INPUTS: &str = "-runs=10000";
 
 const CORPUS: &str = "fuzz/corpus";
 const PROGRAM: &str = "swb-fuzz";
 /// What tells the program which target is meant.
-const VARIABLE: &str = "SWB_FUZZ_TARGET";
+const TARGET_VARIABLE: &str = "SWB_FUZZ_TARGET";
 
 /// libFuzzer is written in it.
-const COMPILER: Runtime =
-    Runtime { needed: "a C++ compiler", check: &["c++", "--version"], packages: &["g++"] };
+const COMPILER: SystemPackage = SystemPackage {
+    description: "a C++ compiler",
+    check: &["c++", "--version"],
+    packages: &["g++"],
+};
 
 /// What makes a program tell libFuzzer where it has been. `cargo fuzz` says the same with flags of the nightly
 /// compiler, and adds a sanitizer for memory, of which code without `unsafe` has no need.
@@ -48,27 +51,32 @@ const FLAGS: &[&str] = &[
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Order {
+struct FuzzOptions {
     targets: Vec<String>,
     seconds: u64,
 }
 
 /// Builds the targets once, then runs them, as many at once as there are cores.
-pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), Failure> {
-    let known = known(workshop)?;
-    let order = Order::read(arguments, &known)?;
-    COMPILER.prepare(workshop)?;
+pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), Failure> {
+    let known = target_names(workshop)?;
+    let order = FuzzOptions::parse(arguments, &known)?;
+    COMPILER.ensure_installed(workshop)?;
     let host = host(workshop)?;
-    run::all(vec![Step::new("instrumented build", build(workshop, &host), Closing::Timed)])?;
-    let program = folder(workshop).join(&host).join("fuzz").join(PROGRAM);
+    run::run_all(vec![Step::new(
+        "instrumented build",
+        build(workshop, &host),
+        StepSummary::PrintsTime,
+    )])?;
+    let program = output_dir(workshop).join(&host).join("fuzz").join(PROGRAM);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     for targets in order.targets.chunks(cores) {
-        let runs: Result<Vec<Run>, FuzzError> = targets
+        let runs: Result<Vec<TargetRun>, FuzzError> = targets
             .iter()
-            .map(|target| Run::start(workshop, &program, target, order.seconds))
+            .map(|target| TargetRun::start(workshop, &program, target, order.seconds))
             .collect();
         // All are waited for, so that one find does not hide another.
-        let ends: Vec<Result<String, FuzzError>> = runs?.into_iter().map(Run::finish).collect();
+        let ends: Vec<Result<String, FuzzError>> =
+            runs?.into_iter().map(TargetRun::finish).collect();
         let (ended, mut failed): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
         ended.iter().flatten().for_each(|line| println!("{line}"));
         // The last is told by whoever asked.
@@ -80,7 +88,7 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Every target has a corpus, which a test sees to.
-fn known(workshop: &Workshop) -> Result<Vec<String>, FuzzError> {
+fn target_names(workshop: &Workspace) -> Result<Vec<String>, FuzzError> {
     let corpus = workshop.root.join(CORPUS);
     let unreadable = |error| FuzzError::Unreadable { path: corpus.clone(), error };
     let mut names = Vec::new();
@@ -91,9 +99,9 @@ fn known(workshop: &Workshop) -> Result<Vec<String>, FuzzError> {
     Ok(names)
 }
 
-impl Order {
-    fn read(arguments: &[String], known: &[String]) -> Result<Order, FuzzError> {
-        let mut order = Order { targets: Vec::new(), seconds: SECONDS };
+impl FuzzOptions {
+    fn parse(arguments: &[String], known: &[String]) -> Result<FuzzOptions, FuzzError> {
+        let mut order = FuzzOptions { targets: Vec::new(), seconds: DEFAULT_SECONDS };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             if argument == "--seconds" {
@@ -114,12 +122,12 @@ impl Order {
 }
 
 /// Where the instrumented build, what it found and what it said lie.
-fn folder(workshop: &Workshop) -> PathBuf {
+fn output_dir(workshop: &Workspace) -> PathBuf {
     workshop.target.join("fuzz")
 }
 
 /// The name of this machine's kind. With it, build scripts are built without the flags.
-fn host(workshop: &Workshop) -> Result<String, FuzzError> {
+fn host(workshop: &Workspace) -> Result<String, FuzzError> {
     let output = workshop.program("rustc").arg("-vV").output();
     let output =
         output.map_err(|error| FuzzError::NotStarted { program: "rustc".into(), error })?;
@@ -128,35 +136,35 @@ fn host(workshop: &Workshop) -> Result<String, FuzzError> {
     host.map(str::to_owned).ok_or(FuzzError::NoHost)
 }
 
-fn build(workshop: &Workshop, host: &str) -> Command {
+fn build(workshop: &Workspace, host: &str) -> Command {
     let mut cargo = workshop.cargo("build --locked --package");
     cargo.args([PROGRAM, "--profile", "fuzz", "--target", host, "--target-dir"]);
-    cargo.arg(folder(workshop));
+    cargo.arg(output_dir(workshop));
     cargo.env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}")).env("CARGO_INCREMENTAL", "0");
     cargo
 }
 
 /// One target that runs.
-struct Run {
+struct TargetRun {
     target: String,
     child: Child,
     log: PathBuf,
     corpus: PathBuf,
 }
 
-impl Run {
+impl TargetRun {
     fn start(
-        workshop: &Workshop,
+        workshop: &Workspace,
         program: &Path,
         target: &str,
         seconds: u64,
-    ) -> Result<Run, FuzzError> {
+    ) -> Result<TargetRun, FuzzError> {
         let corpus = workshop.root.join(CORPUS).join(target);
-        let finds = folder(workshop).join("finds").join(target);
-        let failing = folder(workshop).join("failing");
+        let finds = output_dir(workshop).join("finds").join(target);
+        let failing = output_dir(workshop).join("failing");
         // A short run goes the same way each time, so that nobody's change is blamed for what chance found. Longer ones
         // go on from what was found before.
-        let is_short = seconds == SECONDS;
+        let is_short = seconds == DEFAULT_SECONDS;
         if is_short {
             let _nothing_found_yet = fs::remove_dir_all(&finds);
         }
@@ -164,28 +172,28 @@ impl Run {
             fs::create_dir_all(made)
                 .map_err(|error| FuzzError::Unreadable { path: made.clone(), error })?;
         }
-        let log = folder(workshop).join(format!("{target}.log"));
+        let log = output_dir(workshop).join(format!("{target}.log"));
         let to = File::create(&log)
             .map_err(|error| FuzzError::Unreadable { path: log.clone(), error })?;
         let mut command = workshop.program(program);
         // What is new goes to the first folder; the second is only read.
-        command.arg(finds).arg(&corpus).args([LONGEST_INPUT, MOST_MEMORY, LARGEST_INPUT]);
+        command.arg(finds).arg(&corpus).args([INPUT_TIMEOUT, MEMORY_LIMIT, MAX_INPUT_LENGTH]);
         command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
         if is_short {
-            command.args(["-seed=1", FEW_INPUTS]);
+            command.args(["-seed=1", SHORT_RUN_INPUTS]);
         }
         command.arg(format!("-artifact_prefix={}/{target}-", failing.display()));
-        command.env(VARIABLE, target).env("RUST_BACKTRACE", "1");
+        command.env(TARGET_VARIABLE, target).env("RUST_BACKTRACE", "1");
         eprintln!("==> fuzz {target}: {seconds} s, log in {}", log.display());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(to).spawn();
         let child =
             child.map_err(|error| FuzzError::NotStarted { program: program.to_owned(), error })?;
-        Ok(Run { target: target.to_owned(), child, log, corpus })
+        Ok(TargetRun { target: target.to_owned(), child, log, corpus })
     }
 
     /// Waits, and says how it went in one line.
     fn finish(self) -> Result<String, FuzzError> {
-        let Run { target, mut child, log, corpus } = self;
+        let TargetRun { target, mut child, log, corpus } = self;
         let failed = |error| FuzzError::NotStarted { program: PROGRAM.into(), error };
         let status = child.wait().map_err(failed)?;
         let said =
@@ -197,8 +205,14 @@ impl Run {
         {
             return Ok(format!("fuzz {target}: {summary}"));
         }
-        let (reason, input) = (reason(&said), kept_input(&said));
-        Err(FuzzError::Found(Box::new(Find { target, reason, input, log, corpus })))
+        let (reason, input) = (failure_reason(&said), artifact_path(&said));
+        Err(FuzzError::InvariantBroken(Box::new(FailingInput {
+            target,
+            reason,
+            input,
+            log,
+            corpus,
+        })))
     }
 }
 
@@ -217,18 +231,18 @@ fn summary(said: &str) -> Option<String> {
 }
 
 /// The file that libFuzzer put the input into.
-fn kept_input(said: &str) -> Option<PathBuf> {
+fn artifact_path(said: &str) -> Option<PathBuf> {
     let line = said.lines().rev().find_map(|line| line.split("Test unit written to ").nth(1))?;
     Some(PathBuf::from(line.trim()))
 }
 
 /// A panic that cannot go on because libFuzzer called us; what it was about was said before.
-const STOPPED_PANIC: &str = "/library/core/src/panicking.rs";
+const NOUNWIND_PANIC: &str = "/library/core/src/panicking.rs";
 
 /// What was said when it went wrong: the words of the last panic, for others were caught, else libFuzzer's.
-fn reason(said: &str) -> String {
+fn failure_reason(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
-    let begins = |line: &&str| line.contains("panicked at ") && !line.contains(STOPPED_PANIC);
+    let begins = |line: &&str| line.contains("panicked at ") && !line.contains(NOUNWIND_PANIC);
     if let Some(at) = lines.iter().rposition(begins) {
         let is_over = |line: &&str| line.starts_with("stack backtrace") || line.starts_with("==");
         let end = lines[at..].iter().position(is_over).unwrap_or(lines.len() - at);
@@ -267,12 +281,12 @@ pub enum FuzzError {
         error: io::Error,
     },
     /// Something does not hold.
-    Found(Box<Find>),
+    InvariantBroken(Box<FailingInput>),
 }
 
 /// An input for which something does not hold.
 #[derive(Debug)]
-pub struct Find {
+pub struct FailingInput {
     target: String,
     reason: String,
     input: Option<PathBuf>,
@@ -296,14 +310,14 @@ impl fmt::Display for FuzzError {
             FuzzError::NotStarted { program, .. } => {
                 write!(out, "could not run `{}`", program.display())
             }
-            FuzzError::Found(find) => find.fmt(out),
+            FuzzError::InvariantBroken(find) => find.fmt(out),
         }
     }
 }
 
-impl fmt::Display for Find {
+impl fmt::Display for FailingInput {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Find { target, reason, input, log, corpus } = self;
+        let FailingInput { target, reason, input, log, corpus } = self;
         writeln!(out, "the fuzz target `{target}` failed: {reason}")?;
         match input {
             Some(input) => {
@@ -329,7 +343,7 @@ impl Error for FuzzError {
             FuzzError::UnknownTarget { .. }
             | FuzzError::Seconds
             | FuzzError::NoHost
-            | FuzzError::Found(_) => None,
+            | FuzzError::InvariantBroken(_) => None,
         }
     }
 }
@@ -338,17 +352,17 @@ impl Error for FuzzError {
 mod tests {
     use super::*;
 
-    fn order(arguments: &[&str]) -> Result<Order, String> {
+    fn order(arguments: &[&str]) -> Result<FuzzOptions, String> {
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let known = ["frames".to_owned(), "rules".to_owned()];
-        Order::read(&arguments, &known).map_err(|error| error.to_string())
+        FuzzOptions::parse(&arguments, &known).map_err(|error| error.to_string())
     }
 
     #[test]
     fn all_targets_run_unless_some_are_named() {
         let all = vec!["frames".to_owned(), "rules".to_owned()];
-        assert_eq!(order(&[]), Ok(Order { targets: all, seconds: 10 }));
-        let rules = Order { targets: vec!["rules".to_owned()], seconds: 300 };
+        assert_eq!(order(&[]), Ok(FuzzOptions { targets: all, seconds: 10 }));
+        let rules = FuzzOptions { targets: vec!["rules".to_owned()], seconds: 300 };
         assert_eq!(order(&["rules", "--seconds", "300"]), Ok(rules));
     }
 
@@ -379,10 +393,10 @@ mod tests {
                     thread 'main' panicked at /rustc/1/library/core/src/panicking.rs:225:5:\nno unwinding\n\
                     ==1== ERROR: libFuzzer: deadly signal\n\
                     artifact_prefix='f/'; Test unit written to f/rules-crash-1\nBase64: AA==\n";
-        let find = Find {
+        let find = FailingInput {
             target: "rules".to_owned(),
-            reason: reason(said),
-            input: kept_input(said),
+            reason: failure_reason(said),
+            input: artifact_path(said),
             log: "rules.log".into(),
             corpus: "fuzz/corpus/rules".into(),
         };
@@ -398,7 +412,7 @@ mod tests {
     #[test]
     fn a_run_that_said_no_panic_gives_what_was_said() {
         let said = "INFO: x\n==1== ERROR: libFuzzer: timeout after 20 seconds\nSUMMARY: y";
-        assert_eq!(reason(said), "==1== ERROR: libFuzzer: timeout after 20 seconds");
-        assert_eq!(kept_input(said), None);
+        assert_eq!(failure_reason(said), "==1== ERROR: libFuzzer: timeout after 20 seconds");
+        assert_eq!(artifact_path(said), None);
     }
 }

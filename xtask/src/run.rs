@@ -13,51 +13,51 @@ use std::time::Instant;
 pub struct Step {
     title: &'static str,
     command: Command,
-    closing: Closing,
+    summary: StepSummary,
 }
 
 /// Who has the last word when a step ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Closing {
+pub enum StepSummary {
     /// We print how long it took, and name the step if it failed.
-    Timed,
+    PrintsTime,
     /// The command ends with a summary of its own, which should stay the last thing on screen.
-    OwnSummary,
+    PrintsOwn,
 }
 
 impl Step {
     /// A step not yet run.
-    pub fn new(title: &'static str, command: Command, closing: Closing) -> Self {
-        Step { title, command, closing }
+    pub fn new(title: &'static str, command: Command, summary: StepSummary) -> Self {
+        Step { title, command, summary }
     }
 
     /// The command as a person would type it.
-    pub fn line(&self) -> String {
+    pub fn command_line(&self) -> String {
         line(&self.command)
     }
 
     fn run(mut self) -> Result<(), StepError> {
-        eprintln!("==> {}: {}", self.title, self.line());
+        eprintln!("==> {}: {}", self.title, self.command_line());
         let start = Instant::now();
         let result = match self.command.status() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(StepErrorKind::Failed(status)),
             Err(error) => Err(StepErrorKind::NotStarted(error)),
         };
-        if self.closing == Closing::Timed {
+        if self.summary == StepSummary::PrintsTime {
             eprintln!("    {} took {:.1} s", self.title, start.elapsed().as_secs_f64());
         }
         result.map_err(|kind| StepError {
             title: self.title,
-            line: self.line(),
-            closing: self.closing,
+            command_line: self.command_line(),
+            summary: self.summary,
             kind,
         })
     }
 }
 
 /// Runs the steps in order; what follows a failure is not started.
-pub fn all(steps: Vec<Step>) -> Result<(), StepError> {
+pub fn run_all(steps: Vec<Step>) -> Result<(), StepError> {
     steps.into_iter().try_for_each(Step::run)
 }
 
@@ -73,8 +73,8 @@ pub fn line(command: &Command) -> String {
 #[derive(Debug)]
 pub struct StepError {
     title: &'static str,
-    line: String,
-    closing: Closing,
+    command_line: String,
+    summary: StepSummary,
     kind: StepErrorKind,
 }
 
@@ -99,10 +99,10 @@ impl StepError {
     }
 
     /// Whether the command has already told the person what went wrong.
-    pub fn has_spoken(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         match &self.kind {
             StepErrorKind::NotStarted(_) => false,
-            StepErrorKind::Failed(_) => self.closing == Closing::OwnSummary,
+            StepErrorKind::Failed(_) => self.summary == StepSummary::PrintsOwn,
         }
     }
 }
@@ -111,10 +111,10 @@ impl fmt::Display for StepError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             StepErrorKind::NotStarted(_) => {
-                write!(out, "the step `{}` did not start: `{}`", self.title, self.line)
+                write!(out, "the step `{}` did not start: `{}`", self.title, self.command_line)
             }
             StepErrorKind::Failed(status) => {
-                write!(out, "the step `{}` failed ({status}): `{}`", self.title, self.line)
+                write!(out, "the step `{}` failed ({status}): `{}`", self.title, self.command_line)
             }
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn shell(title: &'static str, script: &str, folder: &Path) -> Step {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(folder);
-        Step::new(title, command, Closing::Timed)
+        Step::new(title, command, StepSummary::PrintsTime)
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             shell("three", "touch three", folder.path()),
         ];
 
-        let error = all(steps).unwrap_err();
+        let error = run_all(steps).unwrap_err();
 
         assert_eq!(error.code(), 7);
         assert_eq!(error.to_string(), "the step `two` failed (exit status: 7): `sh -c exit 7`");
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named_with_its_cause() {
-        let missing = Step::new("gone", Command::new("no-such-program"), Closing::OwnSummary);
+        let missing = Step::new("gone", Command::new("no-such-program"), StepSummary::PrintsOwn);
 
-        let error = all(vec![missing]).unwrap_err();
+        let error = run_all(vec![missing]).unwrap_err();
 
         assert_eq!(error.to_string(), "the step `gone` did not start: `no-such-program`");
         assert!(error.source().is_some());
-        assert!(!error.has_spoken());
+        assert!(!error.is_reported());
     }
 }

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use crate::javascript::Node;
 use crate::tools::{Attempts, ToolError};
-use crate::workshop::Workshop;
+use crate::workshop::Workspace;
 
 /// What tells tests where the servers are.
-pub const VARIABLE: &str = "SWB_REAL_SERVERS";
+pub const SERVERS_DIR_VARIABLE: &str = "SWB_REAL_SERVERS";
 
 /// Where the pins lie.
-const PINS: &str = "crates/testkit/servers";
+const PINS_DIR: &str = "crates/testkit/servers";
 /// Files that say what to install with npm.
 pub const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
 const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
@@ -24,49 +24,49 @@ const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
 
 /// A program that servers run on, and the packages of the system that hold it.
-pub struct Runtime {
+pub struct SystemPackage {
     /// What it is, in words.
-    pub needed: &'static str,
+    pub description: &'static str,
     /// Ends well where the program is there and new enough.
     pub check: &'static [&'static str],
     /// What the system's package manager calls it.
     pub packages: &'static [&'static str],
 }
 
-const PYTHON: Runtime = Runtime {
-    needed: "python3 3.10 or newer, with venv",
+const PYTHON: SystemPackage = SystemPackage {
+    description: "python3 3.10 or newer, with venv",
     check: &["python3", "-c", PYTHON_CHECK],
     packages: &["python3", "python3-venv"],
 };
 
 /// Programs that tests start and that a bare system lacks.
-const PROGRAMS: &[Runtime] = &[
-    Runtime { needed: "git", check: &["git", "--version"], packages: &["git"] },
-    Runtime { needed: "curl", check: &["curl", "--version"], packages: &["curl"] },
+const PROGRAMS: &[SystemPackage] = &[
+    SystemPackage { description: "git", check: &["git", "--version"], packages: &["git"] },
+    SystemPackage { description: "curl", check: &["curl", "--version"], packages: &["curl"] },
     // Shells have one of their own, but a program cannot start that.
-    Runtime { needed: "kill", check: &["kill", "-l"], packages: &["procps"] },
+    SystemPackage { description: "kill", check: &["kill", "-l"], packages: &["procps"] },
 ];
 
 /// Makes a bare root, for the newcomer's walk.
-pub const DEBOOTSTRAP: Runtime = Runtime {
-    needed: "debootstrap",
+pub const DEBOOTSTRAP: SystemPackage = SystemPackage {
+    description: "debootstrap",
     check: &["debootstrap", "--version"],
     packages: &["debootstrap"],
 };
 
 /// Makes sure that every server is there in the pinned version; says where.
-pub fn prepare(workshop: &Workshop) -> Result<PathBuf, ToolError> {
-    PROGRAMS.iter().try_for_each(|program| program.prepare(workshop))?;
-    let folder = folder(workshop);
-    let node = Pinned { name: "node", pins: PINS, files: NODE_PINS };
-    node.install(workshop, &folder, packages_of_node)?;
-    let python = Pinned { name: "python", pins: PINS, files: PYTHON_PINS };
-    python.install(workshop, &folder, packages_of_python)?;
+pub fn prepare(workshop: &Workspace) -> Result<PathBuf, ToolError> {
+    PROGRAMS.iter().try_for_each(|program| program.ensure_installed(workshop))?;
+    let folder = servers_dir(workshop);
+    let node = Pinned { name: "node", folder: PINS_DIR, files: NODE_PINS };
+    node.install(workshop, &folder, install_node_packages)?;
+    let python = Pinned { name: "python", folder: PINS_DIR, files: PYTHON_PINS };
+    python.install(workshop, &folder, install_python_packages)?;
     Ok(folder)
 }
 
 /// Where the servers are.
-pub fn folder(workshop: &Workshop) -> PathBuf {
+pub fn servers_dir(workshop: &Workspace) -> PathBuf {
     workshop.target.join("tools").join("servers")
 }
 
@@ -75,7 +75,7 @@ pub struct Pinned {
     /// What the stamp is called.
     pub name: &'static str,
     /// The folder that they lie in.
-    pub pins: &'static str,
+    pub folder: &'static str,
     /// Which they are.
     pub files: &'static [&'static str],
 }
@@ -85,12 +85,12 @@ impl Pinned {
     /// install that was interrupted is begun anew.
     pub fn install(
         &self,
-        workshop: &Workshop,
+        workshop: &Workspace,
         folder: &Path,
-        install: fn(&Workshop, &Path) -> Result<(), ToolError>,
+        install: fn(&Workspace, &Path) -> Result<(), ToolError>,
     ) -> Result<(), ToolError> {
         let fail = |error: io::Error| ToolError::unreadable("the pinned servers", error);
-        let pins = workshop.root.join(self.pins);
+        let pins = workshop.root.join(self.folder);
         let mut wanted = String::new();
         for file in self.files {
             wanted.push_str(&fs::read_to_string(pins.join(file)).map_err(fail)?);
@@ -109,8 +109,8 @@ impl Pinned {
 }
 
 /// Installs what a lock file of npm names.
-pub fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
-    PYTHON.prepare(workshop)?;
+pub fn install_node_packages(workshop: &Workspace, folder: &Path) -> Result<(), ToolError> {
+    PYTHON.ensure_installed(workshop)?;
     let mut npm = Node::prepare(workshop)?.npm(workshop);
     npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder);
     let mut attempts = Attempts::default();
@@ -120,16 +120,17 @@ pub fn packages_of_node(workshop: &Workshop, folder: &Path) -> Result<(), ToolEr
     }
 }
 
-fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolError> {
-    PYTHON.prepare(workshop)?;
+fn install_python_packages(workshop: &Workspace, folder: &Path) -> Result<(), ToolError> {
+    PYTHON.ensure_installed(workshop)?;
     let mut attempts = Attempts::default();
-    let installed = venv(workshop, &folder.join("venv"), &mut attempts).is_some_and(|python| {
-        let mut pip = workshop.program(python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-            .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
-            .current_dir(folder);
-        attempts.run(pip)
-    });
+    let installed =
+        create_venv(workshop, &folder.join("venv"), &mut attempts).is_some_and(|python| {
+            let mut pip = workshop.program(python);
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+                .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
+                .current_dir(folder);
+            attempts.run(pip)
+        });
     match installed {
         true => Ok(()),
         false => Err(attempts.into_error("the servers that run on Python")),
@@ -137,16 +138,16 @@ fn packages_of_python(workshop: &Workshop, folder: &Path) -> Result<(), ToolErro
 }
 
 /// Makes a Python of its own in a folder anew, and says where the program is.
-pub fn venv(workshop: &Workshop, venv: &Path, attempts: &mut Attempts) -> Option<PathBuf> {
+pub fn create_venv(workshop: &Workspace, venv: &Path, attempts: &mut Attempts) -> Option<PathBuf> {
     let mut make_venv = workshop.program("python3");
     make_venv.args(["-m", "venv", "--clear"]).arg(venv);
     attempts.run(make_venv).then(|| venv.join("bin").join("python"))
 }
 
-impl Runtime {
+impl SystemPackage {
     /// Asks the system's package manager for what is missing.
-    pub fn prepare(&self, workshop: &Workshop) -> Result<(), ToolError> {
-        if self.is_there(workshop) {
+    pub fn ensure_installed(&self, workshop: &Workspace) -> Result<(), ToolError> {
+        if self.is_installed(workshop) {
             return Ok(());
         }
         let mut attempts = Attempts::default();
@@ -161,26 +162,26 @@ impl Runtime {
             update.arg("update");
             attempts.run(update) && attempts.run(install())
         };
-        match installed && self.is_there(workshop) {
+        match installed && self.is_installed(workshop) {
             true => Ok(()),
-            false => Err(attempts.into_error(self.needed)),
+            false => Err(attempts.into_error(self.description)),
         }
     }
 
-    fn is_there(&self, workshop: &Workshop) -> bool {
+    fn is_installed(&self, workshop: &Workspace) -> bool {
         let Some((program, arguments)) = self.check.split_first() else { return true };
         let mut command = workshop.program(program);
         command.args(arguments);
-        is_well(command)
+        succeeds(command)
     }
 }
 
 /// A command with the rights to install, where they can be had without asking a person.
-fn as_root(workshop: &Workshop, program: &str) -> Command {
+fn as_root(workshop: &Workspace, program: &str) -> Command {
     let mut sudo = workshop.program("sudo");
     sudo.args(["-n", "true"]);
     let is_root = workshop.program("id").arg("-u").output().is_ok_and(|it| it.stdout == b"0\n");
-    if is_root || !is_well(sudo) {
+    if is_root || !succeeds(sudo) {
         return workshop.program(program);
     }
     let mut command = workshop.program("sudo");
@@ -189,7 +190,7 @@ fn as_root(workshop: &Workshop, program: &str) -> Command {
 }
 
 /// Whether a command ends well. What it says is thrown away.
-pub fn is_well(mut command: Command) -> bool {
+pub fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
@@ -198,18 +199,18 @@ pub fn is_well(mut command: Command) -> bool {
 mod tests {
     use super::*;
 
-    fn pinned(workshop: &Workshop, text: &str) -> Result<(), ToolError> {
-        fs::create_dir_all(workshop.root.join(PINS)).unwrap();
-        fs::write(workshop.root.join(PINS).join("pins"), text).unwrap();
-        let log = |_: &Workshop, folder: &Path| {
+    fn pinned(workshop: &Workspace, text: &str) -> Result<(), ToolError> {
+        fs::create_dir_all(workshop.root.join(PINS_DIR)).unwrap();
+        fs::write(workshop.root.join(PINS_DIR).join("pins"), text).unwrap();
+        let log = |_: &Workspace, folder: &Path| {
             let before = fs::read_to_string(folder.join("log")).unwrap_or_default();
             let pins = fs::read_to_string(folder.join("pins")).unwrap();
             fs::write(folder.join("log"), before + &pins).unwrap();
             Ok(())
         };
-        Pinned { name: "test", pins: PINS, files: &["pins"] }.install(
+        Pinned { name: "test", folder: PINS_DIR, files: &["pins"] }.install(
             workshop,
-            &folder(workshop),
+            &servers_dir(workshop),
             log,
         )
     }
@@ -217,47 +218,47 @@ mod tests {
     #[test]
     fn an_install_is_done_again_only_when_the_pins_changed() {
         let root = tempfile::tempdir().unwrap();
-        let workshop = Workshop::at(root.path());
+        let workshop = Workspace::for_test(root.path());
 
         for text in ["one.", "one.", "two.", "two."] {
             pinned(&workshop, text).unwrap();
         }
 
-        assert_eq!(fs::read_to_string(folder(&workshop).join("log")).unwrap(), "one.two.");
+        assert_eq!(fs::read_to_string(servers_dir(&workshop).join("log")).unwrap(), "one.two.");
     }
 
     #[test]
     fn an_install_that_failed_is_tried_again() {
         let root = tempfile::tempdir().unwrap();
-        let workshop = Workshop::at(root.path());
+        let workshop = Workspace::for_test(root.path());
         pinned(&workshop, "one.").unwrap();
-        fs::write(root.path().join(PINS).join("pins"), "two.").unwrap();
-        let failing = |_: &Workshop, _: &Path| Err(Attempts::default().into_error("it"));
-        let pins = Pinned { name: "test", pins: PINS, files: &["pins"] };
+        fs::write(root.path().join(PINS_DIR).join("pins"), "two.").unwrap();
+        let failing = |_: &Workspace, _: &Path| Err(Attempts::default().into_error("it"));
+        let pins = Pinned { name: "test", folder: PINS_DIR, files: &["pins"] };
 
-        assert!(pins.install(&workshop, &folder(&workshop), failing).is_err());
+        assert!(pins.install(&workshop, &servers_dir(&workshop), failing).is_err());
         pinned(&workshop, "two.").unwrap();
 
-        assert_eq!(fs::read_to_string(folder(&workshop).join("log")).unwrap(), "one.two.");
+        assert_eq!(fs::read_to_string(servers_dir(&workshop).join("log")).unwrap(), "one.two.");
     }
 
     #[test]
     fn what_this_machine_has_is_not_asked_of_the_package_manager() {
-        let workshop = Workshop::at(Path::new("."));
-        assert!(PYTHON.is_there(&workshop), "{} is there", PYTHON.needed);
+        let workshop = Workspace::for_test(Path::new("."));
+        assert!(PYTHON.is_installed(&workshop), "{} is there", PYTHON.description);
         for program in PROGRAMS {
-            assert!(program.is_there(&workshop), "{} is there", program.needed);
+            assert!(program.is_installed(&workshop), "{} is there", program.description);
         }
         let mut too_new = workshop.program("python3");
         too_new.args(["-c", &PYTHON_CHECK.replace("3, 10", "9999, 0")]);
-        assert!(!is_well(too_new), "python3 is not as new as 9999");
+        assert!(!succeeds(too_new), "python3 is not as new as 9999");
     }
 
     #[test]
     fn pins_that_are_not_there_are_an_error() {
         let root = tempfile::tempdir().unwrap();
 
-        let error = prepare(&Workshop::at(root.path())).unwrap_err();
+        let error = prepare(&Workspace::for_test(root.path())).unwrap_err();
 
         assert_eq!(error.to_string(), "`the pinned servers` could not be prepared");
     }

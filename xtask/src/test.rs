@@ -3,46 +3,46 @@
 use crate::failure::Failure;
 use crate::faults;
 use crate::instructions;
-use crate::run::{self, Closing, Step};
+use crate::run::{self, Step, StepSummary};
 use crate::servers;
 use crate::tools::{self, Tools};
-use crate::workshop::Workshop;
+use crate::workshop::Workspace;
 
 /// Installs what is missing, then runs all steps; `filters` go to nextest as they are.
-pub fn run(workshop: &Workshop, filters: &[String]) -> Result<(), Failure> {
+pub fn run(workshop: &Workspace, filters: &[String]) -> Result<(), Failure> {
     // First, since it brings Python where there is none, and with it tools come compiled.
     servers::prepare(workshop)?;
     let tools = tools::prepare(workshop)?;
     if filters.is_empty() {
-        faults::prepare(workshop)?;
-        instructions::prepare(workshop)?;
+        faults::install_requirements(workshop)?;
+        instructions::install_requirements(workshop)?;
     }
-    run::all(steps(workshop, &tools, filters))?;
+    run::run_all(steps(workshop, &tools, filters))?;
     Ok(())
 }
 
-fn steps(workshop: &Workshop, tools: &Tools, filters: &[String]) -> Vec<Step> {
+fn steps(workshop: &Workspace, tools: &Tools, filters: &[String]) -> Vec<Step> {
     let clippy = "clippy --workspace --all-targets --locked -- -D warnings";
     // No advisories: they come from the network and change without a commit.
     let deny = "deny --locked check bans licenses sources";
     let doctests = "test --doc --workspace --locked --quiet";
     let mut nextest = workshop.cargo("nextest run --workspace --locked");
-    nextest.args(filters).env(servers::VARIABLE, servers::folder(workshop));
+    nextest.args(filters).env(servers::SERVERS_DIR_VARIABLE, servers::servers_dir(workshop));
     let mut steps = vec![
-        Step::new("format", workshop.cargo("fmt --all --check"), Closing::Timed),
-        Step::new("lints", workshop.cargo(clippy), Closing::Timed),
-        Step::new("spelling", workshop.program(&tools.typos), Closing::Timed),
-        Step::new("dependencies", workshop.cargo(deny), Closing::Timed),
+        Step::new("format", workshop.cargo("fmt --all --check"), StepSummary::PrintsTime),
+        Step::new("lints", workshop.cargo(clippy), StepSummary::PrintsTime),
+        Step::new("spelling", workshop.program(&tools.typos), StepSummary::PrintsTime),
+        Step::new("dependencies", workshop.cargo(deny), StepSummary::PrintsTime),
         // nextest runs none of these.
-        Step::new("examples in docs", workshop.cargo(doctests), Closing::Timed),
+        Step::new("examples in docs", workshop.cargo(doctests), StepSummary::PrintsTime),
     ];
     // Minutes, which whoever picks single tests does not want to wait for.
     if filters.is_empty() {
-        steps.push(Step::new("fuzz", workshop.cargo("xtask fuzz"), Closing::Timed));
-        steps.extend(instructions::among_checks(workshop));
-        steps.extend(faults::among_checks(workshop));
+        steps.push(Step::new("fuzz", workshop.cargo("xtask fuzz"), StepSummary::PrintsTime));
+        steps.extend(instructions::check_step(workshop));
+        steps.extend(faults::check_steps(workshop));
     }
-    steps.push(Step::new("tests", nextest, Closing::OwnSummary));
+    steps.push(Step::new("tests", nextest, StepSummary::PrintsOwn));
     steps
 }
 
@@ -53,7 +53,10 @@ mod tests {
 
     fn lines(filters: &[String]) -> Vec<String> {
         let tools = Tools { typos: "venv/bin/typos".into() };
-        steps(&Workshop::at(Path::new(".")), &tools, filters).iter().map(Step::line).collect()
+        steps(&Workspace::for_test(Path::new(".")), &tools, filters)
+            .iter()
+            .map(Step::command_line)
+            .collect()
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
             println!("tidy: {} walls stand", RULES.len());
             Ok(())
         }
-        count => Err(Failure::Walls(count)),
+        count => Err(Failure::Violations(count)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::run;
-use crate::workshop::Workshop;
+use crate::workshop::Workspace;
 
 const NEXTEST: Package = Package {
     // Everything but the updater, which costs build time and has no use here.
@@ -24,7 +24,7 @@ const TYPOS: Package = Package { name: "typos-cli", version: "1.51.1", options: 
 const TYPOS_WHEEL: &str = "typos==1.51.1";
 
 /// How to compile tools: they run for seconds, so building them fast beats making them fast.
-const PROFILE: &[(&str, &str)] = &[
+const FAST_BUILD_PROFILE: &[(&str, &str)] = &[
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
@@ -44,41 +44,49 @@ pub struct Tools {
 }
 
 /// Makes sure that every tool is there.
-pub fn prepare(workshop: &Workshop) -> Result<Tools, ToolError> {
-    component(workshop, "fmt", "rustfmt")?;
-    component(workshop, "clippy", "clippy")?;
-    subcommand(workshop, "nextest", &NEXTEST)?;
-    subcommand(workshop, "deny", &DENY)?;
-    let tools = Tools { typos: typos(workshop)? };
+pub fn prepare(workshop: &Workspace) -> Result<Tools, ToolError> {
+    require_component(workshop, "fmt", "rustfmt")?;
+    require_component(workshop, "clippy", "clippy")?;
+    require_subcommand(workshop, "nextest", &NEXTEST)?;
+    require_subcommand(workshop, "deny", &DENY)?;
+    let tools = Tools { typos: install_typos(workshop)? };
     // Kept until here so that tools share what they have in common, and an interrupted install
     // goes on where it stopped. Nothing to remove is the usual case.
-    let _absent = fs::remove_dir_all(build_folder(workshop));
+    let _absent = fs::remove_dir_all(build_dir(workshop));
     Ok(tools)
 }
 
-fn component(workshop: &Workshop, subcommand: &str, name: &'static str) -> Result<(), ToolError> {
-    if answers(workshop.cargo(subcommand)) {
+fn require_component(
+    workshop: &Workspace,
+    subcommand: &str,
+    name: &'static str,
+) -> Result<(), ToolError> {
+    if has_version(workshop.cargo(subcommand)) {
         return Ok(());
     }
     Err(ToolError { tool: name, kind: ToolErrorKind::MissingComponent })
 }
 
-fn subcommand(workshop: &Workshop, name: &str, package: &Package) -> Result<(), ToolError> {
-    if answers(workshop.cargo(name)) {
+fn require_subcommand(
+    workshop: &Workspace,
+    name: &str,
+    package: &Package,
+) -> Result<(), ToolError> {
+    if has_version(workshop.cargo(name)) {
         return Ok(());
     }
     let mut attempts = Attempts::default();
-    if attempts.run(install(workshop, package)) && answers(workshop.cargo(name)) {
+    if attempts.run(cargo_install(workshop, package)) && has_version(workshop.cargo(name)) {
         return Ok(());
     }
     Err(attempts.into_error(package.name))
 }
 
-fn typos(workshop: &Workshop) -> Result<PathBuf, ToolError> {
+fn install_typos(workshop: &Workspace) -> Result<PathBuf, ToolError> {
     let venv = workshop.target.join("tools").join("venv");
     let from_wheel = venv.join("bin").join("typos");
-    let from_cargo = workshop.installed.join("typos");
-    let works = |place: &PathBuf| answers(workshop.program(place));
+    let from_cargo = workshop.cargo_bin.join("typos");
+    let works = |place: &PathBuf| has_version(workshop.program(place));
     let places = [PathBuf::from("typos"), from_wheel.clone(), from_cargo.clone()];
     if let Some(found) = places.into_iter().find(works) {
         return Ok(found);
@@ -92,26 +100,26 @@ fn typos(workshop: &Workshop) -> Result<PathBuf, ToolError> {
     if attempts.run(make_venv) && attempts.run(pip) && works(&from_wheel) {
         return Ok(from_wheel);
     }
-    if attempts.run(install(workshop, &TYPOS)) && works(&from_cargo) {
+    if attempts.run(cargo_install(workshop, &TYPOS)) && works(&from_cargo) {
         return Ok(from_cargo);
     }
     Err(attempts.into_error("typos"))
 }
 
-fn install(workshop: &Workshop, package: &Package) -> Command {
+fn cargo_install(workshop: &Workspace, package: &Package) -> Command {
     let Package { name, version, options } = package;
     let mut command = workshop.cargo("install --locked");
     command.args([name, "--version", version]).args(options.split_whitespace());
-    command.arg("--target-dir").arg(build_folder(workshop)).envs(PROFILE.iter().copied());
+    command.arg("--target-dir").arg(build_dir(workshop)).envs(FAST_BUILD_PROFILE.iter().copied());
     command
 }
 
-fn build_folder(workshop: &Workshop) -> PathBuf {
+fn build_dir(workshop: &Workspace) -> PathBuf {
     workshop.target.join("tools").join("build")
 }
 
 /// Whether the program exists and can say its version.
-fn answers(mut program: Command) -> bool {
+fn has_version(mut program: Command) -> bool {
     program.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     program.status().is_ok_and(|status| status.success())
 }
@@ -119,7 +127,7 @@ fn answers(mut program: Command) -> bool {
 /// What was tried to get one tool, and how each try ended.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    lines: Vec<String>,
+    log: Vec<String>,
 }
 
 impl Attempts {
@@ -134,13 +142,13 @@ impl Attempts {
             Ok(status) => (status.to_string(), status.success()),
             Err(error) => (error.to_string(), false),
         };
-        self.lines.push(format!("`{line}`: {outcome}"));
+        self.log.push(format!("`{line}`: {outcome}"));
         succeeded
     }
 
     /// The tool is missing after all of this.
     pub fn into_error(self, tool: &'static str) -> ToolError {
-        ToolError { tool, kind: ToolErrorKind::NotInstalled { tried: self.lines } }
+        ToolError { tool, kind: ToolErrorKind::NotInstalled { tried: self.log } }
     }
 }
 
@@ -222,9 +230,9 @@ mod tests {
     #[test]
     fn a_missing_component_names_the_command_to_type() {
         let folder = tempfile::tempdir().unwrap();
-        let workshop = Workshop::at(folder.path());
+        let workshop = Workspace::for_test(folder.path());
 
-        let error = component(&workshop, "no-such-subcommand", "rustfmt").unwrap_err();
+        let error = require_component(&workshop, "no-such-subcommand", "rustfmt").unwrap_err();
 
         assert_eq!(
             error.to_string(),

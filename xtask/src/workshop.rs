@@ -10,20 +10,20 @@ use std::process::Command;
 
 /// The surroundings of one run.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct Workspace {
     /// The repository's top folder.
     pub root: PathBuf,
     /// Where cargo builds, and where tools of our own are kept.
     pub target: PathBuf,
     /// Where `cargo install` puts programs.
-    pub installed: PathBuf,
+    pub cargo_bin: PathBuf,
     cargo: OsString,
-    chosen_target: Option<PathBuf>,
+    target_override: Option<PathBuf>,
 }
 
 /// What this machine knows of the way to its registries.
 #[derive(Debug)]
-pub struct Settings {
+pub struct NetworkSettings {
     /// Where files with such settings are.
     pub home: PathBuf,
     /// Variables: proxies, certificates, indexes.
@@ -53,24 +53,24 @@ const NETWORK_VARIABLES: &[&str] = &[
 
 /// The program was not started by cargo, so nobody said where the repository is.
 #[derive(Debug)]
-pub struct WorkshopError;
+pub struct WorkspaceError;
 
-impl fmt::Display for WorkshopError {
+impl fmt::Display for WorkspaceError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("the repository is unknown; start this program as `cargo xtask`")
     }
 }
 
-impl Error for WorkshopError {}
+impl Error for WorkspaceError {}
 
-impl Workshop {
+impl Workspace {
     /// Reads what cargo tells the programs it runs.
     ///
     /// The repository is asked for at run time: a build folder shared by several clones would
     /// otherwise remember the clone that compiled this program.
-    pub fn from_environment() -> Result<Self, WorkshopError> {
+    pub fn from_environment() -> Result<Self, WorkspaceError> {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-        let root = package.as_deref().and_then(Path::parent).ok_or(WorkshopError)?.to_owned();
+        let root = package.as_deref().and_then(Path::parent).ok_or(WorkspaceError)?.to_owned();
         // Cargo reads a relative folder from where it stands, and steps stand in the root.
         let chosen_target =
             env::var_os("CARGO_TARGET_DIR").and_then(|chosen| std::path::absolute(chosen).ok());
@@ -78,12 +78,12 @@ impl Workshop {
             let user = env::var_os("HOME")?;
             Some(PathBuf::from(user).join(".cargo"))
         });
-        Ok(Workshop {
+        Ok(Workspace {
             target: chosen_target.clone().unwrap_or_else(|| root.join("target")),
             root,
-            installed: home.unwrap_or_default().join("bin"),
+            cargo_bin: home.unwrap_or_default().join("bin"),
             cargo: env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
-            chosen_target,
+            target_override: chosen_target,
         })
     }
 
@@ -98,19 +98,19 @@ impl Workshop {
     pub fn program(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
         command.current_dir(&self.root);
-        if let Some(chosen) = &self.chosen_target {
+        if let Some(chosen) = &self.target_override {
             command.env("CARGO_TARGET_DIR", chosen);
         }
         command
     }
 
     /// What another machine would have to know to reach the registries that this one reaches.
-    pub fn settings(&self) -> Settings {
+    pub fn network_settings(&self) -> NetworkSettings {
         let is_network = |name: &OsString| {
             let name = name.to_string_lossy().to_uppercase();
             NETWORK_VARIABLES.iter().any(|start| name.starts_with(start))
         };
-        Settings {
+        NetworkSettings {
             home: env::var_os("HOME").map(PathBuf::from).unwrap_or_default(),
             variables: env::vars_os().filter(|(name, _)| is_network(name)).collect(),
         }
@@ -118,13 +118,13 @@ impl Workshop {
 
     /// A workshop for tests.
     #[cfg(test)]
-    pub fn at(root: &Path) -> Self {
-        Workshop {
+    pub fn for_test(root: &Path) -> Self {
+        Workspace {
             root: root.to_owned(),
             target: root.join("target"),
-            installed: root.join("bin"),
+            cargo_bin: root.join("bin"),
             cargo: "cargo".into(),
-            chosen_target: None,
+            target_override: None,
         }
     }
 }

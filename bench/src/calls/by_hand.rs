@@ -16,15 +16,15 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use url::Url;
 
-use super::question::{Cost, Question, share};
-use super::server::Piped;
+use super::question::{CallCost, LoadRequest, share};
+use super::server::StdioServer;
 use crate::failure::Failure;
 
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"hand","version":"1"}}}"#;
-const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"hand","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct Response<'a> {
     id: u64,
     #[serde(borrow)]
     result: &'a RawValue,
@@ -39,37 +39,37 @@ fn write_call(out: &mut Vec<u8>, id: u64, size: usize) -> io::Result<()> {
 
 /// Fails unless this is the answer to that call.
 fn verify(body: &[u8], id: u64) -> io::Result<()> {
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: Response = serde_json::from_slice(body)?;
     std::hint::black_box(answer.result.get());
     if answer.id == id { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 /// One thread, blocking reads and writes.
-pub fn over_stdio(question: &Question) -> Result<Cost, Failure> {
-    let server = Piped::start(&question.target)?;
-    let mut client = Lines { server, buffer: Vec::new(), filled: 0, done: 0, next: 1 };
+pub fn over_stdio(question: &LoadRequest) -> Result<CallCost, Failure> {
+    let server = StdioServer::start(&question.target)?;
+    let mut client = StdioClient { server, buffer: Vec::new(), filled: 0, consumed: 0, next: 1 };
     let fail = |error| Failure::client("by hand", error);
-    client.hello().map_err(fail)?;
+    client.initialize().map_err(fail)?;
     question.measure(|calls| client.run(question, calls).map_err(fail))
 }
 
-struct Lines {
-    server: Piped,
+struct StdioClient {
+    server: StdioServer,
     buffer: Vec<u8>,
     filled: usize,
     /// How much of the buffer has been looked at.
-    done: usize,
+    consumed: usize,
     next: u64,
 }
 
-impl Lines {
-    fn hello(&mut self) -> io::Result<()> {
-        self.server.input.write_all(format!("{HELLO}\n{READY}\n").as_bytes())?;
+impl StdioClient {
+    fn initialize(&mut self) -> io::Result<()> {
+        self.server.input.write_all(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())?;
         self.line().map(|_| ())
     }
 
     /// Keeps as many calls under way as asked for. The echo server answers in order.
-    fn run(&mut self, question: &Question, calls: usize) -> io::Result<Vec<Duration>> {
+    fn run(&mut self, question: &LoadRequest, calls: usize) -> io::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(calls);
         let mut begun = Vec::with_capacity(calls);
         let mut out = Vec::new();
@@ -88,7 +88,7 @@ impl Lines {
                 let (start, end) = self.line()?;
                 verify(&self.buffer[start..end], id)?;
                 times.push(begun[times.len()].elapsed());
-                let more = memchr(b'\n', &self.buffer[self.done..self.filled]);
+                let more = memchr(b'\n', &self.buffer[self.consumed..self.filled]);
                 if more.is_none() || times.len() == begun.len() {
                     break;
                 }
@@ -99,16 +99,16 @@ impl Lines {
 
     /// Where in the buffer the next line is, once it has arrived.
     fn line(&mut self) -> io::Result<(usize, usize)> {
-        let mut looked_at = self.done;
+        let mut looked_at = self.consumed;
         loop {
             if let Some(length) = memchr(b'\n', &self.buffer[looked_at..self.filled]) {
-                let (start, end) = (self.done, looked_at + length);
-                self.done = end + 1;
+                let (start, end) = (self.consumed, looked_at + length);
+                self.consumed = end + 1;
                 return Ok((start, end));
             }
-            self.buffer.copy_within(self.done..self.filled, 0);
-            self.filled -= self.done;
-            self.done = 0;
+            self.buffer.copy_within(self.consumed..self.filled, 0);
+            self.filled -= self.consumed;
+            self.consumed = 0;
             looked_at = self.filled;
             if self.buffer.len() - self.filled < 64 * 1024 {
                 self.buffer.resize((self.buffer.len() * 2).max(128 * 1024), 0);
@@ -122,8 +122,8 @@ impl Lines {
 }
 
 /// As many connections as calls under way: HTTP/1.1 has no other way.
-pub fn over_http(question: &Question) -> Result<Cost, Failure> {
-    let fail = |error: Failing| Failure::client("by hand", error);
+pub fn over_http(question: &LoadRequest) -> Result<CallCost, Failure> {
+    let fail = |error: BoxError| Failure::client("by hand", error);
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| fail(error.into()))?;
     let address = Url::parse(question.address()?).map_err(|error| fail(error.into()))?;
@@ -133,7 +133,7 @@ pub fn over_http(question: &Question) -> Result<Cost, Failure> {
         runtime.block_on(async {
             let callers = senders.drain(..).enumerate().map(|(number, sender)| {
                 let calls = share(calls, question.in_flight, number);
-                tokio::spawn(some(sender, address.clone(), size, calls))
+                tokio::spawn(make_calls(sender, address.clone(), size, calls))
             });
             let mut times = Vec::with_capacity(calls);
             let mut back = Vec::new();
@@ -149,10 +149,10 @@ pub fn over_http(question: &Question) -> Result<Cost, Failure> {
     })
 }
 
-type Failing = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Sender = SendRequest<Full<Bytes>>;
 
-async fn connect(address: &Url, connections: usize) -> Result<Vec<Sender>, Failing> {
+async fn connect(address: &Url, connections: usize) -> Result<Vec<Sender>, BoxError> {
     let mut senders = Vec::new();
     for number in 0..connections {
         let host = address.host_str().unwrap_or_default();
@@ -162,15 +162,15 @@ async fn connect(address: &Url, connections: usize) -> Result<Vec<Sender>, Faili
         // Ends with its sender.
         tokio::spawn(connection);
         if number == 0 {
-            post(&mut sender, address, HELLO.into()).await?;
-            post(&mut sender, address, READY.into()).await?;
+            post(&mut sender, address, INITIALIZE.into()).await?;
+            post(&mut sender, address, INITIALIZED.into()).await?;
         }
         senders.push(sender);
     }
     Ok(senders)
 }
 
-async fn post(sender: &mut Sender, address: &Url, body: Bytes) -> Result<Bytes, Failing> {
+async fn post(sender: &mut Sender, address: &Url, body: Bytes) -> Result<Bytes, BoxError> {
     let request = Request::post(address.path())
         .header("host", address.authority())
         .header("content-type", "application/json")
@@ -180,12 +180,12 @@ async fn post(sender: &mut Sender, address: &Url, body: Bytes) -> Result<Bytes, 
     Ok(sender.send_request(request).await?.into_body().collect().await?.to_bytes())
 }
 
-async fn some(
+async fn make_calls(
     mut sender: Sender,
     address: Url,
     size: usize,
     calls: usize,
-) -> Result<(Sender, Vec<Duration>), Failing> {
+) -> Result<(Sender, Vec<Duration>), BoxError> {
     let mut times = Vec::with_capacity(calls);
     for id in 1..=calls as u64 {
         let start = Instant::now();

@@ -2,20 +2,20 @@
 
 use std::ffi::OsString;
 
-use super::ours::{self, Kept};
-use super::question::{Question, Transport};
-use super::rivals::Rivals;
+use super::ours::{self, ResultHandling};
+use super::question::{LoadRequest, Transport};
+use super::rivals::SdkClients;
 use super::{by_hand, floor, server};
 use crate::failure::Failure;
 
 /// The word that makes this program one of the clients.
-pub const WORD: &str = "__client";
+pub const SUBCOMMAND: &str = "__client";
 
 /// A client under test.
 #[derive(Debug)]
 pub struct Client {
     /// Who it is.
-    pub who: Who,
+    pub kind: ClientKind,
     /// How many calls it is asked for.
     pub pace: Pace,
     /// What begins its command.
@@ -24,11 +24,11 @@ pub struct Client {
 
 /// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum ClientKind {
     /// Bytes there and back.
-    Floor,
+    Baseline,
     /// What one would write by hand.
-    ByHand,
+    HandWritten,
     /// Ours, the result raw.
     Ours,
     /// Ours, the result read into types.
@@ -54,54 +54,57 @@ pub enum Pace {
     Script,
 }
 
-impl Who {
+impl ClientKind {
     /// Its name in tables.
     pub fn label(self, transport: Transport) -> &'static str {
         match (self, transport) {
-            (Who::Floor, Transport::Stdio) => "floor: bare pipes",
-            (Who::Floor, Transport::Http) => "floor: bare TCP",
-            (Who::ByHand, Transport::Stdio) => "written by hand, `serde_json` over pipes",
-            (Who::ByHand, Transport::Http) => "written by hand, hyper",
-            (Who::Ours, _) => "**switchboard**, result raw",
-            (Who::OursDecoded, _) => "switchboard, result decoded",
-            (Who::Rmcp, _) => "Rust SDK (rmcp 3.8.0)",
-            (Who::TypescriptV1, _) => "TypeScript SDK 1.32.2",
-            (Who::TypescriptV2, _) => "TypeScript SDK 2.4.0",
-            (Who::Python, _) => "Python SDK 2.3.0",
+            (ClientKind::Baseline, Transport::Stdio) => "floor: bare pipes",
+            (ClientKind::Baseline, Transport::Http) => "floor: bare TCP",
+            (ClientKind::HandWritten, Transport::Stdio) => {
+                "written by hand, `serde_json` over pipes"
+            }
+            (ClientKind::HandWritten, Transport::Http) => "written by hand, hyper",
+            (ClientKind::Ours, _) => "**switchboard**, result raw",
+            (ClientKind::OursDecoded, _) => "switchboard, result decoded",
+            (ClientKind::Rmcp, _) => "Rust SDK (rmcp 3.8.0)",
+            (ClientKind::TypescriptV1, _) => "TypeScript SDK 1.32.2",
+            (ClientKind::TypescriptV2, _) => "TypeScript SDK 2.4.0",
+            (ClientKind::Python, _) => "Python SDK 2.3.0",
         }
     }
 }
 
 /// Everybody.
-pub fn all(rivals: &Rivals) -> Result<Vec<Client>, Failure> {
+pub fn all(rivals: &SdkClients) -> Result<Vec<Client>, Failure> {
     let own = server::own_program()?;
-    let ours = |name: &str| vec![own.clone().into(), WORD.into(), name.into()];
-    let native = |who, command| Client { who, pace: Pace::Native, command };
-    let rival = |who, pace, command: &Vec<OsString>| Client { who, pace, command: command.clone() };
+    let ours = |name: &str| vec![own.clone().into(), SUBCOMMAND.into(), name.into()];
+    let native = |who, command| Client { kind: who, pace: Pace::Native, command };
+    let rival =
+        |who, pace, command: &Vec<OsString>| Client { kind: who, pace, command: command.clone() };
     Ok(vec![
-        native(Who::Floor, ours("floor")),
-        native(Who::ByHand, ours("by-hand")),
-        native(Who::Ours, ours("raw")),
-        native(Who::OursDecoded, ours("decoded")),
-        rival(Who::Rmcp, Pace::Sdk, &rivals.rmcp),
-        rival(Who::TypescriptV1, Pace::Script, &rivals.typescript_v1),
-        rival(Who::TypescriptV2, Pace::Script, &rivals.typescript_v2),
-        rival(Who::Python, Pace::Script, &rivals.python),
+        native(ClientKind::Baseline, ours("floor")),
+        native(ClientKind::HandWritten, ours("by-hand")),
+        native(ClientKind::Ours, ours("raw")),
+        native(ClientKind::OursDecoded, ours("decoded")),
+        rival(ClientKind::Rmcp, Pace::Sdk, &rivals.rmcp),
+        rival(ClientKind::TypescriptV1, Pace::Script, &rivals.typescript_v1),
+        rival(ClientKind::TypescriptV2, Pace::Script, &rivals.typescript_v2),
+        rival(ClientKind::Python, Pace::Script, &rivals.python),
     ])
 }
 
 /// The other side of a question to one of our own clients.
 pub fn run(words: &[OsString]) -> Result<(), Failure> {
-    let (name, words) = words.split_first().ok_or(Failure::Question)?;
-    let question = Question::parse(words)?;
+    let (name, words) = words.split_first().ok_or(Failure::InvalidRequest)?;
+    let question = LoadRequest::parse(words)?;
     let cost = match (name.to_str().unwrap_or_default(), question.transport) {
         ("floor", Transport::Stdio) => floor::over_pipe(&question),
         ("floor", Transport::Http) => floor::over_tcp(&question),
         ("by-hand", Transport::Stdio) => by_hand::over_stdio(&question),
         ("by-hand", Transport::Http) => by_hand::over_http(&question),
-        ("raw", _) => ours::run(&question, Kept::Raw),
-        ("decoded", _) => ours::run(&question, Kept::Decoded),
-        (unknown, _) => Err(Failure::UnknownWord(unknown.to_owned())),
+        ("raw", _) => ours::run(&question, ResultHandling::Raw),
+        ("decoded", _) => ours::run(&question, ResultHandling::Decoded),
+        (unknown, _) => Err(Failure::UnknownArgument(unknown.to_owned())),
     };
     println!("{}", cost?.to_json());
     Ok(())

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 mod over_http;
 
 /// The word that makes this program the server.
-pub const WORD: &str = "__echo";
+pub const SUBCOMMAND: &str = "__echo";
 
 const READ_SIZE: usize = 64 * 1024;
 
@@ -24,14 +24,13 @@ const READ_SIZE: usize = 64 * 1024;
 pub fn run(kind: &str) -> Result<(), Failure> {
     let result = match kind {
         "stdio" => over_stdio(),
-        "restless" => restlessly(),
-        "mute" => mutely(),
+        "restless" => over_stdio_with_changes(),
+        "mute" => without_responses(),
         "http" => over_http::serve(),
-        "pipe" => {
-            streams().and_then(|(mut input, mut output)| floor::pong(&mut input, &mut output))
-        }
+        "pipe" => streams()
+            .and_then(|(mut input, mut output)| floor::serve_bytes(&mut input, &mut output)),
         "tcp" => floor::serve_tcp(),
-        _ => return Err(Failure::UnknownWord(kind.to_owned())),
+        _ => return Err(Failure::UnknownArgument(kind.to_owned())),
     };
     result.map_err(|error| Failure::client("echo", error))
 }
@@ -44,7 +43,7 @@ fn streams() -> io::Result<(File, File)> {
 }
 
 /// Says ten times a second that there are other tools.
-fn restlessly() -> io::Result<()> {
+fn over_stdio_with_changes() -> io::Result<()> {
     const OTHERS: &[u8] =
         b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     let (_, mut output) = streams()?;
@@ -61,14 +60,14 @@ fn restlessly() -> io::Result<()> {
 }
 
 /// Reads, and never says a word.
-fn mutely() -> io::Result<()> {
+fn without_responses() -> io::Result<()> {
     let (mut input, _) = streams()?;
     io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
 fn over_stdio() -> io::Result<()> {
     let (mut input, mut output) = streams()?;
-    let mut text = Text::default();
+    let mut text = ResponseText::default();
     let mut buffer = vec![0; READ_SIZE];
     let mut pending: Vec<u8> = Vec::new();
     let mut answers = Vec::new();
@@ -80,7 +79,7 @@ fn over_stdio() -> io::Result<()> {
         pending.extend_from_slice(&buffer[..count]);
         let mut done = 0;
         while let Some(length) = memchr(b'\n', &pending[done..]) {
-            if text.answer(&pending[done..done + length], &mut answers) == Answered::Yes {
+            if text.respond(&pending[done..done + length], &mut answers) == Responded::Yes {
                 answers.push(b'\n');
             }
             done += length + 1;
@@ -93,25 +92,25 @@ fn over_stdio() -> io::Result<()> {
 
 /// The text of results: made once, as all calls of a run want the same length.
 #[derive(Default)]
-struct Text(Vec<u8>);
+struct ResponseText(Vec<u8>);
 
 /// Whether a message wants an answer.
 #[derive(PartialEq, Eq)]
-enum Answered {
+enum Responded {
     Yes,
     No,
 }
 
-impl Text {
+impl ResponseText {
     /// Appends the answer to a message.
-    fn answer(&mut self, message: &[u8], out: &mut Vec<u8>) -> Answered {
-        let Some(id) = value(message, b"\"id\":") else { return Answered::No };
+    fn respond(&mut self, message: &[u8], out: &mut Vec<u8>) -> Responded {
+        let Some(id) = value(message, b"\"id\":") else { return Responded::No };
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         out.extend_from_slice(id);
         if find(message, b"\"tools/call\"").is_some() {
             let size = value(message, b"\"size\":").map_or(0, number);
             out.extend_from_slice(b",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"");
-            out.extend_from_slice(self.of(size));
+            out.extend_from_slice(self.with_size(size));
             out.extend_from_slice(b"\"}]}}");
         } else if find(message, b"\"initialize\"").is_some() {
             let version = value(message, b"\"protocolVersion\":").unwrap_or(b"\"2025-06-18\"");
@@ -127,11 +126,11 @@ impl Text {
         } else {
             out.extend_from_slice(b",\"error\":{\"code\":-32601,\"message\":\"unknown method\"}}");
         }
-        Answered::Yes
+        Responded::Yes
     }
 
     /// So many bytes of what may stand between quotes, with a line break in every 64.
-    fn of(&mut self, size: usize) -> &[u8] {
+    fn with_size(&mut self, size: usize) -> &[u8] {
         if self.0.len() != size {
             self.0 = b"all work and no play makes a dull benchmark and nothing but it\\n"
                 .iter()
@@ -164,9 +163,9 @@ mod tests {
     #[track_caller]
     fn answer(message: &str) -> Option<Json> {
         let mut out = Vec::new();
-        match Text::default().answer(message.as_bytes(), &mut out) {
-            Answered::Yes => Some(serde_json::from_slice(&out).unwrap()),
-            Answered::No => None,
+        match ResponseText::default().respond(message.as_bytes(), &mut out) {
+            Responded::Yes => Some(serde_json::from_slice(&out).unwrap()),
+            Responded::No => None,
         }
     }
 

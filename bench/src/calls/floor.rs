@@ -4,37 +4,38 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::question::{Cost, Question};
+use super::question::{CallCost, LoadRequest};
 use super::server;
 use crate::failure::Failure;
 
 /// As long as a small call; the first bytes say how many are wanted back.
-const MESSAGE: usize = 100;
-const DIGITS: usize = 10;
+const MESSAGE_BYTES: usize = 100;
+const SIZE_DIGITS: usize = 10;
 
 /// Over the standard streams of a server that is started for it.
-pub fn over_pipe(question: &Question) -> Result<Cost, Failure> {
-    let mut server = server::Piped::start(&question.target)?;
-    question.measure(|calls| ping(&mut server.output, &mut server.input, question, calls))
+pub fn over_pipe(question: &LoadRequest) -> Result<CallCost, Failure> {
+    let mut server = server::StdioServer::start(&question.target)?;
+    question.measure(|calls| exchange(&mut server.output, &mut server.input, question, calls))
 }
 
 /// Over a connection to a server that listens.
-pub fn over_tcp(question: &Question) -> Result<Cost, Failure> {
+pub fn over_tcp(question: &LoadRequest) -> Result<CallCost, Failure> {
     let fail = |error| Failure::client("floor", error);
     let mut reader = TcpStream::connect(question.address()?).map_err(fail)?;
     reader.set_nodelay(true).map_err(fail)?;
     let mut writer = reader.try_clone().map_err(fail)?;
-    question.measure(|calls| ping(&mut reader, &mut writer, question, calls))
+    question.measure(|calls| exchange(&mut reader, &mut writer, question, calls))
 }
 
 /// Sends as many messages as may be in flight, waits for all their answers, and so on.
-fn ping(
+fn exchange(
     reader: &mut impl Read,
     writer: &mut impl Write,
-    question: &Question,
+    question: &LoadRequest,
     calls: usize,
 ) -> Result<Vec<Duration>, Failure> {
-    let message = format!("{:0DIGITS$}{}", question.size, "x".repeat(MESSAGE - DIGITS));
+    let message =
+        format!("{:0SIZE_DIGITS$}{}", question.size, "x".repeat(MESSAGE_BYTES - SIZE_DIGITS));
     let messages = message.repeat(question.in_flight);
     let mut answers = vec![0; (question.size * question.in_flight).min(1 << 20)];
     let mut times = Vec::with_capacity(calls);
@@ -42,7 +43,7 @@ fn ping(
         let batch = question.in_flight.min(calls - times.len());
         let start = Instant::now();
         let mut one_batch = || -> io::Result<()> {
-            writer.write_all(&messages.as_bytes()[..batch * MESSAGE])?;
+            writer.write_all(&messages.as_bytes()[..batch * MESSAGE_BYTES])?;
             let mut left = batch * question.size;
             while left > 0 {
                 let room = left.min(answers.len());
@@ -60,7 +61,7 @@ fn ping(
 }
 
 /// The other side: sends what each message wants, until there are no more.
-pub fn pong(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<()> {
+pub fn serve_bytes(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     let mut filled = 0;
     let mut out = Vec::new();
@@ -70,10 +71,10 @@ pub fn pong(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<()> {
             return Ok(());
         }
         filled += count;
-        let whole = filled / MESSAGE * MESSAGE;
+        let whole = filled / MESSAGE_BYTES * MESSAGE_BYTES;
         out.clear();
-        for message in buffer[..whole].chunks(MESSAGE) {
-            let digits = std::str::from_utf8(&message[..DIGITS]).unwrap_or_default();
+        for message in buffer[..whole].chunks(MESSAGE_BYTES) {
+            let digits = std::str::from_utf8(&message[..SIZE_DIGITS]).unwrap_or_default();
             out.resize(out.len() + digits.parse::<usize>().unwrap_or(0), b'x');
             // Sent on the way, so that large answers do not pile up.
             if out.len() >= 1 << 20 {
@@ -97,7 +98,7 @@ pub fn serve_tcp() -> io::Result<()> {
         reader.set_nodelay(true)?;
         let mut writer = reader.try_clone()?;
         // A client that leaves in the middle is none of the next one's business.
-        let _gone = pong(&mut reader, &mut writer);
+        let _gone = serve_bytes(&mut reader, &mut writer);
     }
     Ok(())
 }

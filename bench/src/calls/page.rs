@@ -1,10 +1,10 @@
 //! Draws the page of a run: what each client cost, and which budgets that meets.
 
-use super::client::Who;
-use super::question::{Cost, Transport};
-use super::{LARGE, MANY, REPETITIONS, Row, SIZES, SMALL, Way};
+use super::client::ClientKind;
+use super::question::{CallCost, Transport};
+use super::{CallMode, LARGE, MAX_IN_FLIGHT, REPETITIONS, Row, SIZES, SMALL};
 use crate::facts;
-use crate::plot::{Lines, Role, Series, Stop};
+use crate::plot::{Lines, Role, Series, Tick};
 use crate::report::{Extent, Picture, Report};
 use crate::table::{self, thousands, two_digits};
 
@@ -18,7 +18,7 @@ pub fn draw(parts: &[(Transport, Vec<Row>)], extent: Extent) -> Report {
 Written by `cargo xtask bench calls`. Machine: {}.
 
 Each cell holds three figures: the median time of a call in µs, one after the other, with client and server on one core; the same
-wherever the system puts them; and calls per second with {MANY} in flight, wherever the system puts them. On two cores that fall
+wherever the system puts them; and calls per second with {MAX_IN_FLIGHT} in flight, wherever the system puts them. On two cores that fall
 asleep while they wait, most of a short call is waking up, and whether a client gets one core or two is luck; on one core what is
 left is the client's and the server's own work. Budgets of time are therefore judged twice.
 
@@ -28,7 +28,7 @@ its calls (runtimes of JavaScript and Python start more for themselves), measure
 CPU is the client's alone and peak its largest resident set, for 100 B calls one after the other on one core.
 The ratios hold for this machine; the absolute numbers depend on what else it does.
 ",
-        facts::line(),
+        facts::describe(),
     );
     for (transport, rows) in parts {
         let title = match transport {
@@ -36,7 +36,8 @@ The ratios hold for this machine; the absolute numbers depend on what else it do
             Transport::Http => "Streamable HTTP",
         };
         let budgets: Vec<_> = budgets(*transport).iter().map(|it| it.row(rows)).collect();
-        let pair = [Way::OneCore, Way::InFlight].map(|way| picture(*transport, rows, way));
+        let pair =
+            [CallMode::OneCore, CallMode::InFlight].map(|way| picture(*transport, rows, way));
         let links: String = pair.iter().map(Picture::link).collect();
         page.push_str(&format!("\n## {title}\n\n{}\n{links}\n", costs(*transport, rows)));
         page.push_str(&table::markdown(
@@ -45,76 +46,82 @@ The ratios hold for this machine; the absolute numbers depend on what else it do
             &budgets,
         ));
         pictures.extend(pair);
-        all_budgets.extend(budgets.into_iter().map(|it| for_index(title, it)));
+        all_budgets.extend(budgets.into_iter().map(|it| index_row(title, it)));
     }
     Report { name: "calls", text: page, pictures, budgets: all_budgets, extent }
 }
 
 /// What and where in one cell.
-fn for_index(title: &str, mut budget: Vec<String>) -> Vec<String> {
+fn index_row(title: &str, mut budget: Vec<String>) -> Vec<String> {
     let place = budget.remove(1);
     budget[0] = format!("{title}, {}, {place}", budget[0]);
     budget
 }
 
 /// How a call's cost grows with what comes back.
-fn picture(transport: Transport, rows: &[Row], way: Way) -> Picture {
+fn picture(transport: Transport, rows: &[Row], way: CallMode) -> Picture {
     let (file, over) = match transport {
         Transport::Stdio => ("stdio", "standard streams"),
         Transport::Http => ("http", "streamable HTTP"),
     };
     let (file, what, upwards): (String, &str, &str) = match way {
-        Way::InFlight => {
+        CallMode::InFlight => {
             (format!("calls-{file}-rate"), "Calls a second, 64 in flight", "calls a second")
         }
-        Way::OneCore | Way::Anywhere => {
+        CallMode::OneCore | CallMode::AnyCore => {
             (format!("calls-{file}"), "One call after the other", "µs a call, on one core")
         }
     };
     let title = format!("{what}, over {over}, by the size of the result");
     let figure = |row: &Row, size: usize| {
         row.cost(size, way).map(|it| match way {
-            Way::InFlight => it.calls_per_second,
-            Way::OneCore | Way::Anywhere => it.p50,
+            CallMode::InFlight => it.calls_per_second,
+            CallMode::OneCore | CallMode::AnyCore => it.p50,
         })
     };
     let series = rows.iter().map(|row| {
-        let role = match row.client.who {
-            Who::Floor => Role::Floor,
-            Who::Ours => Role::Ours,
-            Who::ByHand
-            | Who::OursDecoded
-            | Who::Rmcp
-            | Who::TypescriptV1
-            | Who::TypescriptV2
-            | Who::Python => Role::Other,
+        let role = match row.client.kind {
+            ClientKind::Baseline => Role::Baseline,
+            ClientKind::Ours => Role::Ours,
+            ClientKind::HandWritten
+            | ClientKind::OursDecoded
+            | ClientKind::Rmcp
+            | ClientKind::TypescriptV1
+            | ClientKind::TypescriptV2
+            | ClientKind::Python => Role::Other,
         };
-        let label = row.client.who.label(transport);
+        let label = row.client.kind.label(transport);
         Series::new(label, role, SIZES.iter().map(|size| figure(row, *size)).collect())
     });
     let stops = SIZES.iter().zip(["100 B", "10 KB", "1 MB"]);
-    let stops = stops.map(|(size, label)| Stop { size: *size as f64, label: label.to_owned() });
+    let stops = stops.map(|(size, label)| Tick { size: *size as f64, label: label.to_owned() });
     let (stops, series) = (stops.collect(), series.collect());
-    let lines = Lines { title: &title, across: "size of the result", upwards, stops, series };
+    let lines = Lines {
+        title: &title,
+        x_axis: "size of the result",
+        y_axis: upwards,
+        ticks: stops,
+        series,
+    };
     Picture::new(&file, &title, lines.draw())
 }
 
 fn costs(transport: Transport, rows: &[Row]) -> String {
     let row = |row: &Row| {
-        let mut cells = vec![row.client.who.label(transport).to_owned()];
+        let mut cells = vec![row.client.kind.label(transport).to_owned()];
         cells.extend(SIZES.map(|size| {
-            let figure = |way, figure: fn(&Cost) -> f64| {
+            let figure = |way, figure: fn(&CallCost) -> f64| {
                 row.cost(size, way).map_or("–".to_owned(), |it| short(figure(&it)))
             };
-            let times = [Way::OneCore, Way::Anywhere].map(|way| figure(way, |it| it.p50));
-            let many = figure(Way::InFlight, |it| it.calls_per_second);
+            let times = [CallMode::OneCore, CallMode::AnyCore].map(|way| figure(way, |it| it.p50));
+            let many = figure(CallMode::InFlight, |it| it.calls_per_second);
             format!("{} / {} / {many}", times[0], times[1])
         }));
-        let small = row.cost(SMALL, Way::OneCore);
-        let part = |figure: fn(&Cost) -> f64| {
+        let small = row.cost(SMALL, CallMode::OneCore);
+        let part = |figure: fn(&CallCost) -> f64| {
             small.as_ref().map_or("–".to_owned(), |it| short(figure(it)))
         };
-        cells.push(part(|it| it.processor_per_call));
+        cells.push(part(|it| it.cpu_per_call));
         cells.push(part(|it| it.peak_kilobytes * 1024.0 / 1e6));
         cells
     };
@@ -125,9 +132,9 @@ fn costs(transport: Transport, rows: &[Row]) -> String {
 /// What ours may cost, measured by what another client costs.
 struct Budget {
     what: &'static str,
-    other: Who,
+    other: ClientKind,
     size: usize,
-    way: Way,
+    mode: CallMode,
     limit: Limit,
 }
 
@@ -143,41 +150,47 @@ enum Limit {
 
 fn budgets(transport: Transport) -> Vec<Budget> {
     use Limit::{AtMost, TimesFaster, TimesMore};
-    let by_hand = ("100 B: time, next to by hand", Who::ByHand, SMALL, AtMost(1.5));
+    let by_hand = ("100 B: time, next to by hand", ClientKind::HandWritten, SMALL, AtMost(1.5));
     let times = match transport {
         Transport::Stdio => vec![
             by_hand,
-            ("100 B: faster than the Rust SDK", Who::Rmcp, SMALL, TimesFaster(3.0)),
+            ("100 B: faster than the Rust SDK", ClientKind::Rmcp, SMALL, TimesFaster(3.0)),
             (
                 "100 B: faster than the TypeScript SDK v1",
-                Who::TypescriptV1,
+                ClientKind::TypescriptV1,
                 SMALL,
                 TimesFaster(3.0),
             ),
             (
                 "100 B: faster than the TypeScript SDK v2",
-                Who::TypescriptV2,
+                ClientKind::TypescriptV2,
                 SMALL,
                 TimesFaster(3.0),
             ),
-            ("100 B: faster than the Python SDK", Who::Python, SMALL, TimesFaster(3.0)),
-            ("1 MB: faster than the Rust SDK", Who::Rmcp, LARGE, TimesFaster(8.0)),
+            ("100 B: faster than the Python SDK", ClientKind::Python, SMALL, TimesFaster(3.0)),
+            ("1 MB: faster than the Rust SDK", ClientKind::Rmcp, LARGE, TimesFaster(8.0)),
         ],
         Transport::Http => vec![
             by_hand,
-            ("100 B: faster than the Rust SDK", Who::Rmcp, SMALL, TimesFaster(5.0)),
-            ("1 MB: faster than the Rust SDK", Who::Rmcp, LARGE, TimesFaster(4.0)),
+            ("100 B: faster than the Rust SDK", ClientKind::Rmcp, SMALL, TimesFaster(5.0)),
+            ("1 MB: faster than the Rust SDK", ClientKind::Rmcp, LARGE, TimesFaster(4.0)),
         ],
     };
     let twice = times.into_iter().flat_map(|(what, other, size, limit)| {
-        [Way::OneCore, Way::Anywhere].map(|way| Budget { what, other, size, way, limit })
+        [CallMode::OneCore, CallMode::AnyCore].map(|way| Budget {
+            what,
+            other,
+            size,
+            mode: way,
+            limit,
+        })
     });
     let in_flight = match transport {
         Transport::Stdio => Some(Budget {
             what: "100 B: more calls/s than the Rust SDK",
-            other: Who::Rmcp,
+            other: ClientKind::Rmcp,
             size: SMALL,
-            way: Way::InFlight,
+            mode: CallMode::InFlight,
             limit: TimesMore(5.0),
         }),
         Transport::Http => None,
@@ -187,9 +200,10 @@ fn budgets(transport: Transport) -> Vec<Budget> {
 
 impl Budget {
     fn row(&self, rows: &[Row]) -> Vec<String> {
-        let of =
-            |who: Who| rows.iter().find(|row| row.client.who == who)?.cost(self.size, self.way);
-        let both = of(Who::Ours).zip(of(self.other));
+        let of = |who: ClientKind| {
+            rows.iter().find(|row| row.client.kind == who)?.cost(self.size, self.mode)
+        };
+        let both = of(ClientKind::Ours).zip(of(self.other));
         let ratio = both.map(|(ours, it)| match self.limit {
             Limit::AtMost(_) => ours.p50 / it.p50,
             Limit::TimesFaster(_) => it.p50 / ours.p50,
@@ -201,10 +215,10 @@ impl Budget {
                 (format!("≥ {least}×"), ratio.map(|it| it >= least))
             }
         };
-        let way = match self.way {
-            Way::OneCore => "one core",
-            Way::Anywhere => "anywhere",
-            Way::InFlight => "64 in flight",
+        let way = match self.mode {
+            CallMode::OneCore => "one core",
+            CallMode::AnyCore => "anywhere",
+            CallMode::InFlight => "64 in flight",
         };
         let verdict = match is_met {
             Some(true) => "met",
@@ -226,21 +240,21 @@ mod tests {
     use super::*;
     use crate::calls::client::{Client, Pace};
 
-    fn row(who: Who, p50: f64, calls_per_second: f64) -> Row {
-        let cost = Cost { p50, calls_per_second, processor_per_call: 0.0, peak_kilobytes: 0.0 };
-        let client = Client { who, pace: Pace::Native, command: Vec::new() };
+    fn row(who: ClientKind, p50: f64, calls_per_second: f64) -> Row {
+        let cost = CallCost { p50, calls_per_second, cpu_per_call: 0.0, peak_kilobytes: 0.0 };
+        let client = Client { kind: who, pace: Pace::Native, command: Vec::new() };
         let mut row = Row { client, costs: Default::default() };
         row.costs.iter_mut().flatten().for_each(|costs| costs.push(cost));
         row
     }
 
     fn budget(limit: Limit) -> Budget {
-        Budget { what: "it", other: Who::Rmcp, size: SMALL, way: Way::OneCore, limit }
+        Budget { what: "it", other: ClientKind::Rmcp, size: SMALL, mode: CallMode::OneCore, limit }
     }
 
     #[track_caller]
     fn check(limit: Limit, ours: (f64, f64), expected: [&str; 3]) {
-        let rows = [row(Who::Ours, ours.0, ours.1), row(Who::Rmcp, 10.0, 100.0)];
+        let rows = [row(ClientKind::Ours, ours.0, ours.1), row(ClientKind::Rmcp, 10.0, 100.0)];
         assert_eq!(budget(limit).row(&rows)[2..], expected);
     }
 
@@ -256,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_client_that_was_not_measured_meets_no_budget() {
-        let row = budget(Limit::AtMost(1.0)).row(&[row(Who::Rmcp, 1.0, 1.0)]);
+        let row = budget(Limit::AtMost(1.0)).row(&[row(ClientKind::Rmcp, 1.0, 1.0)]);
         assert_eq!(row[2..], ["≤ 1×", "–", "unknown: not measured"]);
     }
 
@@ -264,8 +278,8 @@ mod tests {
     fn every_budget_of_time_is_judged_in_both_places() {
         for transport in [Transport::Stdio, Transport::Http] {
             let budgets = budgets(transport);
-            let count = |way| budgets.iter().filter(|it| it.way == way).count();
-            assert_eq!(count(Way::OneCore), count(Way::Anywhere));
+            let count = |way| budgets.iter().filter(|it| it.mode == way).count();
+            assert_eq!(count(CallMode::OneCore), count(CallMode::AnyCore));
         }
     }
 }

@@ -9,14 +9,14 @@ pub enum Placement {
     /// Both on the same core.
     OneCore,
     /// Wherever the system puts them, now and then elsewhere.
-    Anywhere,
+    AnyCore,
 }
 
 impl Placement {
     /// Does it with this placement for every process that is started meanwhile.
     pub fn during<T>(self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         match self {
-            Placement::Anywhere => work(),
+            Placement::AnyCore => work(),
             Placement::OneCore => affinity::on_one_core(work),
         }
     }
@@ -75,6 +75,6 @@ mod tests {
         let before = cores();
         let meanwhile = Placement::OneCore.during(|| Ok(cores())).unwrap();
         assert_eq!((meanwhile, cores()), (1, before));
-        assert_eq!(Placement::Anywhere.during(|| Ok(cores())).unwrap(), before);
+        assert_eq!(Placement::AnyCore.during(|| Ok(cores())).unwrap(), before);
     }
 }

@@ -21,7 +21,7 @@ pub enum Transport {
 
 /// So many calls, each answered with a text of so many bytes.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct LoadRequest {
     /// How to reach the server.
     pub transport: Transport,
     /// Bytes of text in each result.
@@ -36,19 +36,19 @@ pub struct Question {
 
 /// What the calls cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct CallCost {
     /// How long the call in the middle took, in microseconds.
     pub p50: f64,
     /// How many were answered in a second.
     pub calls_per_second: f64,
     /// Processor time of the client alone, in microseconds.
-    pub processor_per_call: f64,
+    pub cpu_per_call: f64,
     /// The most memory that the client held.
     pub peak_kilobytes: f64,
 }
 
 impl Transport {
-    fn word(self) -> &'static str {
+    fn argument(self) -> &'static str {
         match self {
             Transport::Stdio => "stdio",
             Transport::Http => "http",
@@ -56,19 +56,19 @@ impl Transport {
     }
 }
 
-impl Question {
+impl LoadRequest {
     /// Reads arguments.
-    pub fn parse(words: &[OsString]) -> Result<Question, Failure> {
+    pub fn parse(words: &[OsString]) -> Result<LoadRequest, Failure> {
         let [transport, size, calls, in_flight, target @ ..] = words else {
-            return Err(Failure::Question);
+            return Err(Failure::InvalidRequest);
         };
         let number = |word: &OsString| -> Result<usize, Failure> {
-            word.to_str().and_then(|word| word.parse().ok()).ok_or(Failure::Question)
+            word.to_str().and_then(|word| word.parse().ok()).ok_or(Failure::InvalidRequest)
         };
         let transports = [Transport::Stdio, Transport::Http];
-        let transport = transports.into_iter().find(|it| transport == it.word());
-        Ok(Question {
-            transport: transport.ok_or(Failure::Question)?,
+        let transport = transports.into_iter().find(|it| transport == it.argument());
+        Ok(LoadRequest {
+            transport: transport.ok_or(Failure::InvalidRequest)?,
             size: number(size)?,
             calls: number(calls)?.max(1),
             in_flight: number(in_flight)?.max(1),
@@ -77,9 +77,9 @@ impl Question {
     }
 
     /// The question as arguments.
-    pub fn words(&self) -> Vec<OsString> {
+    pub fn to_arguments(&self) -> Vec<OsString> {
         let numbers = [self.size, self.calls, self.in_flight];
-        let mut words = vec![self.transport.word().into()];
+        let mut words = vec![self.transport.argument().into()];
         words.extend(numbers.map(|number| OsString::from(number.to_string())));
         words.extend(self.target.iter().cloned());
         words
@@ -87,63 +87,63 @@ impl Question {
 
     /// The address, where there is one.
     pub fn address(&self) -> Result<&str, Failure> {
-        self.target.first().and_then(|it| it.to_str()).ok_or(Failure::Question)
+        self.target.first().and_then(|it| it.to_str()).ok_or(Failure::InvalidRequest)
     }
 
     /// Warms up, then measures. `run` makes so many calls and says how long each took.
     pub fn measure(
         &self,
         mut run: impl FnMut(usize) -> Result<Vec<Duration>, Failure>,
-    ) -> Result<Cost, Failure> {
+    ) -> Result<CallCost, Failure> {
         run(self.calls / 2)?;
         let usage = || getrusage(UsageWho::RUSAGE_SELF).map_err(Failure::Usage);
-        let before = measure::processor(&usage()?);
+        let before = measure::cpu_time(&usage()?);
         let start = Instant::now();
         let mut times = run(self.calls)?;
         let wall = start.elapsed();
         let after = usage()?;
         times.sort();
         let calls = self.calls as f64;
-        let processor = measure::processor(&after).saturating_sub(before);
-        Ok(Cost {
+        let processor = measure::cpu_time(&after).saturating_sub(before);
+        Ok(CallCost {
             p50: times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e6,
             calls_per_second: calls / wall.as_secs_f64(),
-            processor_per_call: processor.as_secs_f64() * 1e6 / calls,
+            cpu_per_call: processor.as_secs_f64() * 1e6 / calls,
             peak_kilobytes: measure::peak_kilobytes(&after) as f64,
         })
     }
 }
 
-impl Cost {
+impl CallCost {
     /// For the way from a client's process to ours.
     pub fn to_json(self) -> Json {
         json!({
             "p50": self.p50,
             "callsPerSecond": self.calls_per_second,
-            "processorPerCall": self.processor_per_call,
+            "processorPerCall": self.cpu_per_call,
             "peakKilobytes": self.peak_kilobytes,
         })
     }
 
     /// Reads what a client printed.
-    pub fn parse(line: &str) -> Result<Cost, Failure> {
-        let json: Json = serde_json::from_str(line).map_err(Failure::Answer)?;
-        let number = |key: &str| json[key].as_f64().ok_or(Failure::Question);
-        Ok(Cost {
+    pub fn parse(line: &str) -> Result<CallCost, Failure> {
+        let json: Json = serde_json::from_str(line).map_err(Failure::InvalidJson)?;
+        let number = |key: &str| json[key].as_f64().ok_or(Failure::InvalidRequest);
+        Ok(CallCost {
             p50: number("p50")?,
             calls_per_second: number("callsPerSecond")?,
-            processor_per_call: number("processorPerCall")?,
+            cpu_per_call: number("processorPerCall")?,
             peak_kilobytes: number("peakKilobytes")?,
         })
     }
 
     /// Each figure's median. None where there are no costs.
-    pub fn median(costs: &[Cost]) -> Option<Cost> {
-        let middle = |part: fn(&Cost) -> f64| measure::middle(costs, part);
-        Some(Cost {
+    pub fn median(costs: &[CallCost]) -> Option<CallCost> {
+        let middle = |part: fn(&CallCost) -> f64| measure::median_of(costs, part);
+        Some(CallCost {
             p50: middle(|it| it.p50)?,
             calls_per_second: middle(|it| it.calls_per_second)?,
-            processor_per_call: middle(|it| it.processor_per_call)?,
+            cpu_per_call: middle(|it| it.cpu_per_call)?,
             peak_kilobytes: middle(|it| it.peak_kilobytes)?,
         })
     }
@@ -162,14 +162,14 @@ mod tests {
     fn a_question_survives_the_way_between_two_processes() {
         let words: Vec<OsString> =
             ["http", "100", "7", "2", "http://127.0.0.1:1/mcp"].map(OsString::from).to_vec();
-        assert_eq!(Question::parse(&words).unwrap().words(), words);
+        assert_eq!(LoadRequest::parse(&words).unwrap().to_arguments(), words);
     }
 
     #[test]
     fn a_cost_survives_the_way_between_two_processes() {
         let cost =
-            Cost { p50: 1.5, calls_per_second: 2.0, processor_per_call: 3.0, peak_kilobytes: 4.0 };
-        assert_eq!(Cost::parse(&cost.to_json().to_string()).unwrap(), cost);
+            CallCost { p50: 1.5, calls_per_second: 2.0, cpu_per_call: 3.0, peak_kilobytes: 4.0 };
+        assert_eq!(CallCost::parse(&cost.to_json().to_string()).unwrap(), cost);
     }
 
     #[test]
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn each_figure_has_a_median_of_its_own() {
-        let cost = |p50, calls_per_second| Cost {
+        let cost = |p50, calls_per_second| CallCost {
             p50,
             calls_per_second,
-            processor_per_call: 0.0,
+            cpu_per_call: 0.0,
             peak_kilobytes: 0.0,
         };
-        let median = Cost::median(&[cost(1.0, 9.0), cost(3.0, 7.0), cost(2.0, 8.0)]);
+        let median = CallCost::median(&[cost(1.0, 9.0), cost(3.0, 7.0), cost(2.0, 8.0)]);
         assert_eq!(median, Some(cost(2.0, 8.0)));
-        assert_eq!(Cost::median(&[]), None);
+        assert_eq!(CallCost::median(&[]), None);
     }
 }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::Failure;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const NODE: &[&str] = &["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"];
 const PYTHON: &[&str] = &["mcp==2.3.0"];
 
 /// What begins each rival's command.
 #[derive(Debug)]
-pub struct Rivals {
+pub struct SdkClients {
     /// The official Rust SDK.
     pub rmcp: Vec<OsString>,
     /// The official TypeScript SDK, version 1.
@@ -26,34 +26,34 @@ pub struct Rivals {
 }
 
 /// Installs and builds what is missing.
-pub fn prepare(workplace: &Workplace) -> Result<Rivals, Failure> {
-    let peers = &workplace.peers;
+pub fn prepare(workplace: &Workspace) -> Result<SdkClients, Failure> {
+    let peers = &workplace.install_dir;
     let sources = workplace.root.join("bench").join("rivals");
     fs::create_dir_all(peers).map_err(|error| Failure::file(peers, error))?;
     mark_as_cache(peers)?;
 
     let sdks = peers.join("sdks");
-    once(&peers.join("sdks.installed"), NODE, || {
+    install_once(&peers.join("sdks.installed"), NODE, || {
         fs::create_dir_all(&sdks).map_err(|error| Failure::file(&sdks, error))?;
         let mut npm = Command::new("npm");
         // A lock file would name the registry's host inside our tree.
         npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--prefix"]);
-        run(npm.arg(&sdks).args(NODE))
+        run_install(npm.arg(&sdks).args(NODE))
     })?;
 
     let venv = peers.join("python");
     let python = venv.join("bin").join("python");
-    once(&peers.join("python.installed"), PYTHON, || {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+    install_once(&peers.join("python.installed"), PYTHON, || {
+        run_install(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        run(pip.args(PYTHON))
+        run_install(pip.args(PYTHON))
     })?;
 
     let built = build_rmcp(workplace)?;
 
     let node = |script: &str| vec!["node".into(), sources.join(script).into()];
-    Ok(Rivals {
+    Ok(SdkClients {
         rmcp: vec![built.join("rival-rmcp").into()],
         typescript_v1: node("typescript_v1.mjs"),
         typescript_v2: node("typescript_v2.mjs"),
@@ -62,18 +62,18 @@ pub fn prepare(workplace: &Workplace) -> Result<Rivals, Failure> {
 }
 
 /// Builds what is written on the official Rust SDK, and says in which folder the programs are.
-pub fn build_rmcp(workplace: &Workplace) -> Result<PathBuf, Failure> {
-    let built = workplace.peers.join("rmcp");
+pub fn build_rmcp(workplace: &Workspace) -> Result<PathBuf, Failure> {
+    let built = workplace.install_dir.join("rmcp");
     let manifest = workplace.root.join("bench").join("rivals").join("rmcp").join("Cargo.toml");
     let mut build = workplace.cargo();
     build.args(["build", "--release", "--locked", "--manifest-path"]);
     build.arg(manifest).arg("--target-dir").arg(&built);
-    run(&mut build)?;
+    run_install(&mut build)?;
     Ok(built.join("release"))
 }
 
 /// Does it unless it was done for the same pins.
-pub fn once(
+pub fn install_once(
     stamp: &Path,
     pins: &[&str],
     install: impl FnOnce() -> Result<(), Failure>,
@@ -94,14 +94,14 @@ pub fn mark_as_cache(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Runs a command whose output people may want to see.
-pub fn run(command: &mut Command) -> Result<(), Failure> {
+pub fn run_install(command: &mut Command) -> Result<(), Failure> {
     let program = PathBuf::from(command.get_program());
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     eprintln!("==> install: {} {}", program.display(), words.join(" "));
     let status = command.status();
     let status = status.map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
     if !status.success() {
-        return Err(Failure::Failed { program, status, said: String::new() });
+        return Err(Failure::Failed { program, status, stderr: String::new() });
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ const COLUMNS: u16 = 120;
 /// A terminal with a program at it. Dropping it ends the program.
 pub struct PseudoTerminal {
     keyboard: File,
-    written: mpsc::Receiver<Vec<u8>>,
+    output: mpsc::Receiver<Vec<u8>>,
     /// What was written and not looked through yet.
     unseen: Vec<u8>,
     child: Child,
@@ -30,14 +30,14 @@ pub struct PseudoTerminal {
 impl PseudoTerminal {
     /// Starts a program at a terminal of its own.
     pub fn start(command: &Command) -> Result<PseudoTerminal, Failure> {
-        let started = PseudoTerminal::begin(command);
+        let started = PseudoTerminal::spawn(command);
         started.map_err(|error| {
             let program = PathBuf::from(command.get_program());
             Failure::NotStarted { program, error }
         })
     }
 
-    fn begin(command: &Command) -> io::Result<PseudoTerminal> {
+    fn spawn(command: &Command) -> io::Result<PseudoTerminal> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&ours)?;
         unlockpt(&ours)?;
@@ -69,7 +69,7 @@ impl PseudoTerminal {
                 && tell.send(buffer[..length].to_vec()).is_ok()
             {}
         });
-        Ok(PseudoTerminal { keyboard, written, unseen: Vec::new(), child })
+        Ok(PseudoTerminal { keyboard, output: written, unseen: Vec::new(), child })
     }
 
     /// The program's number among the system's processes.
@@ -83,7 +83,7 @@ impl PseudoTerminal {
     }
 
     /// Waits until a text has been written after what was last waited for.
-    pub fn see(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
+    pub fn wait_for_text(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + patience;
         loop {
             if let Some(at) = memmem::find(&self.unseen, text) {
@@ -91,7 +91,7 @@ impl PseudoTerminal {
                 return Ok(());
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.written.recv_timeout(left) {
+            match self.output.recv_timeout(left) {
                 Ok(bytes) => self.unseen.extend_from_slice(&bytes),
                 Err(_) => {
                     let text = String::from_utf8_lossy(text).into_owned();
@@ -104,12 +104,12 @@ impl PseudoTerminal {
 
     /// Waits until a text is on the screen. What changes little is drawn little by little, so that it is never written
     /// whole; another size has everything drawn anew.
-    pub fn see_drawn(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
+    pub fn wait_until_drawn(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
         const LOOK: Duration = Duration::from_millis(500);
         let deadline = Instant::now() + patience;
         let mut rows = ROWS;
         loop {
-            match self.see(text, LOOK) {
+            match self.wait_for_text(text, LOOK) {
                 Err(failure) if Instant::now() > deadline => return Err(failure),
                 Err(_) => {}
                 Ok(()) => break,
@@ -127,9 +127,9 @@ impl PseudoTerminal {
     }
 
     /// Lets time pass, and forgets what is written meanwhile.
-    pub fn rest(&mut self, time: Duration) {
+    pub fn drain_for(&mut self, time: Duration) {
         thread::sleep(time);
-        while self.written.try_recv().is_ok() {}
+        while self.output.try_recv().is_ok() {}
         self.unseen.clear();
     }
 }

@@ -13,17 +13,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 
 use crate::failure::Failure;
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 
 /// How many lines may wait to be read.
-const LINES: usize = 1024;
+const LINE_BUFFER: usize = 1024;
 /// How long servers may take to be connected.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a program that was told to end may take.
-const FAREWELL: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A watch that was started. Dropping it ends it, and its servers with it.
-pub struct Watched {
+pub struct StatusWatch {
     child: Child,
     began: Instant,
     lines: Receiver<(Instant, String)>,
@@ -32,7 +32,7 @@ pub struct Watched {
 
 /// What a process holds and has used.
 #[derive(Debug, Clone, Default)]
-pub struct Needs {
+pub struct ProcessUsage {
     /// Memory that is in use now, in megabytes.
     pub resident: f64,
     /// The most that ever was.
@@ -40,38 +40,42 @@ pub struct Needs {
     /// How many threads it has.
     pub threads: usize,
     /// Time on a processor so far, of each thread that lives, by its number.
-    processor: BTreeMap<String, Duration>,
+    cpu_by_thread: BTreeMap<String, Duration>,
 }
 
-impl Needs {
+impl ProcessUsage {
     /// Time on a processor so far, of the threads that live.
-    pub fn processor(&self) -> Duration {
-        self.processor.values().sum()
+    pub fn cpu_time(&self) -> Duration {
+        self.cpu_by_thread.values().sum()
     }
 
     /// Time on a processor since then. Threads come and go, so each is compared with itself: one that has ended
     /// would take all it ever used out of a difference of sums.
-    pub fn processor_since(&self, before: &Needs) -> Duration {
+    pub fn cpu_since(&self, before: &ProcessUsage) -> Duration {
         let used = |(thread, now): (&String, &Duration)| {
-            now.saturating_sub(before.processor.get(thread).copied().unwrap_or_default())
+            now.saturating_sub(before.cpu_by_thread.get(thread).copied().unwrap_or_default())
         };
-        self.processor.iter().map(used).sum()
+        self.cpu_by_thread.iter().map(used).sum()
     }
 }
 
-impl Watched {
+impl StatusWatch {
     /// Starts to watch. `width` is how many programs are started at once; none for what is usual.
-    pub fn start(scene: &Scene, swb: &Path, width: Option<usize>) -> Result<Watched, Failure> {
+    pub fn start(
+        scene: &Sandbox,
+        swb: &Path,
+        width: Option<usize>,
+    ) -> Result<StatusWatch, Failure> {
         let mut command = scene.command(swb);
         command.args(["status", "--watch", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(width) = width {
-            command.env(super::WIDTH, width.to_string());
+            command.env(super::BATCH_SIZE_VARIABLE, width.to_string());
         }
         let began = Instant::now();
         let fail = |error| Failure::NotStarted { program: swb.to_owned(), error };
         let mut child = command.spawn().map_err(fail)?;
-        let output = child.stdout.take().ok_or(Failure::Question)?;
-        let (sender, lines) = mpsc::sync_channel(LINES);
+        let output = child.stdout.take().ok_or(Failure::InvalidRequest)?;
+        let (sender, lines) = mpsc::sync_channel(LINE_BUFFER);
         let reading = thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if sender.send((Instant::now(), line)).is_err() {
@@ -79,19 +83,19 @@ impl Watched {
                 }
             }
         });
-        Ok(Watched { child, began, lines, reading: Some(reading) })
+        Ok(StatusWatch { child, began, lines, reading: Some(reading) })
     }
 
     /// How long it took from the start until so many servers were connected.
     pub fn until_connected(&self, count: usize) -> Result<Duration, Failure> {
         let mut connected = BTreeSet::new();
-        let deadline = self.began + PATIENCE;
+        let deadline = self.began + CONNECT_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok((when, line)) = self.lines.recv_timeout(left) else {
                 return Err(Failure::NotConnected { connected: connected.len(), of: count });
             };
-            let server: Json = serde_json::from_str(&line).map_err(Failure::Answer)?;
+            let server: Json = serde_json::from_str(&line).map_err(Failure::InvalidJson)?;
             if server["state"] == "connected" {
                 connected.insert(server["name"].to_string());
             }
@@ -102,7 +106,7 @@ impl Watched {
     }
 
     /// What it needs by now.
-    pub fn needs(&self) -> Result<Needs, Failure> {
+    pub fn usage(&self) -> Result<ProcessUsage, Failure> {
         let folder = Path::new("/proc").join(self.child.id().to_string());
         let path = folder.join("status");
         let status = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
@@ -115,11 +119,11 @@ impl Watched {
             let number = thread.file_name().to_string_lossy().into_owned();
             Some((number, Duration::from_nanos(nanoseconds)))
         });
-        Ok(Needs {
+        Ok(ProcessUsage {
             resident: megabytes("VmRSS:"),
             peak: megabytes("VmHWM:"),
             threads: number(&status, "Threads:").unwrap_or_default(),
-            processor: used.collect(),
+            cpu_by_thread: used.collect(),
         })
     }
 }
@@ -130,7 +134,7 @@ fn number(status: &str, key: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-impl Drop for Watched {
+impl Drop for StatusWatch {
     /// Asks first, so that it ends its servers.
     fn drop(&mut self) {
         if let Some(number) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
@@ -138,7 +142,7 @@ impl Drop for Watched {
         }
         // The output ends with the program.
         let asked = Instant::now();
-        while asked.elapsed() < FAREWELL && self.lines.recv_timeout(FAREWELL).is_ok() {}
+        while asked.elapsed() < EXIT_TIMEOUT && self.lines.recv_timeout(EXIT_TIMEOUT).is_ok() {}
         let _gone_already = self.child.kill();
         let _gone_already = self.child.wait();
         if let Some(reading) = self.reading.take() {
@@ -160,15 +164,15 @@ mod tests {
     }
     #[test]
     fn a_thread_that_ended_hides_nothing_of_what_others_used() {
-        let needs = |threads: &[(&str, u64)]| Needs {
-            processor: threads
+        let needs = |threads: &[(&str, u64)]| ProcessUsage {
+            cpu_by_thread: threads
                 .iter()
                 .map(|(number, time)| ((*number).to_owned(), Duration::from_millis(*time)))
                 .collect(),
-            ..Needs::default()
+            ..ProcessUsage::default()
         };
         let before = needs(&[("1", 10), ("2", 50)]);
         let after = needs(&[("1", 13), ("3", 2)]);
-        assert_eq!(after.processor_since(&before), Duration::from_millis(5));
+        assert_eq!(after.cpu_since(&before), Duration::from_millis(5));
     }
 }

@@ -22,18 +22,18 @@ use tokio::runtime::Builder;
 use crate::failure::Failure;
 
 /// The word that makes this program the proxy.
-pub const WORD: &str = "__proxy";
+pub const SUBCOMMAND: &str = "__proxy";
 
 /// As many as `swb` has.
 const THREADS: usize = 2;
 
 type Sender = Client<HttpConnector, Incoming>;
-type Failing = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Serves until it is killed; prints its address first. Takes the address to pass everything on to.
 pub fn run(words: &[OsString]) -> Result<(), Failure> {
-    let [target] = words else { return Err(Failure::Call) };
-    let fail = |error: Failing| Failure::client("bare proxy", error);
+    let [target] = words else { return Err(Failure::InvalidArguments) };
+    let fail = |error: BoxError| Failure::client("bare proxy", error);
     let target: Uri = target.to_string_lossy().parse().map_err(|error| fail(Box::new(error)))?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let runtime = runtime.map_err(|error| fail(error.into()))?;
@@ -50,23 +50,23 @@ async fn serve(target: Uri) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         // Ends with its client, or with this process.
-        tokio::spawn(talk(stream, client.clone(), target.clone()));
+        tokio::spawn(serve_connection(stream, client.clone(), target.clone()));
     }
 }
 
-async fn talk(stream: TcpStream, client: Sender, target: Uri) {
+async fn serve_connection(stream: TcpStream, client: Sender, target: Uri) {
     let _slower_then = stream.set_nodelay(true);
-    let service = service_fn(move |request| pass(client.clone(), target.clone(), request));
+    let service = service_fn(move |request| forward(client.clone(), target.clone(), request));
     let _it_broke = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-type Passed = Response<BoxBody<Bytes, hyper::Error>>;
+type ProxiedResponse = Response<BoxBody<Bytes, hyper::Error>>;
 
-async fn pass(
+async fn forward(
     client: Sender,
     target: Uri,
     mut request: Request<Incoming>,
-) -> Result<Passed, Infallible> {
+) -> Result<ProxiedResponse, Infallible> {
     let host = target.authority().and_then(|it| HeaderValue::from_str(it.as_str()).ok());
     *request.uri_mut() = target;
     if let Some(host) = host {

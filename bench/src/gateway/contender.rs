@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value as Json, json};
 
 use super::bare_proxy;
-use super::peers::{Peer, Peers};
-use crate::calls::server::{Listening, echo_command, own_program};
+use super::peers::{InstalledCommand, ThirdPartyGateways};
+use crate::calls::server::{ListeningServer, echo_command, own_program};
 use crate::failure::Failure;
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 
 /// How long a gateway may take until it listens.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(100);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Who is measured, in the order of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum GatewayKind {
     /// No gateway at all.
     Direct,
     /// Passes bytes.
@@ -43,7 +43,7 @@ pub enum Who {
 
 /// From how clients come to how the server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Route {
     /// HTTP on both sides.
     HttpToHttp,
     /// HTTP to a program.
@@ -52,135 +52,137 @@ pub enum Way {
     StdioToStdio,
 }
 
-impl Who {
+impl GatewayKind {
     /// Its name in tables.
     pub fn label(self) -> &'static str {
         match self {
-            Who::Direct => "no gateway",
-            Who::BareProxy => "bare hyper reverse proxy",
-            Who::Ours => "**`swb serve --pool`**",
-            Who::Rmcp => "on the Rust SDK (rmcp 3.8.0)",
-            Who::McpProxy => "mcp-proxy 0.13.0",
-            Who::Supergateway => "supergateway 4.0.0",
-            Who::FastMcpReused => "FastMCP 4.1.0, session reused",
-            Who::FastMcpDefault => "FastMCP 4.1.0, default",
+            GatewayKind::Direct => "no gateway",
+            GatewayKind::BareProxy => "bare hyper reverse proxy",
+            GatewayKind::Ours => "**`swb serve --pool`**",
+            GatewayKind::Rmcp => "on the Rust SDK (rmcp 3.8.0)",
+            GatewayKind::McpProxy => "mcp-proxy 0.13.0",
+            GatewayKind::Supergateway => "supergateway 4.0.0",
+            GatewayKind::FastMcpReused => "FastMCP 4.1.0, session reused",
+            GatewayKind::FastMcpDefault => "FastMCP 4.1.0, default",
         }
     }
 
     /// Who goes this way.
-    pub fn on(way: Way) -> &'static [Who] {
+    pub fn on_route(way: Route) -> &'static [GatewayKind] {
         match way {
-            Way::HttpToHttp => &[Who::Direct, Who::BareProxy, Who::Ours, Who::Rmcp],
-            Way::HttpToStdio => &[
-                Who::Ours,
-                Who::Rmcp,
-                Who::McpProxy,
-                Who::Supergateway,
-                Who::FastMcpReused,
-                Who::FastMcpDefault,
+            Route::HttpToHttp => {
+                &[GatewayKind::Direct, GatewayKind::BareProxy, GatewayKind::Ours, GatewayKind::Rmcp]
+            }
+            Route::HttpToStdio => &[
+                GatewayKind::Ours,
+                GatewayKind::Rmcp,
+                GatewayKind::McpProxy,
+                GatewayKind::Supergateway,
+                GatewayKind::FastMcpReused,
+                GatewayKind::FastMcpDefault,
             ],
-            Way::StdioToStdio => &[Who::Ours, Who::Rmcp],
+            Route::StdioToStdio => &[GatewayKind::Ours, GatewayKind::Rmcp],
         }
     }
 
     /// Is it other people's? What fails there is told, and stops nothing.
-    pub fn is_foreign(self) -> bool {
+    pub fn is_third_party(self) -> bool {
         match self {
-            Who::Direct | Who::BareProxy | Who::Ours => false,
-            Who::Rmcp
-            | Who::McpProxy
-            | Who::Supergateway
-            | Who::FastMcpReused
-            | Who::FastMcpDefault => true,
+            GatewayKind::Direct | GatewayKind::BareProxy | GatewayKind::Ours => false,
+            GatewayKind::Rmcp
+            | GatewayKind::McpProxy
+            | GatewayKind::Supergateway
+            | GatewayKind::FastMcpReused
+            | GatewayKind::FastMcpDefault => true,
         }
     }
 }
 
 /// What contenders are started from.
-pub struct Stable {
+pub struct Gateways {
     /// Our own program.
     pub swb: PathBuf,
     /// Everybody else's.
-    pub peers: Peers,
+    pub third_party: ThirdPartyGateways,
     /// Where programs look for others.
     pub search_path: OsString,
 }
 
 /// A gateway that listens. Dropping it ends it.
-pub struct Running {
-    listening: Listening,
-    _home: Option<Scene>,
+pub struct RunningGateway {
+    listening: ListeningServer,
+    _home: Option<Sandbox>,
 }
 
-impl Running {
+impl RunningGateway {
     /// Where clients find it.
     pub fn address(&self) -> &str {
         &self.listening.address
     }
 
     /// Its number among the system's processes.
-    pub fn process(&self) -> u32 {
-        self.listening.process()
+    pub fn pid(&self) -> u32 {
+        self.listening.pid()
     }
 }
 
-impl Stable {
+impl Gateways {
     /// Starts a gateway that clients reach over HTTP, in front of a server at this address or of a program.
-    pub fn start(&self, who: Who, behind: Option<&str>) -> Result<Running, Failure> {
+    pub fn start(&self, who: GatewayKind, behind: Option<&str>) -> Result<RunningGateway, Failure> {
         let target: Vec<OsString> = match behind {
             Some(address) => vec![address.into()],
             None => echo_command("stdio")?.to_vec(),
         };
         let listening = match who {
-            Who::Direct => Listening::start("http")?,
-            Who::BareProxy => {
-                let mut command = vec![own_program()?.into(), bare_proxy::WORD.into()];
+            GatewayKind::Direct => ListeningServer::start_echo("http")?,
+            GatewayKind::BareProxy => {
+                let mut command = vec![own_program()?.into(), bare_proxy::SUBCOMMAND.into()];
                 command.extend(target);
-                Listening::of(&command)?
+                ListeningServer::start_command(&command)?
             }
-            Who::Ours => return self.ours(behind),
-            Who::Rmcp => {
-                let mut command = begin(&self.peers.rmcp)?;
+            GatewayKind::Ours => return self.start_switchboard(behind),
+            GatewayKind::Rmcp => {
+                let mut command = command_for(&self.third_party.rmcp)?;
                 let back = if behind.is_some() { "http" } else { "stdio" };
                 command.args(["http", back]).args(target);
-                Listening::spawn(command)?
+                ListeningServer::spawn(command)?
             }
-            Who::McpProxy => at_port(|port| {
-                let mut command = begin(&self.peers.mcp_proxy)?;
+            GatewayKind::McpProxy => start_on_free_port(|port| {
+                let mut command = command_for(&self.third_party.mcp_proxy)?;
                 command.args(["--log-level", "ERROR", "--port", port, "--"]).args(target);
                 Ok(command)
             })?,
-            Who::Supergateway => at_port(|port| {
+            GatewayKind::Supergateway => start_on_free_port(|port| {
                 let line = target.join(&OsString::from(" "));
-                let mut command = begin(&self.peers.supergateway)?;
+                let mut command = command_for(&self.third_party.supergateway)?;
                 command.args(["--outputTransport", "streamableHttp", "--stateful"]);
                 command.args(["--logLevel", "none", "--port", port, "--stdio"]).arg(line);
                 Ok(command)
             })?,
-            Who::FastMcpReused => self.fastmcp("reused", &target)?,
-            Who::FastMcpDefault => self.fastmcp("default", &target)?,
+            GatewayKind::FastMcpReused => self.fastmcp("reused", &target)?,
+            GatewayKind::FastMcpDefault => self.fastmcp("default", &target)?,
         };
-        Ok(Running { listening, _home: None })
+        Ok(RunningGateway { listening, _home: None })
     }
 
-    fn fastmcp(&self, session: &str, target: &[OsString]) -> Result<Listening, Failure> {
-        at_port(|port| {
-            let mut command = begin(&self.peers.fastmcp)?;
+    fn fastmcp(&self, session: &str, target: &[OsString]) -> Result<ListeningServer, Failure> {
+        start_on_free_port(|port| {
+            let mut command = command_for(&self.third_party.fastmcp)?;
             command.args([session, port]).args(target);
             Ok(command)
         })
     }
 
-    fn ours(&self, behind: Option<&str>) -> Result<Running, Failure> {
-        let home = self.home(behind)?;
+    fn start_switchboard(&self, behind: Option<&str>) -> Result<RunningGateway, Failure> {
+        let home = self.sandbox(behind)?;
         let mut command = home.command(&self.swb);
         command.args(["serve", "--pool", "--names", "plain", "--http", "127.0.0.1:0", "--no-auth"]);
-        Ok(Running { listening: Listening::spawn(command)?, _home: Some(home) })
+        Ok(RunningGateway { listening: ListeningServer::spawn(command)?, _home: Some(home) })
     }
 
     /// A home in which the echo server is the only one, and is trusted: its calls are permitted and recorded as ever,
     /// but nobody has to be asked.
-    fn home(&self, behind: Option<&str>) -> Result<Scene, Failure> {
+    fn sandbox(&self, behind: Option<&str>) -> Result<Sandbox, Failure> {
         let entry: Json = match behind {
             Some(address) => json!({"type": "http", "url": address, "trust": true}),
             None => {
@@ -191,45 +193,47 @@ impl Stable {
             }
         };
         let servers: Map<String, Json> = [("echo".to_owned(), entry)].into_iter().collect();
-        Scene::with_servers(&self.swb, &self.search_path, servers)
+        Sandbox::with_servers(&self.swb, &self.search_path, servers)
     }
 
     /// The command of a gateway between standard streams. What it lives in must outlive it.
-    pub fn between_streams(&self, who: Who) -> Result<(Command, Option<Scene>), Failure> {
-        if who == Who::Ours {
-            let home = self.home(None)?;
+    pub fn stdio_command(&self, who: GatewayKind) -> Result<(Command, Option<Sandbox>), Failure> {
+        if who == GatewayKind::Ours {
+            let home = self.sandbox(None)?;
             let mut command = home.command(&self.swb);
             command.args(["serve", "--pool", "--names", "plain"]);
             return Ok((command, Some(home)));
         }
-        let mut command = begin(&self.peers.rmcp)?;
+        let mut command = command_for(&self.third_party.rmcp)?;
         command.args(["stdio", "stdio"]).args(echo_command("stdio")?);
         Ok((command, None))
     }
 }
 
-fn begin(peer: &Peer) -> Result<Command, Failure> {
+fn command_for(peer: &InstalledCommand) -> Result<Command, Failure> {
     let words = peer.as_ref().map_err(|why| Failure::client("a peer", why.as_str()))?;
-    let (program, words) = words.split_first().ok_or(Failure::Question)?;
+    let (program, words) = words.split_first().ok_or(Failure::InvalidRequest)?;
     let mut command = Command::new(program);
     command.args(words);
     Ok(command)
 }
 
 /// Starts a gateway that has to be told its port, and waits until somebody is there.
-fn at_port(command: impl FnOnce(&str) -> Result<Command, Failure>) -> Result<Listening, Failure> {
+fn start_on_free_port(
+    command: impl FnOnce(&str) -> Result<Command, Failure>,
+) -> Result<ListeningServer, Failure> {
     let broke = |error: io::Error| Failure::client("a peer", error);
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(broke)?;
     let at = listener.local_addr().map_err(broke)?;
     drop(listener);
     let command = command(&at.port().to_string())?;
-    let listening = Listening::silently(command, format!("http://{at}/mcp"))?;
+    let listening = ListeningServer::start_at(command, format!("http://{at}/mcp"))?;
     let begun = Instant::now();
     while TcpStream::connect(at).is_err() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > START_TIMEOUT {
             return Err(broke(io::ErrorKind::TimedOut.into()));
         }
-        thread::sleep(LOOK); // waits for another process
+        thread::sleep(POLL_INTERVAL); // waits for another process
     }
     Ok(listening)
 }

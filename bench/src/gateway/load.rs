@@ -13,116 +13,116 @@ use tokio::task::JoinSet;
 use super::needs;
 use crate::failure::Failure;
 use crate::measure;
-use connection::Connection;
 pub use connection::Era;
-pub use lines::Lines;
+use connection::HttpClient;
+pub use lines::StdioClient;
 
 /// How long calls are measured. Slow gateways make few of them then, and nobody waits for those.
-const MEASURED: Duration = Duration::from_millis(1500);
+const MEASURE_TIME: Duration = Duration::from_millis(1500);
 /// How long they are made before, to warm up.
-const WARMING: Duration = Duration::from_millis(500);
+const WARM_UP_TIME: Duration = Duration::from_millis(500);
 
 /// When to stop.
 #[derive(Debug, Clone, Copy)]
-enum Until {
+enum StopCondition {
     /// When a client has made so many calls.
-    Made(usize),
+    Calls(usize),
     /// When it is this late. Each client makes one call at least.
-    Late(Instant),
+    Deadline(Instant),
 }
 
-impl Until {
+impl StopCondition {
     fn is_over(self, made: usize, now: Instant) -> bool {
         match self {
-            Until::Made(calls) => made >= calls,
-            Until::Late(when) => made > 0 && now >= when,
+            StopCondition::Calls(calls) => made >= calls,
+            StopCondition::Deadline(when) => made > 0 && now >= when,
         }
     }
 }
 
 /// What the calls cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct GatewayCost {
     /// How long the call in the middle took, in microseconds.
     pub p50: f64,
     /// How many were answered in a second.
     pub calls_per_second: f64,
     /// Processor time of the gateway alone, in microseconds.
-    pub processor_per_call: f64,
+    pub cpu_per_call: f64,
     /// What the gateway held in memory after the last call, in megabytes.
-    pub resident: f64,
+    pub memory_megabytes: f64,
 }
 
 /// Warms up, then measures. `run` makes calls and says how long each took.
 fn measure(
     gateway: u32,
-    mut run: impl FnMut(Until) -> Result<Vec<Duration>, Failure>,
-) -> Result<Cost, Failure> {
-    run(Until::Late(Instant::now() + WARMING))?;
-    let before = needs::processor(gateway)?;
+    mut run: impl FnMut(StopCondition) -> Result<Vec<Duration>, Failure>,
+) -> Result<GatewayCost, Failure> {
+    run(StopCondition::Deadline(Instant::now() + WARM_UP_TIME))?;
+    let before = needs::cpu_time(gateway)?;
     let start = Instant::now();
-    let mut times = run(Until::Late(start + MEASURED))?;
+    let mut times = run(StopCondition::Deadline(start + MEASURE_TIME))?;
     let wall = start.elapsed();
-    let processor = needs::processor(gateway)?.saturating_sub(before);
+    let processor = needs::cpu_time(gateway)?.saturating_sub(before);
     times.sort();
     let calls = times.len() as f64;
-    Ok(Cost {
+    Ok(GatewayCost {
         p50: times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e6,
         calls_per_second: calls / wall.as_secs_f64(),
-        processor_per_call: processor.as_secs_f64() * 1e6 / calls,
-        resident: needs::resident(gateway)?,
+        cpu_per_call: processor.as_secs_f64() * 1e6 / calls,
+        memory_megabytes: needs::resident_megabytes(gateway)?,
     })
 }
 
-impl Cost {
+impl GatewayCost {
     /// Each figure's median. None where there are no costs.
-    pub fn median(costs: &[Cost]) -> Option<Cost> {
-        let middle = |part: fn(&Cost) -> f64| measure::middle(costs, part);
-        Some(Cost {
+    pub fn median(costs: &[GatewayCost]) -> Option<GatewayCost> {
+        let middle = |part: fn(&GatewayCost) -> f64| measure::median_of(costs, part);
+        Some(GatewayCost {
             p50: middle(|it| it.p50)?,
             calls_per_second: middle(|it| it.calls_per_second)?,
-            processor_per_call: middle(|it| it.processor_per_call)?,
-            resident: middle(|it| it.resident)?,
+            cpu_per_call: middle(|it| it.cpu_per_call)?,
+            memory_megabytes: middle(|it| it.memory_megabytes)?,
         })
     }
 }
 
 /// Clients over HTTP. Each has a connection of its own that stays open, and in the legacy era a session.
-pub struct Crowd {
+pub struct HttpClients {
     runtime: Runtime,
-    clients: Vec<Connection>,
+    clients: Vec<HttpClient>,
 }
 
-fn broke_off(error: io::Error) -> Failure {
+fn load_error(error: io::Error) -> Failure {
     Failure::client("load", error)
 }
 
-impl Crowd {
+impl HttpClients {
     /// Connects so many clients.
-    pub fn connect(address: &str, clients: usize, era: Era) -> Result<Crowd, Failure> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(broke_off)?;
+    pub fn connect(address: &str, clients: usize, era: Era) -> Result<HttpClients, Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(load_error)?;
         let clients = runtime.block_on(async {
             let mut connected = Vec::new();
             for _ in 0..clients {
-                connected.push(Connection::open(address, era).await?);
+                connected.push(HttpClient::open(address, era).await?);
             }
             Ok::<_, io::Error>(connected)
         });
-        Ok(Crowd { clients: clients.map_err(broke_off)?, runtime })
+        Ok(HttpClients { clients: clients.map_err(load_error)?, runtime })
     }
 
     /// Has all clients make calls, each answered with a text of so many bytes, and says what they cost the gateway.
-    pub fn measure(&mut self, size: usize, gateway: u32) -> Result<Cost, Failure> {
-        measure(gateway, |until| self.run(size, until).map_err(broke_off))
+    pub fn measure(&mut self, size: usize, gateway: u32) -> Result<GatewayCost, Failure> {
+        measure(gateway, |until| self.run(size, until).map_err(load_error))
     }
 
     /// Has every client make so many calls.
-    pub fn make(&mut self, size: usize, calls: usize) -> Result<(), Failure> {
-        self.run(size, Until::Made(calls)).map(drop).map_err(broke_off)
+    pub fn make_calls(&mut self, size: usize, calls: usize) -> Result<(), Failure> {
+        self.run(size, StopCondition::Calls(calls)).map(drop).map_err(load_error)
     }
 
-    fn run(&mut self, size: usize, until: Until) -> io::Result<Vec<Duration>> {
-        let Crowd { runtime, clients } = self;
+    fn run(&mut self, size: usize, until: StopCondition) -> io::Result<Vec<Duration>> {
+        let HttpClients { runtime, clients } = self;
         runtime.block_on(async {
             let mut callers = JoinSet::new();
             for mut client in clients.drain(..) {
@@ -142,37 +142,37 @@ impl Crowd {
     }
 
     /// Ends all sessions, so that the gateway does not keep them.
-    pub fn leave(mut self) {
+    pub fn end_sessions(mut self) {
         self.runtime.block_on(async {
             for client in &mut self.clients {
-                let _gone_already = client.end().await;
+                let _gone_already = client.end_session().await;
             }
         });
     }
 
     /// Opens the stream on which the gateway speaks by itself, on every connection. Nothing else can follow there.
-    pub fn listen(&mut self) -> Result<(), Failure> {
-        let Crowd { runtime, clients } = self;
+    pub fn open_get_streams(&mut self) -> Result<(), Failure> {
+        let HttpClients { runtime, clients } = self;
         let listening = runtime.block_on(async {
             for client in clients {
-                client.listen().await?;
+                client.open_get_stream().await?;
             }
             Ok(())
         });
-        listening.map_err(broke_off)
+        listening.map_err(load_error)
     }
 
     /// Begins so many sessions more, all from the first client's connection.
     pub fn begin_sessions(&mut self, sessions: usize) -> Result<(), Failure> {
-        let Crowd { runtime, clients } = self;
+        let HttpClients { runtime, clients } = self;
         let Some(client) = clients.first_mut() else { return Ok(()) };
         let begun = runtime.block_on(async {
             for _ in 0..sessions {
-                client.begin().await?;
+                client.initialize().await?;
             }
             Ok(())
         });
-        begun.map_err(broke_off)
+        begun.map_err(load_error)
     }
 }
 
@@ -211,22 +211,24 @@ mod tests {
     #[test]
     fn calls_stop_by_their_number_or_by_the_clock() {
         let now = Instant::now();
-        assert!(!Until::Made(2).is_over(1, now) && Until::Made(2).is_over(2, now));
-        let late = Until::Late(now);
+        assert!(
+            !StopCondition::Calls(2).is_over(1, now) && StopCondition::Calls(2).is_over(2, now)
+        );
+        let late = StopCondition::Deadline(now);
         assert!(!late.is_over(0, now) && late.is_over(1, now));
-        assert!(!Until::Late(now + WARMING).is_over(1, now));
+        assert!(!StopCondition::Deadline(now + WARM_UP_TIME).is_over(1, now));
     }
 
     #[test]
     fn each_figure_has_a_median_of_its_own() {
-        let cost = |p50, calls_per_second| Cost {
+        let cost = |p50, calls_per_second| GatewayCost {
             p50,
             calls_per_second,
-            processor_per_call: 0.0,
-            resident: 0.0,
+            cpu_per_call: 0.0,
+            memory_megabytes: 0.0,
         };
-        let median = Cost::median(&[cost(1.0, 9.0), cost(3.0, 7.0), cost(2.0, 8.0)]);
+        let median = GatewayCost::median(&[cost(1.0, 9.0), cost(3.0, 7.0), cost(2.0, 8.0)]);
         assert_eq!(median, Some(cost(2.0, 8.0)));
-        assert_eq!(Cost::median(&[]), None);
+        assert_eq!(GatewayCost::median(&[]), None);
     }
 }

@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use super::contender::{Stable, Who};
-use super::load::{Crowd, Era};
+use super::contender::{GatewayKind, Gateways};
+use super::load::{Era, HttpClients};
 use super::{SMALL, needs};
-use crate::calls::server::Listening;
+use crate::calls::server::ListeningServer;
 use crate::failure::Failure;
 
 /// How many calls have been made when memory is looked at.
-pub const MARKS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+pub const CALL_COUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// How many clients make them.
 pub const CALLERS: usize = 8;
 /// How many sessions on which nothing happens.
@@ -19,17 +19,17 @@ pub const SESSIONS: usize = 1_000;
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// Megabytes of one gateway.
-pub struct Memory {
+pub struct GatewayMemory {
     /// Whose.
-    pub who: Who,
+    pub gateway: GatewayKind,
     /// After so many calls as there are marks, where that was measured.
     pub after_calls: Vec<f64>,
     /// Before there was any session but one, and what the others add: without a stream, and with one each.
-    pub idle: Option<Idle>,
+    pub idle: Option<IdleMemory>,
 }
 
 /// What sessions on which nothing happens take, in megabytes.
-pub struct Idle {
+pub struct IdleMemory {
     /// With one client, and before the others came.
     pub base: f64,
     /// What the others add.
@@ -39,59 +39,70 @@ pub struct Idle {
 }
 
 /// Ours after many calls, and everybody's idle sessions.
-pub fn measure(stable: &Stable) -> Result<Vec<Memory>, Failure> {
-    let echo = Listening::start("http")?;
+pub fn measure(stable: &Gateways) -> Result<Vec<GatewayMemory>, Failure> {
+    let echo = ListeningServer::start_echo("http")?;
     let after_calls = after_calls(stable, &echo.address)?;
-    let ours = Memory { who: Who::Ours, after_calls, idle: Some(idle(stable, Who::Ours, &echo)?) };
-    let rmcp = idle(stable, Who::Rmcp, &echo);
+    let ours = GatewayMemory {
+        gateway: GatewayKind::Ours,
+        after_calls,
+        idle: Some(idle(stable, GatewayKind::Ours, &echo)?),
+    };
+    let rmcp = idle(stable, GatewayKind::Rmcp, &echo);
     if let Err(failure) = &rmcp {
         failure.print();
     }
-    Ok(vec![ours, Memory { who: Who::Rmcp, after_calls: Vec::new(), idle: rmcp.ok() }])
+    Ok(vec![
+        ours,
+        GatewayMemory { gateway: GatewayKind::Rmcp, after_calls: Vec::new(), idle: rmcp.ok() },
+    ])
 }
 
-fn after_calls(stable: &Stable, behind: &str) -> Result<Vec<f64>, Failure> {
-    let running = stable.start(Who::Ours, Some(behind))?;
-    let mut crowd = Crowd::connect(running.address(), CALLERS, Era::Legacy)?;
+fn after_calls(stable: &Gateways, behind: &str) -> Result<Vec<f64>, Failure> {
+    let running = stable.start(GatewayKind::Ours, Some(behind))?;
+    let mut crowd = HttpClients::connect(running.address(), CALLERS, Era::Legacy)?;
     let mut made = 0;
     let mut seen = Vec::new();
-    for mark in MARKS {
+    for mark in CALL_COUNTS {
         eprintln!("measuring memory, {mark} calls");
-        crowd.make(SMALL, (mark - made) / CALLERS)?;
+        crowd.make_calls(SMALL, (mark - made) / CALLERS)?;
         made = mark;
         thread::sleep(SETTLING); // waits for another process
-        seen.push(needs::resident(running.process())?);
+        seen.push(needs::resident_megabytes(running.pid())?);
     }
     Ok(seen)
 }
 
-fn idle(stable: &Stable, who: Who, behind: &Listening) -> Result<Idle, Failure> {
+fn idle(
+    stable: &Gateways,
+    who: GatewayKind,
+    behind: &ListeningServer,
+) -> Result<IdleMemory, Failure> {
     eprintln!("measuring memory, idle sessions of {}", who.label());
-    let (base, without) = added(stable, who, behind, |crowd, _| {
+    let (base, without) = memory_added(stable, who, behind, |crowd, _| {
         crowd.begin_sessions(SESSIONS)?;
         Ok(None)
     })?;
-    let (_, with) = added(stable, who, behind, |_, address| {
-        let mut others = Crowd::connect(address, SESSIONS, Era::Legacy)?;
-        others.listen()?;
+    let (_, with) = memory_added(stable, who, behind, |_, address| {
+        let mut others = HttpClients::connect(address, SESSIONS, Era::Legacy)?;
+        others.open_get_streams()?;
         Ok(Some(others))
     })?;
-    Ok(Idle { base, without_streams: without, with_streams: with })
+    Ok(IdleMemory { base, without_streams: without, with_streams: with })
 }
 
 /// What a gateway that has answered calls holds, and what comes on top when others come; those who do stay meanwhile.
-fn added(
-    stable: &Stable,
-    who: Who,
-    behind: &Listening,
-    come: impl FnOnce(&mut Crowd, &str) -> Result<Option<Crowd>, Failure>,
+fn memory_added(
+    stable: &Gateways,
+    who: GatewayKind,
+    behind: &ListeningServer,
+    come: impl FnOnce(&mut HttpClients, &str) -> Result<Option<HttpClients>, Failure>,
 ) -> Result<(f64, f64), Failure> {
     let running = stable.start(who, Some(&behind.address))?;
-    let mut crowd = Crowd::connect(running.address(), 1, Era::Legacy)?;
-    crowd.make(SMALL, 1_000)?;
+    let mut crowd = HttpClients::connect(running.address(), 1, Era::Legacy)?;
+    crowd.make_calls(SMALL, 1_000)?;
     thread::sleep(SETTLING); // waits for another process
-    let base = needs::resident(running.process())?;
+    let base = needs::resident_megabytes(running.pid())?;
     let _others = come(&mut crowd, running.address())?;
     thread::sleep(SETTLING); // waits for another process
-    Ok((base, needs::resident(running.process())? - base))
+    Ok((base, needs::resident_megabytes(running.pid())? - base))
 }

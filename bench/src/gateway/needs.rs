@@ -10,9 +10,9 @@ use crate::failure::Failure;
 const TICK: Duration = Duration::from_millis(10);
 
 /// Processor time of all threads so far, those that have ended included: the program's and the system's on its behalf.
-pub fn processor(process: u32) -> Result<Duration, Failure> {
+pub fn cpu_time(process: u32) -> Result<Duration, Failure> {
     let text = read(process, "stat")?;
-    let ticks = ticks(&text).ok_or(Failure::Question)?;
+    let ticks = ticks(&text).ok_or(Failure::InvalidRequest)?;
     Ok(TICK * ticks)
 }
 
@@ -25,11 +25,11 @@ fn ticks(stat: &str) -> Option<u32> {
 }
 
 /// Memory that is in use now, in megabytes.
-pub fn resident(process: u32) -> Result<f64, Failure> {
+pub fn resident_megabytes(process: u32) -> Result<f64, Failure> {
     let text = read(process, "status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    Ok(kilobytes.ok_or(Failure::Question)? * 1024.0 / 1e6)
+    Ok(kilobytes.ok_or(Failure::InvalidRequest)? * 1024.0 / 1e6)
 }
 
 fn read(process: u32, file: &str) -> Result<String, Failure> {

@@ -1,22 +1,22 @@
 //! Draws the page of a run: what each gateway cost, and which budgets that meets.
 
-use super::contender::{Way, Who};
-use super::load::{Cost, Era};
-use super::memory::{CALLERS, MARKS, Memory, SESSIONS};
-use super::{IN_FLIGHT, LARGE, Part, Question, REPETITIONS, Row};
+use super::contender::{GatewayKind, Route};
+use super::load::{Era, GatewayCost};
+use super::memory::{CALL_COUNTS, CALLERS, GatewayMemory, SESSIONS};
+use super::{IN_FLIGHT, LARGE, LoadCase, Part, REPETITIONS, Row};
 use crate::facts;
-use crate::plot::{Lines, Role, Series, Stop};
+use crate::plot::{Lines, Role, Series, Tick};
 use crate::report::{Extent, Picture, Report};
 use crate::table::{self, megabytes, thousands, two_digits};
 
 /// How much more memory idle sessions may take, in megabytes.
-const IDLE: f64 = 50.0;
+const IDLE_MEMORY_BUDGET: f64 = 50.0;
 /// How much more memory very many calls may leave behind, in megabytes.
-const LEFT_BEHIND: f64 = 5.0;
+const MEMORY_GROWTH_BUDGET: f64 = 5.0;
 const HEADER: [&str; 4] = ["budget", "limit", "measured", ""];
 
 /// The whole page, or the part that was measured.
-pub fn draw(parts: &[Part], memory: &[Memory], extent: Extent) -> Report {
+pub fn draw(parts: &[Part], memory: &[GatewayMemory], extent: Extent) -> Report {
     let (mut pictures, mut all_budgets) = (Vec::new(), Vec::new());
     let mut page = format!(
         "\
@@ -44,26 +44,26 @@ installed; supergateway runs with sessions and starts a server for each.
 The ratios hold for this machine; the absolute numbers depend on what else it does. There is no TLS here, no network, no token to check,
 and one tool.
 ",
-        facts::line(),
+        facts::describe(),
     );
     for part in parts {
-        let title = match part.way {
-            Way::HttpToHttp => "HTTP to HTTP",
-            Way::HttpToStdio => "HTTP to a program",
-            Way::StdioToStdio => "Standard streams to a program",
+        let title = match part.route {
+            Route::HttpToHttp => "HTTP to HTTP",
+            Route::HttpToStdio => "HTTP to a program",
+            Route::StdioToStdio => "Standard streams to a program",
         };
         let pair = by_clients(part, title);
         let links: String = pair.iter().map(|it| format!("{}\n", it.link())).collect();
         page.push_str(&format!("\n## {title}\n\n{}\n{links}", costs(part)));
         pictures.extend(pair);
-        for row in part.rows.iter().filter(|row| row.trouble.is_some()) {
-            let why = row.trouble.as_deref().unwrap_or_default();
+        for row in part.rows.iter().filter(|row| row.failure.is_some()) {
+            let why = row.failure.as_deref().unwrap_or_default();
             page.push_str(&format!(
                 "{}: could not be measured to the end: {why}.\n\n",
-                row.who.label()
+                row.gateway.label()
             ));
         }
-        let budgets: Vec<_> = budgets(part.way).iter().map(|it| it.row(part)).collect();
+        let budgets: Vec<_> = budgets(part.route).iter().map(|it| it.row(part)).collect();
         page.push_str(&table::markdown(&HEADER, &[3], &budgets));
         all_budgets.extend(budgets.into_iter().map(|mut row| {
             row[0] = format!("{title}: {}", row[0]);
@@ -71,7 +71,7 @@ and one tool.
         }));
     }
     if !memory.is_empty() {
-        let (text, budgets) = of_memory(memory);
+        let (text, budgets) = memory_section(memory);
         page.push_str(&text);
         all_budgets.extend(budgets);
     }
@@ -80,34 +80,35 @@ and one tool.
 
 /// How a way's cost grows with the number of clients, or of calls under way, that ask for little.
 fn by_clients(part: &Part, over: &str) -> [Picture; 2] {
-    let questions = Question::on(part.way).into_iter().enumerate();
-    let small = questions.filter(|(_, it)| *it == Question::small(it.clients));
+    let questions = LoadCase::for_route(part.route).into_iter().enumerate();
+    let small = questions.filter(|(_, it)| *it == LoadCase::small(it.clients));
     let small: Vec<(usize, usize)> = small.map(|(place, it)| (place, it.clients)).collect();
-    let series = |figure: fn(&Cost) -> f64| {
+    let series = |figure: fn(&GatewayCost) -> f64| {
         let of = |row: &Row| {
             let figures = small.iter().map(|(place, _)| row.cost(*place).map(|it| figure(&it)));
-            let role = match row.who {
-                Who::Ours => Role::Ours,
-                Who::Direct | Who::BareProxy => Role::Floor,
-                Who::Rmcp
-                | Who::McpProxy
-                | Who::Supergateway
-                | Who::FastMcpReused
-                | Who::FastMcpDefault => Role::Other,
+            let role = match row.gateway {
+                GatewayKind::Ours => Role::Ours,
+                GatewayKind::Direct | GatewayKind::BareProxy => Role::Baseline,
+                GatewayKind::Rmcp
+                | GatewayKind::McpProxy
+                | GatewayKind::Supergateway
+                | GatewayKind::FastMcpReused
+                | GatewayKind::FastMcpDefault => Role::Other,
             };
-            Series::new(row.who.label(), role, figures.collect())
+            Series::new(row.gateway.label(), role, figures.collect())
         };
         part.rows.iter().map(of).collect()
     };
-    let (file, across) = match part.way {
-        Way::HttpToHttp => ("gateway-http", "clients"),
-        Way::HttpToStdio => ("gateway-program", "clients"),
-        Way::StdioToStdio => ("gateway-streams", "calls in flight"),
+    let (file, across) = match part.route {
+        Route::HttpToHttp => ("gateway-http", "clients"),
+        Route::HttpToStdio => ("gateway-program", "clients"),
+        Route::StdioToStdio => ("gateway-streams", "calls in flight"),
     };
-    let stops: Vec<Stop> = small.iter().map(|(_, clients)| Stop::of(*clients)).collect();
+    let stops: Vec<Tick> = small.iter().map(|(_, clients)| Tick::of(*clients)).collect();
     let draw = |file: String, upwards: &str, series: Vec<Series>| {
         let title = format!("{over}: {upwards}, by {across}");
-        let lines = Lines { title: &title, across, upwards, stops: stops.clone(), series };
+        let lines =
+            Lines { title: &title, x_axis: across, y_axis: upwards, ticks: stops.clone(), series };
         Picture::new(&file, &title, lines.draw())
     };
     [
@@ -116,17 +117,17 @@ fn by_clients(part: &Part, over: &str) -> [Picture; 2] {
     ]
 }
 
-impl Question {
-    fn title(&self, way: Way) -> String {
+impl LoadCase {
+    fn title(&self, way: Route) -> String {
         let size = if self.size == LARGE { "1 MB" } else { "100 B" };
         let era = match self.era {
             Era::Legacy => "",
             Era::Modern => ", modern",
         };
         match (way, self.clients) {
-            (Way::StdioToStdio, in_flight) => format!("{in_flight} in flight"),
-            (Way::HttpToHttp | Way::HttpToStdio, 1) => format!("1 client, {size}{era}"),
-            (Way::HttpToHttp | Way::HttpToStdio, clients) => {
+            (Route::StdioToStdio, in_flight) => format!("{in_flight} in flight"),
+            (Route::HttpToHttp | Route::HttpToStdio, 1) => format!("1 client, {size}{era}"),
+            (Route::HttpToHttp | Route::HttpToStdio, clients) => {
                 format!("{clients} clients, {size}{era}")
             }
         }
@@ -134,18 +135,18 @@ impl Question {
 }
 
 fn costs(part: &Part) -> String {
-    let questions = Question::on(part.way);
+    let questions = LoadCase::for_route(part.route);
     let mut header = vec!["gateway".to_owned()];
-    header.extend(questions.iter().map(|it| it.title(part.way)));
+    header.extend(questions.iter().map(|it| it.title(part.route)));
     header.push("MB in use".to_owned());
     let row = |row: &Row| {
-        let mut cells = vec![row.who.label().to_owned()];
+        let mut cells = vec![row.gateway.label().to_owned()];
         cells.extend((0..questions.len()).map(|place| match row.cost(place) {
             Some(cost) => cell(&cost),
             None => "–".to_owned(),
         }));
         let last = (0..questions.len()).rev().find_map(|place| row.cost(place));
-        cells.push(last.map_or("–".to_owned(), |it| megabytes(it.resident)));
+        cells.push(last.map_or("–".to_owned(), |it| megabytes(it.memory_megabytes)));
         cells
     };
     let rows: Vec<Vec<String>> = part.rows.iter().map(row).collect();
@@ -153,51 +154,55 @@ fn costs(part: &Part) -> String {
     table::markdown(&header, &[], &rows)
 }
 
-fn cell(cost: &Cost) -> String {
+fn cell(cost: &GatewayCost) -> String {
     let [p50, rate, processor] =
-        [cost.p50, cost.calls_per_second, cost.processor_per_call].map(thousands);
+        [cost.p50, cost.calls_per_second, cost.cpu_per_call].map(thousands);
     format!("{p50} / {rate} / {processor}")
 }
 
 /// How many times as many calls per second ours makes as another, at least.
 struct Budget {
-    other: Who,
-    question: Question,
+    other: GatewayKind,
+    question: LoadCase,
     least: f64,
 }
 
-fn budgets(way: Way) -> Vec<Budget> {
+fn budgets(way: Route) -> Vec<Budget> {
     let budget = |other, question, least| Budget { other, question, least };
-    let small = Question::small;
+    let small = LoadCase::small;
     match way {
-        Way::HttpToHttp => {
+        Route::HttpToHttp => {
             let clients = [1, 8, 64];
-            let proxy = clients.map(|it| budget(Who::BareProxy, small(it), 0.8));
-            let rmcp = clients.map(|it| budget(Who::Rmcp, small(it), 5.0));
+            let proxy = clients.map(|it| budget(GatewayKind::BareProxy, small(it), 0.8));
+            let rmcp = clients.map(|it| budget(GatewayKind::Rmcp, small(it), 5.0));
             proxy.into_iter().chain(rmcp).collect()
         }
-        Way::HttpToStdio => {
-            let scripts =
-                [Who::McpProxy, Who::Supergateway, Who::FastMcpReused, Who::FastMcpDefault];
-            let others = [(Who::Rmcp, 3.0)].into_iter().chain(scripts.map(|it| (it, 30.0)));
+        Route::HttpToStdio => {
+            let scripts = [
+                GatewayKind::McpProxy,
+                GatewayKind::Supergateway,
+                GatewayKind::FastMcpReused,
+                GatewayKind::FastMcpDefault,
+            ];
+            let others = [(GatewayKind::Rmcp, 3.0)].into_iter().chain(scripts.map(|it| (it, 30.0)));
             let both = others.flat_map(|(other, least)| {
                 [1, 8].map(|clients| budget(other, small(clients), least))
             });
             both.collect()
         }
-        Way::StdioToStdio => vec![budget(Who::Rmcp, small(IN_FLIGHT), 3.0)],
+        Route::StdioToStdio => vec![budget(GatewayKind::Rmcp, small(IN_FLIGHT), 3.0)],
     }
 }
 
 impl Budget {
     fn row(&self, part: &Part) -> Vec<String> {
-        let place = Question::on(part.way).iter().position(|it| *it == self.question);
-        let of = |who: Who| part.rows.iter().find(|row| row.who == who)?.cost(place?);
-        let ratio = of(Who::Ours)
+        let place = LoadCase::for_route(part.route).iter().position(|it| *it == self.question);
+        let of = |who: GatewayKind| part.rows.iter().find(|row| row.gateway == who)?.cost(place?);
+        let ratio = of(GatewayKind::Ours)
             .zip(of(self.other))
             .map(|(ours, other)| ours.calls_per_second / other.calls_per_second);
         let what =
-            format!("calls/s, next to {}: {}", self.other.label(), self.question.title(part.way));
+            format!("calls/s, next to {}: {}", self.other.label(), self.question.title(part.route));
         let measured = ratio.map_or("–".to_owned(), |it| format!("{}×", two_digits(it)));
         let met = verdict(ratio.map(|it| it >= self.least));
         vec![what, format!("≥ {}×", self.least), measured, met.to_owned()]
@@ -212,11 +217,12 @@ fn verdict(is_met: Option<bool>) -> &'static str {
     }
 }
 
-fn of_memory(memory: &[Memory]) -> (String, Vec<Vec<String>>) {
+fn memory_section(memory: &[GatewayMemory]) -> (String, Vec<Vec<String>>) {
     let figure = |it: Option<f64>| it.map_or("–".to_owned(), megabytes);
-    let row = |it: &Memory| {
-        let mut cells = vec![it.who.label().to_owned()];
-        cells.extend((0..MARKS.len()).map(|place| figure(it.after_calls.get(place).copied())));
+    let row = |it: &GatewayMemory| {
+        let mut cells = vec![it.gateway.label().to_owned()];
+        cells
+            .extend((0..CALL_COUNTS.len()).map(|place| figure(it.after_calls.get(place).copied())));
         let idle = it.idle.as_ref();
         cells.push(figure(idle.map(|it| it.base)));
         cells.push(figure(idle.map(|it| it.without_streams)));
@@ -225,12 +231,12 @@ fn of_memory(memory: &[Memory]) -> (String, Vec<Vec<String>>) {
     };
     let rows: Vec<Vec<String>> = memory.iter().map(row).collect();
     let mut header = vec!["MB in use".to_owned()];
-    header.extend(MARKS.map(|it| format!("after {} calls", thousands(it as f64))));
+    header.extend(CALL_COUNTS.map(|it| format!("after {} calls", thousands(it as f64))));
     header.push("idle, one session".to_owned());
     header.push(format!("{} more", thousands(SESSIONS as f64)));
     header.push(format!("{} more, each with a stream", thousands(SESSIONS as f64)));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let ours = memory.iter().find(|it| it.who == Who::Ours);
+    let ours = memory.iter().find(|it| it.gateway == GatewayKind::Ours);
     let calls = ours.map(|it| &it.after_calls);
     let left = calls.and_then(|it| Some(it.last()? - it.first()?));
     let idle = ours.and_then(|it| it.idle.as_ref());
@@ -239,13 +245,21 @@ fn of_memory(memory: &[Memory]) -> (String, Vec<Vec<String>>) {
         vec![what, format!("≤ {limit} MB"), figure(measured), met]
     };
     let sessions = thousands(SESSIONS as f64);
-    let calls = MARKS.map(|it| thousands(it as f64));
+    let calls = CALL_COUNTS.map(|it| thousands(it as f64));
     let budgets = vec![
-        budget(format!("{} calls leave behind, after {}", calls[3], calls[0]), LEFT_BEHIND, left),
-        budget(format!("{sessions} idle sessions"), IDLE, idle.map(|it| it.without_streams)),
+        budget(
+            format!("{} calls leave behind, after {}", calls[3], calls[0]),
+            MEMORY_GROWTH_BUDGET,
+            left,
+        ),
+        budget(
+            format!("{sessions} idle sessions"),
+            IDLE_MEMORY_BUDGET,
+            idle.map(|it| it.without_streams),
+        ),
         budget(
             format!("{sessions} idle sessions, each with a stream"),
-            IDLE,
+            IDLE_MEMORY_BUDGET,
             idle.map(|it| it.with_streams),
         ),
     ];
@@ -270,18 +284,20 @@ than is resident.
 mod tests {
     use super::*;
 
-    fn row(who: Who, way: Way, calls_per_second: f64) -> Row {
-        let cost = Cost { p50: 1.0, calls_per_second, processor_per_call: 1.0, resident: 1.0 };
-        let costs = Question::on(way).iter().map(|_| vec![cost]).collect();
-        Row { who, costs, trouble: None }
+    fn row(who: GatewayKind, way: Route, calls_per_second: f64) -> Row {
+        let cost =
+            GatewayCost { p50: 1.0, calls_per_second, cpu_per_call: 1.0, memory_megabytes: 1.0 };
+        let costs = LoadCase::for_route(way).iter().map(|_| vec![cost]).collect();
+        Row { gateway: who, costs, failure: None }
     }
 
     #[track_caller]
     fn check(ours: f64, expected: [&str; 3]) {
-        let way = Way::HttpToHttp;
-        let rows = vec![row(Who::Ours, way, ours), row(Who::BareProxy, way, 100.0)];
-        let budget = Budget { other: Who::BareProxy, question: Question::small(8), least: 0.8 };
-        assert_eq!(budget.row(&Part { way, rows })[1..], expected);
+        let way = Route::HttpToHttp;
+        let rows = vec![row(GatewayKind::Ours, way, ours), row(GatewayKind::BareProxy, way, 100.0)];
+        let budget =
+            Budget { other: GatewayKind::BareProxy, question: LoadCase::small(8), least: 0.8 };
+        assert_eq!(budget.row(&Part { route: way, rows })[1..], expected);
     }
 
     #[test]
@@ -292,8 +308,8 @@ mod tests {
 
     #[test]
     fn a_gateway_that_was_not_measured_meets_no_budget() {
-        let way = Way::HttpToStdio;
-        let part = Part { way, rows: vec![row(Who::Ours, way, 1.0)] };
+        let way = Route::HttpToStdio;
+        let part = Part { route: way, rows: vec![row(GatewayKind::Ours, way, 1.0)] };
         for budget in budgets(way) {
             assert_eq!(budget.row(&part)[2..], ["–", "unknown: not measured"]);
         }
@@ -301,20 +317,20 @@ mod tests {
 
     #[test]
     fn every_budget_is_about_a_question_that_is_asked() {
-        for way in [Way::HttpToHttp, Way::HttpToStdio, Way::StdioToStdio] {
+        for way in [Route::HttpToHttp, Route::HttpToStdio, Route::StdioToStdio] {
             for budget in budgets(way) {
-                assert!(Question::on(way).contains(&budget.question));
-                assert!(Who::on(way).contains(&budget.other));
+                assert!(LoadCase::for_route(way).contains(&budget.question));
+                assert!(GatewayKind::on_route(way).contains(&budget.other));
             }
         }
     }
 
     #[test]
     fn what_could_not_be_measured_is_said() {
-        let way = Way::HttpToStdio;
-        let mut silent = Row::new(Who::McpProxy, Question::on(way).len());
-        silent.trouble = Some("it did not start".to_owned());
-        let parts = [Part { way, rows: vec![row(Who::Ours, way, 1.0), silent] }];
+        let way = Route::HttpToStdio;
+        let mut silent = Row::new(GatewayKind::McpProxy, LoadCase::for_route(way).len());
+        silent.failure = Some("it did not start".to_owned());
+        let parts = [Part { route: way, rows: vec![row(GatewayKind::Ours, way, 1.0), silent] }];
         let page = draw(&parts, &[], Extent::Part).text;
         assert!(page.contains("mcp-proxy 0.13.0: could not be measured to the end: it did not"));
     }

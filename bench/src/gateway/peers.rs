@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::calls::rivals::{build_rmcp, mark_as_cache, once, run};
+use crate::calls::rivals::{build_rmcp, install_once, mark_as_cache, run_install};
 use crate::failure::Failure;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const MCP_PROXY: &str = "mcp-proxy==0.13.0";
 const FASTMCP: &str = "fastmcp==4.1.0";
@@ -15,28 +15,28 @@ const SUPERGATEWAY: &str = "supergateway@4.0.0";
 
 /// What begins each peer's command, or why there is none.
 #[derive(Debug)]
-pub struct Peers {
+pub struct ThirdPartyGateways {
     /// A gateway that we wrote on the official Rust SDK.
-    pub rmcp: Peer,
+    pub rmcp: InstalledCommand,
     /// The one of PyPI.
-    pub mcp_proxy: Peer,
+    pub mcp_proxy: InstalledCommand,
     /// The one of npm.
-    pub supergateway: Peer,
+    pub supergateway: InstalledCommand,
     /// FastMCP's proxy, in a script of ours.
-    pub fastmcp: Peer,
+    pub fastmcp: InstalledCommand,
 }
 
 /// What begins a command. A peer that cannot be installed is a row that says so, and no reason to measure nothing.
-pub type Peer = Result<Vec<OsString>, String>;
+pub type InstalledCommand = Result<Vec<OsString>, String>;
 
 /// Installs and builds what is missing.
-pub fn prepare(workplace: &Workplace) -> Result<Peers, Failure> {
-    let peers = &workplace.peers;
+pub fn prepare(workplace: &Workspace) -> Result<ThirdPartyGateways, Failure> {
+    let peers = &workplace.install_dir;
     fs::create_dir_all(peers).map_err(|error| Failure::file(peers, error))?;
     mark_as_cache(peers)?;
     let said = |failure: Failure| failure.to_string();
     let script = workplace.root.join("bench").join("rivals").join("fastmcp_proxy.py");
-    Ok(Peers {
+    Ok(ThirdPartyGateways {
         rmcp: build_rmcp(workplace)
             .map(|built| vec![built.join("rival-rmcp-gateway").into()])
             .map_err(said),
@@ -51,26 +51,26 @@ pub fn prepare(workplace: &Workplace) -> Result<Peers, Failure> {
 }
 
 /// Each has an environment of its own, as they want different versions of the same SDK.
-fn python(workplace: &Workplace, name: &str, pin: &str) -> Result<PathBuf, Failure> {
-    let venv = workplace.peers.join(name);
+fn python(workplace: &Workspace, name: &str, pin: &str) -> Result<PathBuf, Failure> {
+    let venv = workplace.install_dir.join(name);
     let bin = venv.join("bin");
-    once(&workplace.peers.join(format!("{name}.installed")), &[pin], || {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+    install_once(&workplace.install_dir.join(format!("{name}.installed")), &[pin], || {
+        run_install(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
         let mut pip = Command::new(bin.join("python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", pin]);
-        run(&mut pip)
+        run_install(&mut pip)
     })?;
     Ok(bin)
 }
 
-fn node(workplace: &Workplace) -> Result<Vec<OsString>, Failure> {
-    let folder = workplace.peers.join("supergateway");
-    once(&workplace.peers.join("supergateway.installed"), &[SUPERGATEWAY], || {
+fn node(workplace: &Workspace) -> Result<Vec<OsString>, Failure> {
+    let folder = workplace.install_dir.join("supergateway");
+    install_once(&workplace.install_dir.join("supergateway.installed"), &[SUPERGATEWAY], || {
         fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, error))?;
         let mut npm = Command::new("npm");
         // A lock file would name the registry's host inside our tree.
         npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--prefix"]);
-        run(npm.arg(&folder).arg(SUPERGATEWAY))
+        run_install(npm.arg(&folder).arg(SUPERGATEWAY))
     })?;
     let package = folder.join("node_modules").join("supergateway");
     Ok(vec!["node".into(), package.join("dist").join("index.js").into()])

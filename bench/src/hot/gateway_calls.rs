@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use switchboard::auth::verify::Doorkeeper;
-use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, Serving};
+use switchboard::auth::verify::Authenticator;
+use switchboard_gateway::head_guard::HostOriginCheck;
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess};
 use switchboard_wire::memory;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Peer;
@@ -17,15 +17,15 @@ use tokio::sync::watch;
 
 use super::runtime;
 use crate::failure::Failure;
-use crate::pipeline::{self, Linked, PATIENCE};
+use crate::pipeline::{self, InProcessHost, TIMEOUT};
 
 const VERSION: &str = "2025-11-25";
 
-fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
+fn gateway_error(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
     Failure::client("the gateway", error)
 }
 
-fn introduction() -> Json {
+fn initialize_params() -> Json {
     let client = json!({"name": "bench", "version": "1"});
     json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client})
 }
@@ -35,54 +35,57 @@ fn call() -> Json {
 }
 
 /// A gateway before a server in this process.
-async fn open(folder: &Path) -> Result<(Linked, Gateway, tokio::task::JoinHandle<()>), Failure> {
+async fn open(
+    folder: &Path,
+) -> Result<(InProcessHost, Gateway, tokio::task::JoinHandle<()>), Failure> {
     let fail = |error| Failure::file(folder, error);
-    let linked = Linked::open(folder, 2).await.map_err(fail)?;
-    let (gateway, keeping) = Gateway::open(&linked.host, linked.desk.clone(), Serving::default());
-    gateway.settle(PATIENCE).await;
+    let linked = InProcessHost::open(folder, 2).await.map_err(fail)?;
+    let (gateway, keeping) =
+        Gateway::open(&linked.host, linked.context.clone(), ExposeOptions::default());
+    gateway.wait_until_ready(TIMEOUT).await;
     Ok((linked, gateway, keeping))
 }
 
 /// Everything but HTTP.
-pub fn over_link(times: usize) -> Result<(), Failure> {
-    let folder = tempfile::tempdir().map_err(broken)?;
+pub fn in_memory(times: usize) -> Result<(), Failure> {
+    let folder = tempfile::tempdir().map_err(gateway_error)?;
     runtime()?.block_on(async {
         let (linked, gateway, keeping) = open(folder.path()).await?;
         let (ours, theirs) = memory::pair();
         let serving = gateway.clone();
         let serving =
-            tokio::spawn(async move { serving.serve_link(theirs, "bench", pending()).await });
-        let client = Peer::start(ours);
-        let introduction = Payload::of(&introduction()).map_err(Failure::Answer)?;
-        client.peer.call("initialize").params(introduction).await.map_err(broken)?;
-        client.peer.notify("notifications/initialized", None).await.map_err(broken)?;
-        let params = Payload::of(&call()).map_err(Failure::Answer)?;
+            tokio::spawn(async move { serving.serve_transport(theirs, "bench", pending()).await });
+        let client = Peer::spawn(ours);
+        let introduction = Payload::encode(&initialize_params()).map_err(Failure::InvalidJson)?;
+        client.peer.call("initialize").params(introduction).await.map_err(gateway_error)?;
+        client.peer.notify("notifications/initialized", None).await.map_err(gateway_error)?;
+        let params = Payload::encode(&call()).map_err(Failure::InvalidJson)?;
         for _ in 0..times {
             let answer = client.peer.call("tools/call").params(params.clone()).await;
-            check(answer.map_err(broken)?.as_bytes())?;
+            check(answer.map_err(gateway_error)?.as_bytes())?;
         }
         drop(client);
-        serving.await.map_err(broken)?;
+        serving.await.map_err(gateway_error)?;
         drop(gateway);
         linked.close().await;
-        keeping.await.map_err(broken)
+        keeping.await.map_err(gateway_error)
     })
 }
 
 /// All of it, with a client written by hand.
 pub fn over_http(times: usize) -> Result<(), Failure> {
-    let folder = tempfile::tempdir().map_err(broken)?;
+    let folder = tempfile::tempdir().map_err(gateway_error)?;
     runtime()?.block_on(async {
         let (linked, gateway, keeping) = open(folder.path()).await?;
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(broken)?;
-        let address = listener.local_addr().map_err(broken)?;
-        let door = Door {
-            guard: HeadGuard::new(address, &[], &[]).map_err(broken)?,
-            doorkeeper: Doorkeeper::nobody(),
-            largest_request: Door::LARGEST_REQUEST,
-            idle: Door::IDLE,
-            metrics: MetricsReaders::Admitted,
-            threads: 0,
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(gateway_error)?;
+        let address = listener.local_addr().map_err(gateway_error)?;
+        let door = HttpOptions {
+            host_origin_check: HostOriginCheck::new(address, &[], &[]).map_err(gateway_error)?,
+            authenticator: Authenticator::disabled(),
+            max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
+            session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+            metrics_access: MetricsAccess::Authenticated,
+            worker_threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
         let serving = gateway.clone();
@@ -92,20 +95,20 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
             };
             serving.serve_http(listener, door, stopped).await
         });
-        let mut client = Client::connect(&address.to_string()).await.map_err(broken)?;
-        client.begin().await.map_err(broken)?;
+        let mut client = Client::connect(&address.to_string()).await.map_err(gateway_error)?;
+        client.initialize().await.map_err(gateway_error)?;
         let request = client.request(&json!({
             "jsonrpc": "2.0", "id": 1234, "method": "tools/call", "params": call(),
         }));
         for _ in 0..times {
-            check(client.ask(&request).await.map_err(broken)?)?;
+            check(client.exchange(&request).await.map_err(gateway_error)?)?;
         }
         drop(client);
         stop.send_replace(true);
-        serving.await.map_err(broken)?.map_err(broken)?;
+        serving.await.map_err(gateway_error)?.map_err(gateway_error)?;
         drop(gateway);
         linked.close().await;
-        keeping.await.map_err(broken)
+        keeping.await.map_err(gateway_error)
     })
 }
 
@@ -113,7 +116,7 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
 fn check(answer: &[u8]) -> Result<(), Failure> {
     match memchr::memmem::find(answer, b"\"content\"") {
         Some(_) => Ok(()),
-        None => Err(broken(String::from_utf8_lossy(answer).into_owned())),
+        None => Err(gateway_error(String::from_utf8_lossy(answer).into_owned())),
     }
 }
 
@@ -133,17 +136,17 @@ impl Client {
         Ok(Client { stream, address, session, buffer: Vec::with_capacity(64 * 1024) })
     }
 
-    async fn begin(&mut self) -> io::Result<()> {
+    async fn initialize(&mut self) -> io::Result<()> {
         let hello = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduction(),
+            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize_params(),
         });
         let hello = self.request(&hello);
-        let answer = String::from_utf8_lossy(self.ask(&hello).await?).into_owned();
+        let answer = String::from_utf8_lossy(self.exchange(&hello).await?).into_owned();
         let key = "mcp-session-id: ";
         let session = answer.lines().find_map(|line| line.strip_prefix(key));
         self.session = format!("{key}{}\r\n", session.unwrap_or_default());
         let ready = self.request(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        self.ask(&ready).await?;
+        self.exchange(&ready).await?;
         Ok(())
     }
 
@@ -159,7 +162,7 @@ impl Client {
     }
 
     /// Sends a request and reads the whole answer.
-    async fn ask(&mut self, request: &[u8]) -> io::Result<&[u8]> {
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         while !is_whole(&self.buffer) {

@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::path::Path;
 
 use serde_json::json;
-use switchboard::config::permission::{Hints, Mode, Request, Trust, decide};
+use switchboard::config::permission::{CallRequest, PermissionMode, ToolHints, Trust, decide};
 use switchboard::pool::Pool;
 use switchboard::pool::argument_check::check;
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::{Limits, of_call};
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::{OutputLimits, from_tool_call};
 use switchboard_wire::message::Payload;
 
 use crate::failure::Failure;
@@ -26,21 +26,21 @@ pub fn thousand_rules(times: usize) -> Result<(), Failure> {
 fn permission(rules: usize, times: usize) -> Result<(), Failure> {
     let rules = pipeline::rules(rules);
     let arguments = pipeline::arguments();
-    let request = Request {
+    let request = CallRequest {
         server: "linked",
         tool: "echo",
         arguments: &arguments,
-        hints: Hints::default(),
-        trust: Trust::Withheld,
+        hints: ToolHints::default(),
+        trust: Trust::Untrusted,
     };
     for _ in 0..times {
-        black_box(decide(black_box(&rules), &request, Mode::Default));
+        black_box(decide(black_box(&rules), &request, PermissionMode::Default));
     }
     Ok(())
 }
 
 pub fn arguments(times: usize) -> Result<(), Failure> {
-    let pool = pool::assembled(&Pool::default(), &pool::servers(1));
+    let pool = pool::assemble_pool(&Pool::default(), &pool::servers(1));
     let tool = pool.find("mcp__server0__read_file_0");
     let tool = tool.ok_or_else(|| Failure::client("the pool", "it lacks a tool"))?;
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
@@ -64,13 +64,13 @@ pub fn result_beyond(times: usize) -> Result<(), Failure> {
 fn bounded(size: usize, times: usize) -> Result<(), Failure> {
     let folder =
         tempfile::tempdir().map_err(|error| Failure::file(Path::new("a folder"), error))?;
-    let (keep, limits) = (Keep::below(folder.path()), Limits::default());
+    let (keep, limits) = (SpillStore::in_data_folder(folder.path()), OutputLimits::default());
     let text = "one line of a file, as \"text\"\n".repeat(size / 30);
     let answer = json!({"content": [{"type": "text", "text": text}]});
-    let answer = Payload::of(&answer).map_err(Failure::Answer)?;
+    let answer = Payload::encode(&answer).map_err(Failure::InvalidJson)?;
     for _ in 0..times {
-        let yielded = of_call(black_box(&answer), "files", &limits, &keep);
-        if yielded.full.is_some() != (size > limits.characters) {
+        let yielded = from_tool_call(black_box(&answer), "files", &limits, &keep);
+        if yielded.full_text.is_some() != (size > limits.characters) {
             return Err(Failure::client("the limits", "they do not cut where they should"));
         }
     }

@@ -4,10 +4,10 @@ use std::hint::black_box;
 use std::io::Cursor;
 
 use bytes::Bytes;
-use switchboard_wire::events::Decoder;
-use switchboard_wire::lines::{LARGEST_MESSAGE, LineLink};
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::message::{self, Id, Message, Payload};
+use switchboard_wire::events::SseDecoder;
+use switchboard_wire::lines::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
+use switchboard_wire::link::{Transport, TransportEvent};
+use switchboard_wire::message::{self, Message, Payload, RequestId};
 
 use super::runtime;
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ fn read(size: usize, times: usize) -> Result<(), Failure> {
 
 fn write(size: usize, times: usize) -> Result<(), Failure> {
     let outcome = Ok(Payload::from_json(Bytes::from(result(size))));
-    let message = Message::Answer { id: Some(Id::Number(1234)), outcome };
+    let message = Message::Response { id: Some(RequestId::Number(1234)), outcome };
     let mut buffer = Vec::with_capacity(2 * LARGE);
     for _ in 0..times {
         buffer.clear();
@@ -80,12 +80,15 @@ fn write(size: usize, times: usize) -> Result<(), Failure> {
 
 fn lines(size: usize, times: usize) -> Result<(), Failure> {
     let stream = format!("{}\n", answer(size)).repeat(times);
-    let mut link =
-        LineLink::new(Cursor::new(stream.into_bytes()), tokio::io::sink(), LARGEST_MESSAGE);
+    let mut link = StdioTransport::new(
+        Cursor::new(stream.into_bytes()),
+        tokio::io::sink(),
+        DEFAULT_MAX_MESSAGE_SIZE,
+    );
     runtime()?.block_on(async {
         for _ in 0..times {
             match link.next().await {
-                Ok(Arrival::Message(message)) => drop(black_box(message)),
+                Ok(TransportEvent::Message(message)) => drop(black_box(message)),
                 other => return Err(Failure::client("the reader", format!("{other:?}"))),
             }
         }
@@ -95,7 +98,7 @@ fn lines(size: usize, times: usize) -> Result<(), Failure> {
 
 fn events(size: usize, times: usize) -> Result<(), Failure> {
     let piece = Bytes::from(format!("event: message\nid: 7-1234\ndata: {}\n\n", answer(size)));
-    let mut decoder = Decoder::new(LARGEST_MESSAGE);
+    let mut decoder = SseDecoder::new(DEFAULT_MAX_MESSAGE_SIZE);
     for _ in 0..times {
         decoder.feed(black_box(&piece).clone());
         match decoder.next() {

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use switchboard_wire::memory;
-use switchboard_wire::peer::{Connection, Peer};
+use switchboard_wire::peer::{Peer, SpawnedPeer};
 
 use super::runtime;
 use crate::failure::Failure;
-use crate::pipeline::Linked;
+use crate::pipeline::InProcessHost;
 use crate::wire;
 
-pub fn handed_over(times: usize) -> Result<(), Failure> {
+pub fn in_memory(times: usize) -> Result<(), Failure> {
     let connect = || {
         let (one, other) = memory::pair();
-        (Peer::start(one), Peer::start(other))
+        (Peer::spawn(one), Peer::spawn(other))
     };
     between(connect, times)
 }
@@ -21,12 +21,12 @@ pub fn handed_over(times: usize) -> Result<(), Failure> {
 pub fn as_bytes(times: usize) -> Result<(), Failure> {
     let connect = || {
         let (one, other) = tokio::io::duplex(64 * 1024);
-        (wire::over(one), wire::over(other))
+        (wire::peer_over_stream(one), wire::peer_over_stream(other))
     };
     between(connect, times)
 }
 
-fn between(connect: fn() -> (Connection, Connection), times: usize) -> Result<(), Failure> {
+fn between(connect: fn() -> (SpawnedPeer, SpawnedPeer), times: usize) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let (one, other) = connect();
         let listener = tokio::spawn(wire::echo(other.events));
@@ -40,11 +40,11 @@ fn between(connect: fn() -> (Connection, Connection), times: usize) -> Result<()
 }
 
 /// Resolved, checked, permitted, sent, bounded and recorded.
-pub fn through_host(times: usize) -> Result<(), Failure> {
+pub fn host_call(times: usize) -> Result<(), Failure> {
     let fail = |error| Failure::file(Path::new("a home"), error);
     let folder = tempfile::tempdir().map_err(fail)?;
     runtime()?.block_on(async {
-        let linked = Linked::open(folder.path(), 2).await.map_err(fail)?;
+        let linked = InProcessHost::open(folder.path(), 2).await.map_err(fail)?;
         for _ in 0..times {
             linked.call().await;
         }

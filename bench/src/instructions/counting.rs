@@ -10,10 +10,10 @@ use std::thread;
 use crate::calls::server::own_program;
 use crate::failure::Failure;
 use crate::hot::{self, HotPath};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 /// How many times as often the longer run goes a path.
-const LONGER: usize = 3;
+const LONG_RUN_FACTOR: usize = 3;
 
 /// What was counted for one path: instructions each time it is gone, once for each round.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Count {
 
 impl Count {
     /// The same, counted once more.
-    pub fn and(mut self, again: &[Count]) -> Count {
+    pub fn with_repeats(mut self, again: &[Count]) -> Count {
         let again = again.iter().filter(|it| it.name == self.name);
         self.counts.extend(again.flat_map(|it| it.counts.iter().copied()));
         self
@@ -45,12 +45,12 @@ impl Count {
 }
 
 /// Where valgrind puts what it counted for each function.
-pub fn folder(workplace: &Workplace) -> PathBuf {
-    workplace.kept.join("callgrind")
+pub fn folder(workplace: &Workspace) -> PathBuf {
+    workplace.target.join("callgrind")
 }
 
 /// Counts these paths once, as many at a time as there are cores: counts do not depend on how busy those are.
-pub fn once(workplace: &Workplace, paths: &[&HotPath]) -> Result<Vec<Count>, Failure> {
+pub fn count_all(workplace: &Workspace, paths: &[&HotPath]) -> Result<Vec<Count>, Failure> {
     let (folder, program) = (folder(workplace), own_program()?);
     fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, error))?;
     let next = AtomicUsize::new(0);
@@ -76,32 +76,38 @@ pub fn once(workplace: &Workplace, paths: &[&HotPath]) -> Result<Vec<Count>, Fai
 }
 
 fn count(path: &HotPath, program: &Path, folder: &Path) -> Result<Count, Failure> {
-    let longer = path.times * LONGER;
-    let [less, more] = [path.times, longer].map(|times| gone(path, times, program, folder));
+    let longer = path.times * LONG_RUN_FACTOR;
+    let [less, more] =
+        [path.times, longer].map(|times| run_callgrind(path, times, program, folder));
     let (less, more) = (less?, more?);
     let more = more.checked_sub(less).ok_or_else(|| {
         let said = format!("{less} instructions for less, {more} for more\n");
-        Failure::NotCounted { name: path.name, said }
+        Failure::NotCounted { name: path.name, stderr: said }
     })?;
     eprintln!("counted {}", path.name);
     Ok(Count { name: path.name, counts: vec![more as f64 / (longer - path.times) as f64] })
 }
 
 /// How many instructions the program takes from its start to its end.
-fn gone(path: &HotPath, times: usize, program: &Path, folder: &Path) -> Result<u64, Failure> {
+fn run_callgrind(
+    path: &HotPath,
+    times: usize,
+    program: &Path,
+    folder: &Path,
+) -> Result<u64, Failure> {
     let valgrind = PathBuf::from("valgrind");
     let mut command = Command::new(&valgrind);
     let kept = format!("--callgrind-out-file={}/{}.out", folder.display(), path.name);
     command.arg("--tool=callgrind").arg(kept).arg(program);
-    command.args([hot::WORD, path.name, &times.to_string()]);
+    command.args([hot::SUBCOMMAND, path.name, &times.to_string()]);
     let output = command.output();
     let output =
         output.map_err(|error| Failure::NotStarted { program: valgrind.clone(), error })?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        return Err(Failure::Failed { program: valgrind, status: output.status, said });
+        return Err(Failure::Failed { program: valgrind, status: output.status, stderr: said });
     }
-    collected(&said).ok_or(Failure::NotCounted { name: path.name, said })
+    collected(&said).ok_or(Failure::NotCounted { name: path.name, stderr: said })
 }
 
 /// The sum that valgrind names at its end.

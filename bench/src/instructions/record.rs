@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::counting::Count;
 use crate::failure::{self, Failure};
 use crate::hot::HotPath;
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 /// Whatever changes counts without a change of ours.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Maker {
+pub struct Toolchain {
     /// The compiler.
     rustc: String,
     /// The kind of machine that it compiles for.
@@ -30,18 +30,19 @@ pub struct Maker {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     /// What they were made with.
-    pub maker: Maker,
+    #[serde(rename = "maker")]
+    pub toolchain: Toolchain,
     instructions: BTreeMap<String, u64>,
 }
 
-impl Maker {
+impl Toolchain {
     /// What counts are made with here.
-    pub fn here(workplace: &Workplace) -> Result<Maker, Failure> {
+    pub fn current(workplace: &Workspace) -> Result<Toolchain, Failure> {
         let mut rustc = Command::new("rustc");
         let said = failure::output(rustc.arg("-vV").current_dir(&workplace.root))?;
         let host = said.lines().find_map(|line| line.strip_prefix("host: "));
         let libc = failure::output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
-        Ok(Maker {
+        Ok(Toolchain {
             rustc: said.lines().next().unwrap_or_default().to_owned(),
             target: host.unwrap_or_default().to_owned(),
             libc: libc.trim().to_owned(),
@@ -60,53 +61,54 @@ fn vectors() -> &'static str {
     "of the target"
 }
 
-impl fmt::Display for Maker {
+impl fmt::Display for Toolchain {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Maker { rustc, target, libc, vectors } = self;
+        let Toolchain { rustc, target, libc, vectors } = self;
         write!(out, "{rustc} for {target}, {libc}, {vectors}")
     }
 }
 
 impl Record {
     /// These counts.
-    pub fn of(maker: Maker, counts: &[Count]) -> Record {
+    pub fn from_counts(toolchain: Toolchain, counts: &[Count]) -> Record {
         let rounded = |it: &Count| (it.name.to_owned(), it.least().round() as u64);
-        Record { maker, instructions: counts.iter().map(rounded).collect() }
+        Record { toolchain, instructions: counts.iter().map(rounded).collect() }
     }
 
     /// What was recorded.
-    pub fn read(workplace: &Workplace) -> Result<Record, Failure> {
-        let path = place(workplace);
+    pub fn read(workplace: &Workspace) -> Result<Record, Failure> {
+        let path = record_path(workplace);
         let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
-        serde_json::from_str(&text).map_err(Failure::Answer)
+        serde_json::from_str(&text).map_err(Failure::InvalidJson)
     }
 
     /// Records.
-    pub fn write(&self, workplace: &Workplace) -> Result<(), Failure> {
-        let path = place(workplace);
-        let text = serde_json::to_string_pretty(self).map_err(Failure::Answer)?;
+    pub fn write(&self, workplace: &Workspace) -> Result<(), Failure> {
+        let path = record_path(workplace);
+        let text = serde_json::to_string_pretty(self).map_err(Failure::InvalidJson)?;
         fs::write(&path, format!("{text}\n")).map_err(|error| Failure::file(&path, error))
     }
 
     /// What was recorded of a path.
-    pub fn of_path(&self, name: &str) -> Option<f64> {
+    pub fn instructions_of(&self, name: &str) -> Option<f64> {
         self.instructions.get(name).map(|it| *it as f64)
     }
 
     /// Fails unless there is a count for each path and for nothing else.
     pub fn covers(&self, paths: &[HotPath]) -> Result<(), Failure> {
-        let missing = paths.iter().map(|it| it.name).filter(|it| self.of_path(it).is_none());
+        let missing =
+            paths.iter().map(|it| it.name).filter(|it| self.instructions_of(it).is_none());
         let recorded = self.instructions.keys().map(String::as_str);
         let gone = recorded.filter(|name| paths.iter().all(|it| it.name != *name));
         let names: Vec<String> = missing.chain(gone).map(|it| format!("`{it}`")).collect();
         match names.is_empty() {
             true => Ok(()),
-            false => Err(Failure::Unrecorded { names: names.join(", ") }),
+            false => Err(Failure::RecordMismatch { names: names.join(", ") }),
         }
     }
 }
 
-fn place(workplace: &Workplace) -> PathBuf {
+fn record_path(workplace: &Workspace) -> PathBuf {
     workplace.root.join("bench").join("instructions.json")
 }
 
@@ -119,8 +121,9 @@ mod tests {
     fn a_path_without_a_count_and_a_count_without_a_path_are_named() {
         let counts = hot::ALL.iter().skip(1).map(|it| it.name).chain(["of-old"]);
         let counts: Vec<Count> = counts.map(|name| Count { name, counts: vec![1.0] }).collect();
-        let failure = Record::of(Maker::default(), &counts).covers(hot::ALL).unwrap_err();
-        let Failure::Unrecorded { names } = failure else { panic!("{failure}") };
+        let failure =
+            Record::from_counts(Toolchain::default(), &counts).covers(hot::ALL).unwrap_err();
+        let Failure::RecordMismatch { names } = failure else { panic!("{failure}") };
         assert_eq!(names, format!("`{}`, `of-old`", hot::ALL[0].name));
     }
 

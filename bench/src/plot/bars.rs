@@ -1,7 +1,7 @@
 //! Several next to each other: a bar for each, in groups, with its figure at its end.
 
 use super::scale::{Scale, short};
-use super::sheet::{Anchor, Sheet, WIDTH};
+use super::sheet::{Anchor, Svg, WIDTH};
 use super::{Series, classes};
 
 const LEFT: f64 = 290.0;
@@ -18,7 +18,7 @@ pub struct Bars<'a> {
     /// What it shows.
     pub title: &'a str,
     /// What the figures are.
-    pub across: &'a str,
+    pub x_axis: &'a str,
     /// The names of bars that belong together, from above.
     pub groups: Vec<String>,
     /// The bars of each colour.
@@ -30,17 +30,17 @@ impl Bars<'_> {
     pub fn draw(&self) -> String {
         let group = THICK * self.series.len() as f64 + APART;
         let bottom = TOP + group * self.groups.len() as f64;
-        let mut sheet = Sheet::new(self.title, bottom + 58.0);
+        let mut sheet = Svg::new(self.title, bottom + 58.0);
         let figures = self.series.iter().flat_map(|it| it.figures.iter().flatten().copied());
         // A bar that is the least of all still has to be seen.
         let figures: Vec<f64> = figures.collect();
         let least = figures.iter().map(|it| it / 2.0);
-        let x = Scale::around(figures.iter().copied().chain(least), (LEFT, RIGHT));
+        let x = Scale::rounded(figures.iter().copied().chain(least), (LEFT, RIGHT));
         for mark in x.marks() {
-            sheet.grid((x.at(mark), TOP - 6.0), (x.at(mark), bottom));
-            sheet.quiet((x.at(mark), bottom + 18.0), Anchor::Middle, &short(mark));
+            sheet.grid((x.position(mark), TOP - 6.0), (x.position(mark), bottom));
+            sheet.secondary_label((x.position(mark), bottom + 18.0), Anchor::Middle, &short(mark));
         }
-        sheet.quiet(((LEFT + RIGHT) / 2.0, bottom + 42.0), Anchor::Middle, self.across);
+        sheet.secondary_label(((LEFT + RIGHT) / 2.0, bottom + 42.0), Anchor::Middle, self.x_axis);
         let classes = classes(&self.series);
         for (place, name) in self.groups.iter().enumerate() {
             let y = TOP + group * place as f64;
@@ -50,11 +50,13 @@ impl Bars<'_> {
                 let y = y + THICK * at as f64;
                 match series.figures.get(place).copied().flatten().filter(|it| *it > 0.0) {
                     Some(figure) => {
-                        sheet.bar(class, (LEFT, y), (x.at(figure) - LEFT, THICK - 2.0));
-                        let end = (x.at(figure) + 6.0, y + THICK - 4.0);
-                        sheet.quiet(end, Anchor::Start, &short(figure));
+                        sheet.bar(class, (LEFT, y), (x.position(figure) - LEFT, THICK - 2.0));
+                        let end = (x.position(figure) + 6.0, y + THICK - 4.0);
+                        sheet.secondary_label(end, Anchor::Start, &short(figure));
                     }
-                    None => sheet.quiet((LEFT + 6.0, y + THICK - 4.0), Anchor::Start, "–"),
+                    None => {
+                        sheet.secondary_label((LEFT + 6.0, y + THICK - 4.0), Anchor::Start, "–")
+                    }
                 }
             }
         }
@@ -63,7 +65,7 @@ impl Bars<'_> {
     }
 
     /// One line above the bars. Bars of one colour need none.
-    fn legend(&self, sheet: &mut Sheet, classes: &[String]) {
+    fn legend(&self, sheet: &mut Svg, classes: &[String]) {
         if self.series.len() < 2 {
             return;
         }

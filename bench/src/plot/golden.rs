@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Bars, Lines, Role, Series, Stop};
+use super::{Bars, Lines, Role, Series, Tick};
 
 fn check(name: &str, drawn: &str) {
     // Asked for at run time: a build folder may be shared by several clones.
@@ -18,9 +18,9 @@ fn check(name: &str, drawn: &str) {
 
 #[test]
 fn lines_are_drawn_as_they_were() {
-    let stops = [1, 5, 50].map(Stop::of).to_vec();
+    let stops = [1, 5, 50].map(Tick::of).to_vec();
     let series = vec![
-        Series::new("floor", Role::Floor, vec![Some(1.0), Some(2.0), Some(9.0)]),
+        Series::new("floor", Role::Baseline, vec![Some(1.0), Some(2.0), Some(9.0)]),
         Series::new("**ours**", Role::Ours, vec![Some(1.5), Some(3.0), Some(12.0)]),
         Series::new(
             "written by hand, <serde_json> & pipes",
@@ -29,7 +29,10 @@ fn lines_are_drawn_as_they_were() {
         ),
     ];
     let (across, upwards) = ("servers", "milliseconds");
-    check("golden-lines.svg", &Lines { title: "Growth", across, upwards, stops, series }.draw());
+    check(
+        "golden-lines.svg",
+        &Lines { title: "Growth", x_axis: across, y_axis: upwards, ticks: stops, series }.draw(),
+    );
 }
 
 #[test]
@@ -40,5 +43,8 @@ fn bars_are_drawn_as_they_were() {
         Series::new("longest", Role::Other, vec![Some(0.0), Some(1234.5)]),
     ];
     let across = "milliseconds";
-    check("golden-bars.svg", &Bars { title: "Side by side", across, groups, series }.draw());
+    check(
+        "golden-bars.svg",
+        &Bars { title: "Side by side", x_axis: across, groups, series }.draw(),
+    );
 }

@@ -1,7 +1,7 @@
 //! How something grows: a line for each who does it, over sizes.
 
 use super::scale::{Scale, short};
-use super::sheet::{Anchor, Sheet, WIDTH};
+use super::sheet::{Anchor, Svg, WIDTH};
 use super::{Series, classes};
 
 const LEFT: f64 = 78.0;
@@ -12,17 +12,17 @@ const LEGEND_STEP: f64 = 24.0;
 
 /// A size that was measured.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct Tick {
     /// How large.
     pub size: f64,
     /// How that is written.
     pub label: String,
 }
 
-impl Stop {
+impl Tick {
     /// A stop whose size is written as a number.
-    pub fn of(size: usize) -> Stop {
-        Stop { size: size as f64, label: crate::table::thousands(size as f64) }
+    pub fn of(size: usize) -> Tick {
+        Tick { size: size as f64, label: crate::table::thousands(size as f64) }
     }
 }
 
@@ -32,11 +32,11 @@ pub struct Lines<'a> {
     /// What it shows.
     pub title: &'a str,
     /// What the sizes are of.
-    pub across: &'a str,
+    pub x_axis: &'a str,
     /// What the figures are.
-    pub upwards: &'a str,
+    pub y_axis: &'a str,
     /// The sizes.
-    pub stops: Vec<Stop>,
+    pub ticks: Vec<Tick>,
     /// The lines.
     pub series: Vec<Series>,
 }
@@ -46,28 +46,32 @@ impl Lines<'_> {
     pub fn draw(&self) -> String {
         let legend = TOP + LEGEND_STEP * self.series.len() as f64;
         let bottom = legend.max(TOP + 280.0);
-        let mut sheet = Sheet::new(self.title, bottom + 62.0);
-        let x = Scale::between(self.stops.iter().map(|it| it.size), (LEFT, RIGHT));
+        let mut sheet = Svg::new(self.title, bottom + 62.0);
+        let x = Scale::with_margin(self.ticks.iter().map(|it| it.size), (LEFT, RIGHT));
         let figures = self.series.iter().flat_map(|it| it.figures.iter().flatten().copied());
-        let y = Scale::around(figures, (bottom, TOP));
+        let y = Scale::rounded(figures, (bottom, TOP));
         for mark in y.marks() {
-            sheet.grid((LEFT, y.at(mark)), (RIGHT, y.at(mark)));
-            sheet.quiet((LEFT - 8.0, y.at(mark) + 4.0), Anchor::End, &short(mark));
+            sheet.grid((LEFT, y.position(mark)), (RIGHT, y.position(mark)));
+            sheet.secondary_label((LEFT - 8.0, y.position(mark) + 4.0), Anchor::End, &short(mark));
         }
-        for stop in &self.stops {
-            sheet.grid((x.at(stop.size), bottom), (x.at(stop.size), bottom + 5.0));
-            sheet.quiet((x.at(stop.size), bottom + 21.0), Anchor::Middle, &stop.label);
+        for stop in &self.ticks {
+            sheet.grid((x.position(stop.size), bottom), (x.position(stop.size), bottom + 5.0));
+            sheet.secondary_label(
+                (x.position(stop.size), bottom + 21.0),
+                Anchor::Middle,
+                &stop.label,
+            );
         }
-        sheet.quiet((20.0, 54.0), Anchor::Start, self.upwards);
-        sheet.quiet(((LEFT + RIGHT) / 2.0, bottom + 45.0), Anchor::Middle, self.across);
+        sheet.secondary_label((20.0, 54.0), Anchor::Start, self.y_axis);
+        sheet.secondary_label(((LEFT + RIGHT) / 2.0, bottom + 45.0), Anchor::Middle, self.x_axis);
         let classes = classes(&self.series);
         for (series, class) in self.series.iter().zip(&classes) {
             let points: Vec<(f64, f64)> = self
-                .stops
+                .ticks
                 .iter()
                 .zip(&series.figures)
                 .filter_map(|(stop, figure)| Some((stop.size, figure.filter(|it| *it > 0.0)?)))
-                .map(|(size, figure)| (x.at(size), y.at(figure)))
+                .map(|(size, figure)| (x.position(size), y.position(figure)))
                 .collect();
             sheet.line(class, &points);
             points.iter().for_each(|it| sheet.dot(class, *it));

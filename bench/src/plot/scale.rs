@@ -13,7 +13,7 @@ pub struct Scale {
 
 impl Scale {
     /// An axis from one place to another that holds all of these figures, from mark to mark.
-    pub fn around(figures: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Scale {
+    pub fn rounded(figures: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Scale {
         let (least, most) = limits(figures);
         let least = steps().rev().find(|it| *it <= least * 1.000_001).unwrap_or(least);
         let most = steps().find(|it| *it >= most * 0.999_999).unwrap_or(most);
@@ -22,7 +22,7 @@ impl Scale {
     }
 
     /// An axis that begins and ends a little outside of the first and the last of these figures.
-    pub fn between(figures: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Scale {
+    pub fn with_margin(figures: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Scale {
         let (least, most) = limits(figures);
         let most = if most > least { most } else { least * 10.0 };
         let margin = (most / least).powf(0.04);
@@ -30,7 +30,7 @@ impl Scale {
     }
 
     /// Where a figure lies.
-    pub fn at(&self, figure: f64) -> f64 {
+    pub fn position(&self, figure: f64) -> f64 {
         let share = (figure / self.least).ln() / (self.most / self.least).ln();
         self.from + share * (self.to - self.from)
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn marks_are_round_and_neither_too_many_nor_too_few() {
         let marks = |figures: &[f64]| {
-            Scale::around(figures.iter().copied(), (0.0, 1.0))
+            Scale::rounded(figures.iter().copied(), (0.0, 1.0))
                 .marks()
                 .into_iter()
                 .map(short)
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_figure_lies_where_its_factor_says() {
-        let scale = Scale::around([1.0, 100.0].into_iter(), (300.0, 100.0));
-        assert_eq!([1.0, 10.0, 100.0].map(|it| scale.at(it).round()), [300.0, 200.0, 100.0]);
+        let scale = Scale::rounded([1.0, 100.0].into_iter(), (300.0, 100.0));
+        assert_eq!([1.0, 10.0, 100.0].map(|it| scale.position(it).round()), [300.0, 200.0, 100.0]);
     }
 
     #[test]

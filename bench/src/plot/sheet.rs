@@ -42,21 +42,21 @@ pub enum Anchor {
 
 /// A sheet that is being drawn on.
 #[derive(Debug)]
-pub struct Sheet {
+pub struct Svg {
     text: String,
 }
 
-impl Sheet {
+impl Svg {
     /// A sheet with a title.
-    pub fn new(title: &str, height: f64) -> Sheet {
-        let (width, title) = (WIDTH, escaped(title));
+    pub fn new(title: &str, height: f64) -> Svg {
+        let (width, title) = (WIDTH, escape_xml(title));
         let mut text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n"
         );
         add(&mut text, format_args!("<rect class=\"b\" width=\"{width}\" height=\"{height}\"/>"));
         add(&mut text, format_args!("<text class=\"t\" x=\"20\" y=\"30\">{title}</text>"));
-        Sheet { text }
+        Svg { text }
     }
 
     /// The picture.
@@ -81,7 +81,7 @@ impl Sheet {
     }
 
     /// A text that is there to be looked up.
-    pub fn quiet(&mut self, at: (f64, f64), anchor: Anchor, label: &str) {
+    pub fn secondary_label(&mut self, at: (f64, f64), anchor: Anchor, label: &str) {
         self.write("q", at, anchor, label);
     }
 
@@ -92,7 +92,7 @@ impl Sheet {
             Anchor::End => "e",
         };
         let class = [class, anchor].join(" ");
-        let (class, label) = (class.trim(), escaped(label));
+        let (class, label) = (class.trim(), escape_xml(label));
         add(
             &mut self.text,
             format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{label}</text>"),
@@ -128,6 +128,6 @@ fn add(text: &mut String, shape: std::fmt::Arguments<'_>) {
 }
 
 /// Text as XML has it.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Scene, Seen, place, verify, write};
+use super::{ConfigCounts, Sandbox, path_from, verify_config, write};
 use crate::failure::Failure;
 
 const SERVERS: usize = 10;
@@ -17,8 +17,8 @@ pub fn names() -> Vec<String> {
 }
 
 /// Builds the scene and verifies that `swb` sees all of it.
-pub fn build(swb: &Path, search_path: &OsString) -> Result<Scene, Failure> {
-    let scene = Scene::new(search_path)?;
+pub fn build(swb: &Path, search_path: &OsString) -> Result<Sandbox, Failure> {
+    let scene = Sandbox::new(search_path)?;
     let servers: Map<String, Json> = names()
         .into_iter()
         .map(|name| {
@@ -32,12 +32,12 @@ pub fn build(swb: &Path, search_path: &OsString) -> Result<Scene, Failure> {
         })
         .collect();
     let settings = format!("{:#}\n", json!({"mcpServers": servers}));
-    let paths = scene.ask(swb, &["paths"])?;
-    write(&place(&paths, "userSettings"), &settings)?;
-    write(&scene.folder.join(".claude.json"), &settings)?;
-    write(&scene.folder.join(".codex").join("config.toml"), &toml(&servers))?;
-    let built = Seen { servers: SERVERS, files: 1, problems: 0 };
-    verify(&scene.ask(swb, &["list", "--all"])?, built)?;
+    let paths = scene.query_json(swb, &["paths"])?;
+    write(&path_from(&paths, "userSettings"), &settings)?;
+    write(&scene.home.join(".claude.json"), &settings)?;
+    write(&scene.home.join(".codex").join("config.toml"), &toml(&servers))?;
+    let built = ConfigCounts { servers: SERVERS, files: 1, problems: 0 };
+    verify_config(&scene.query_json(swb, &["list", "--all"])?, built)?;
     Ok(scene)
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Scene, Seen, place, verify, write};
+use super::{ConfigCounts, Sandbox, path_from, verify_config, write};
 use crate::failure::Failure;
 
 const PROJECTS: usize = 24;
@@ -18,7 +18,7 @@ const PLUGINS: usize = 4;
 const PER_PLUGIN: usize = 4;
 
 /// What is built.
-pub const BUILT: Seen = Seen {
+pub const EXPECTED: ConfigCounts = ConfigCounts {
     servers: PROJECTS * PER_PROJECT + USER + LOCAL + PLUGINS * PER_PLUGIN,
     files: PROJECTS + 2 + PLUGINS,
     problems: 0,
@@ -29,18 +29,18 @@ const PROGRAMS: usize = 15;
 
 /// The scene, and how many definitions ended in each state.
 #[derive(Debug)]
-pub struct Many {
+pub struct ManyServers {
     /// The scene.
-    pub scene: Scene,
+    pub sandbox: Sandbox,
     /// Definitions by state.
     pub states: BTreeMap<String, usize>,
 }
 
 /// Builds the scene and verifies that `swb` sees all of it.
-pub fn build(swb: &Path, search_path: &OsString) -> Result<Many, Failure> {
-    let mut scene = Scene::new(search_path)?;
-    let mut servers = Numbered { next: 0 };
-    let project = scene.folder.join("project");
+pub fn build(swb: &Path, search_path: &OsString) -> Result<ManyServers, Failure> {
+    let mut scene = Sandbox::new(search_path)?;
+    let mut servers = ServerGenerator { next: 0 };
+    let project = scene.home.join("project");
     let mut folder = project.clone();
     for _ in 0..PROJECTS {
         write(&folder.join(".mcp.json"), &file(servers.take(PER_PROJECT)))?;
@@ -48,19 +48,19 @@ pub fn build(swb: &Path, search_path: &OsString) -> Result<Many, Failure> {
         folder.push("part");
     }
     write(&project.join(".git").join("HEAD"), "ref: refs/heads/main\n")?;
-    let paths = scene.ask(swb, &["paths"])?;
-    write(&place(&paths, "localSettings"), &file(servers.take(LOCAL)))?;
+    let paths = scene.query_json(swb, &["paths"])?;
+    write(&path_from(&paths, "localSettings"), &file(servers.take(LOCAL)))?;
     let mut user = json!({"mcpServers": servers.take(USER)});
     user["allowedMcpServers"] = allowed().into();
     user["deniedMcpServers"] = denied().into();
-    write(&place(&paths, "userSettings"), &format!("{user:#}\n"))?;
+    write(&path_from(&paths, "userSettings"), &format!("{user:#}\n"))?;
     for plugin in 0..PLUGINS {
-        let folder = place(&paths, "plugins").join(format!("plugin-{plugin}"));
+        let folder = path_from(&paths, "plugins").join(format!("plugin-{plugin}"));
         write(&folder.join(".mcp.json"), &file(servers.take(PER_PLUGIN)))?;
     }
-    let all = scene.ask(swb, &["list", "--all"])?;
-    verify(&all, BUILT)?;
-    Ok(Many { scene, states: states(&all) })
+    let all = scene.query_json(swb, &["list", "--all"])?;
+    verify_config(&all, EXPECTED)?;
+    Ok(ManyServers { sandbox: scene, states: states(&all) })
 }
 
 fn file(servers: Map<String, Json>) -> String {
@@ -77,11 +77,11 @@ fn states(all: &Json) -> BTreeMap<String, usize> {
 }
 
 /// Makes servers, each a little different from the one before.
-struct Numbered {
+struct ServerGenerator {
     next: usize,
 }
 
-impl Numbered {
+impl ServerGenerator {
     /// So many servers for one file. The first has the same name in every file, so that one wins.
     fn take(&mut self, count: usize) -> Map<String, Json> {
         let mut servers = Map::new();

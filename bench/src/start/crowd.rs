@@ -8,11 +8,11 @@ use crate::calls::server::echo_command;
 use crate::effort;
 use crate::failure::Failure;
 use crate::measure::{self, Measurement};
-use crate::plot::{Lines, Role, Series, Stop};
+use crate::plot::{Lines, Role, Series, Tick};
 use crate::report::Picture;
-use crate::scene::Scene;
+use crate::scene::Sandbox;
 use crate::table::{self, megabytes, milliseconds};
-use crate::workplace::Workplace;
+use crate::workplace::Workspace;
 
 const COUNTS: [usize; 5] = [1, 5, 10, 20, 50];
 const REPETITIONS: usize = 5;
@@ -34,7 +34,7 @@ impl Program {
 }
 
 /// Measures; what is told of it, and its pictures. The SDKs must have been installed.
-pub fn measured(workplace: &Workplace) -> Result<(String, [Picture; 2]), Failure> {
+pub fn measure(workplace: &Workspace) -> Result<(String, [Picture; 2]), Failure> {
     let swb = workplace.swb()?;
     let scenes = COUNTS.map(|count| scene(workplace, &swb, count));
     let scenes = scenes.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -49,22 +49,22 @@ pub fn measured(workplace: &Workplace) -> Result<(String, [Picture; 2]), Failure
         eprintln!("measuring many servers, repetition {repetition} of {repetitions}");
         for (place, scene) in scenes.iter().enumerate() {
             for program in &mut programs {
-                let more = measure::take(scene, &program.commands[place], 1)?;
+                let more = measure::measure_runs(scene, &program.commands[place], 1)?;
                 let before = std::mem::take(&mut program.costs[place]);
-                program.costs[place] = before.and(more);
+                program.costs[place] = before.merge(more);
             }
         }
     }
-    Ok(told(&programs))
+    Ok(report(&programs))
 }
 
 /// A home with so many echo servers, all of which can be connected to.
-fn scene(workplace: &Workplace, swb: &std::path::Path, count: usize) -> Result<Scene, Failure> {
+fn scene(workplace: &Workspace, swb: &std::path::Path, count: usize) -> Result<Sandbox, Failure> {
     let [program, word, kind] = echo_command("stdio")?.map(|it| it.to_string_lossy().into_owned());
     let entry = json!({"command": program, "args": [word, kind]});
     let servers = (0..count).map(|it| (format!("server-{it}"), entry.clone())).collect();
-    let scene = Scene::with_servers(swb, &workplace.search_path, servers)?;
-    let answer = scene.ask(swb, &["status"])?;
+    let scene = Sandbox::with_servers(swb, &workplace.search_path, servers)?;
+    let answer = scene.query_json(swb, &["status"])?;
     let servers = answer["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     match servers.iter().filter(|server| server["state"] == "connected").count() {
         connected if connected == count => Ok(scene),
@@ -72,7 +72,7 @@ fn scene(workplace: &Workplace, swb: &std::path::Path, count: usize) -> Result<S
     }
 }
 
-fn typescript(workplace: &Workplace, version: &str) -> Result<Vec<Vec<OsString>>, Failure> {
+fn typescript(workplace: &Workspace, version: &str) -> Result<Vec<Vec<OsString>>, Failure> {
     let script = workplace.root.join("bench").join("rivals").join("typescript_many.mjs");
     let echo = echo_command("stdio")?;
     let command = |count: usize| {
@@ -83,7 +83,7 @@ fn typescript(workplace: &Workplace, version: &str) -> Result<Vec<Vec<OsString>>
     Ok(COUNTS.map(command).to_vec())
 }
 
-fn told(programs: &[Program]) -> (String, [Picture; 2]) {
+fn report(programs: &[Program]) -> (String, [Picture; 2]) {
     let cell = |it: &Measurement| {
         format!("{} / {}", milliseconds(it.median_wall()), megabytes(it.peak_megabytes()))
     };
@@ -134,6 +134,10 @@ fn picture(
         let figures = program.costs.iter().map(|it| Some(figure(it))).collect();
         Series::new(program.label, program.role, figures)
     });
-    let (stops, series) = (COUNTS.map(Stop::of).to_vec(), series.collect());
-    Picture::new(name, title, Lines { title, across: "servers", upwards, stops, series }.draw())
+    let (stops, series) = (COUNTS.map(Tick::of).to_vec(), series.collect());
+    Picture::new(
+        name,
+        title,
+        Lines { title, x_axis: "servers", y_axis: upwards, ticks: stops, series }.draw(),
+    )
 }

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard_auth::fetch::Online;
-use switchboard_auth::keeper::{Keeper, Wanting};
-use switchboard_auth::refresh::{Refresher, Trust};
-use switchboard_auth::vault::folder::{FolderVault, Wanted};
-use switchboard_wire::network::{Network, Proxies, Settings, Target};
+use switchboard_auth::fetch::HttpFetcher;
+use switchboard_auth::keeper::{RequiredAction, TokenProvider};
+use switchboard_auth::refresh::{Refresher, TrustSettings};
+use switchboard_auth::vault::folder::{FileTokenStore, StoragePreference};
+use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings, Target};
 use switchboard_wire::peer::Peer;
-use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::streamable::StreamableHttpTransport;
 use tokio::time::interval;
 
 #[tokio::main(flavor = "current_thread")]
@@ -22,21 +22,26 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let [folder, server, seconds] = arguments.as_slice() else {
         return Err("usage: login_worker FOLDER SERVER SECONDS".into());
     };
-    let network = Network::new(&Settings {
+    let network = HttpClient::new(&HttpSettings {
         user_agent: std::process::id().to_string(),
-        proxies: Proxies::default(),
+        proxies: ProxySettings::default(),
         extra_ca: Vec::new(),
         identity: None,
         connect_timeout: Duration::from_secs(5),
     })?;
-    let (vault, _) = FolderVault::open(Path::new(folder), Wanted::File, None).await?;
+    let (vault, _) = FileTokenStore::open(Path::new(folder), StoragePreference::File, None).await?;
     let server = url::Url::parse(server)?;
-    let trust = Trust { server: server.clone(), typed: vec![], proxies: vec![], key: None };
-    let fetch = Arc::new(Online::new(network.clone()));
+    let trust = TrustSettings {
+        server: server.clone(),
+        trusted_urls: vec![],
+        proxies: vec![],
+        signing_key: None,
+    };
+    let fetch = Arc::new(HttpFetcher::new(network.clone()));
     let refresher = Refresher::new(Arc::new(vault), fetch, trust);
-    let keeper = Arc::new(Keeper::new(refresher.clone(), ""));
+    let keeper = Arc::new(TokenProvider::new(refresher.clone(), ""));
     let target = Target::new(server).authorize(keeper.clone());
-    let connection = Peer::start(HttpLink::new(network, target));
+    let connection = Peer::spawn(StreamableHttpTransport::new(network, target));
     let end = Instant::now() + Duration::from_secs(seconds.parse()?);
     let mut pace = interval(Duration::from_millis(50));
     let (mut good, mut bad) = (0, 0);
@@ -46,7 +51,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             Ok(_) => good += 1,
             Err(_) => bad += 1,
         }
-        if let Some(Wanting::Login { .. }) = keeper.wanting() {
+        if let Some(RequiredAction::SignIn { .. }) = keeper.required_action() {
             println!("a login is wanted after {good} good calls");
             return Ok(ExitCode::FAILURE);
         }

@@ -14,20 +14,21 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::confidential::Secret;
-use crate::pkce::Moment;
+use crate::pkce::TimeAndRandom;
 
 /// What such a statement is called in a form.
-pub(crate) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+pub(crate) const CLIENT_ASSERTION_TYPE: &str =
+    "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// How long a statement is good.
-const LIFETIME: u64 = 300;
+const ASSERTION_LIFETIME: u64 = 300;
 
 /// A key that signs.
 #[derive(Clone)]
-pub struct SigningKey(Kind);
+pub struct SigningKey(KeyPairKind);
 
 #[derive(Clone)]
-enum Kind {
-    Curve { name: &'static str, pair: Arc<EcdsaKeyPair> },
+enum KeyPairKind {
+    Ecdsa { name: &'static str, pair: Arc<EcdsaKeyPair> },
     Rsa(Arc<RsaKeyPair>),
 }
 
@@ -40,42 +41,42 @@ impl fmt::Debug for SigningKey {
 
 /// Why a text is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum KeyError {
+pub enum SigningKeyError {
     /// There is no private key in it.
     #[error("it holds no private key in PEM")]
     NotPem,
     /// It is a key of a kind that we cannot sign with.
     #[error("it is no key for ES256, ES384 or RS256")]
-    Unknown,
+    UnsupportedKey,
 }
 
 impl SigningKey {
     /// The private key in a PEM text: PKCS#8, SEC 1 or PKCS#1.
-    pub fn from_pem(pem: &str) -> Result<SigningKey, KeyError> {
-        let der = private_key_in(pem).ok_or(KeyError::NotPem)?;
+    pub fn from_pem(pem: &str) -> Result<SigningKey, SigningKeyError> {
+        let der = decode_private_key(pem).ok_or(SigningKeyError::NotPem)?;
         let curve = |name, algorithm: &'static EcdsaSigningAlgorithm| {
             let pair = EcdsaKeyPair::from_private_key_der(algorithm, &der).ok()?;
-            Some(Kind::Curve { name, pair: Arc::new(pair) })
+            Some(KeyPairKind::Ecdsa { name, pair: Arc::new(pair) })
         };
         let rsa = || {
             let pair = RsaKeyPair::from_pkcs8(&der).or_else(|_| RsaKeyPair::from_der(&der)).ok()?;
-            Some(Kind::Rsa(Arc::new(pair)))
+            Some(KeyPairKind::Rsa(Arc::new(pair)))
         };
         let kind = curve("ES256", &ECDSA_P256_SHA256_FIXED_SIGNING)
             .or_else(|| curve("ES384", &ECDSA_P384_SHA384_FIXED_SIGNING))
             .or_else(rsa);
-        kind.map(SigningKey).ok_or(KeyError::Unknown)
+        kind.map(SigningKey).ok_or(SigningKeyError::UnsupportedKey)
     }
 
-    pub(crate) fn of_curve(pair: Arc<EcdsaKeyPair>) -> SigningKey {
-        SigningKey(Kind::Curve { name: "ES256", pair })
+    pub(crate) fn from_ecdsa(pair: Arc<EcdsaKeyPair>) -> SigningKey {
+        SigningKey(KeyPairKind::Ecdsa { name: "ES256", pair })
     }
 
     /// The name of what it signs with.
     pub fn algorithm(&self) -> &'static str {
         match &self.0 {
-            Kind::Curve { name, .. } => name,
-            Kind::Rsa(_) => "RS256",
+            KeyPairKind::Ecdsa { name, .. } => name,
+            KeyPairKind::Rsa(_) => "RS256",
         }
     }
 
@@ -86,11 +87,11 @@ impl SigningKey {
         let said = format!("{}.{}", part(&header), part(claims));
         let random = SystemRandom::new();
         let signature = match &self.0 {
-            Kind::Curve { pair, .. } => {
+            KeyPairKind::Ecdsa { pair, .. } => {
                 let signed = pair.sign(&random, said.as_bytes());
                 signed.expect("a key that was read signs").as_ref().to_vec()
             }
-            Kind::Rsa(pair) => {
+            KeyPairKind::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(&RSA_PKCS1_SHA256, &random, said.as_bytes(), &mut signature)
                     .expect("a key that was read signs, and the room is its own size");
@@ -101,20 +102,25 @@ impl SigningKey {
     }
 
     /// The statement of a client about itself, for one authorization server.
-    pub fn assert(&self, client: &str, audience: &str, moment: &mut Moment<'_>) -> Secret {
+    pub fn client_assertion(
+        &self,
+        client: &str,
+        audience: &str,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Secret {
         let claims = json!({
             "iss": client,
             "sub": client,
             "aud": audience,
-            "jti": moment.unguessable().reveal(),
+            "jti": moment.random_token().reveal(),
             "iat": moment.now,
-            "exp": moment.now.saturating_add(LIFETIME),
+            "exp": moment.now.saturating_add(ASSERTION_LIFETIME),
         });
         self.sign(json!({ "typ": "JWT" }), &claims)
     }
 }
 
-fn private_key_in(pem: &str) -> Option<Vec<u8>> {
+fn decode_private_key(pem: &str) -> Option<Vec<u8>> {
     let mut lines = pem.lines().map(str::trim);
     let is_begin =
         |line: &str| line.starts_with("-----BEGIN ") && line.ends_with("PRIVATE KEY-----");
@@ -133,7 +139,7 @@ pub(crate) mod tests {
     };
 
     use super::*;
-    use crate::pkce::at_present;
+    use crate::pkce::with_system_random;
 
     fn pem(label: &str, der: &[u8]) -> String {
         let text = STANDARD.encode(der);
@@ -142,7 +148,7 @@ pub(crate) mod tests {
     }
 
     /// The parts of a statement, after its signature held.
-    pub(crate) fn verified(
+    pub(crate) fn verify_and_decode(
         statement: &str,
         algorithm: &'static dyn VerificationAlgorithm,
         public: &[u8],
@@ -162,9 +168,13 @@ pub(crate) mod tests {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
         let text = pem("PRIVATE KEY", pair.to_pkcs8v1().expect("a document").as_ref());
         let key = SigningKey::from_pem(&format!("# a remark\n{text}")).expect("a key");
-        let statement = at_present(1000, |moment| key.assert("me", "https://as.b", moment));
-        let (header, claims) =
-            verified(statement.reveal(), &ECDSA_P256_SHA256_FIXED, pair.public_key().as_ref());
+        let statement =
+            with_system_random(1000, |moment| key.client_assertion("me", "https://as.b", moment));
+        let (header, claims) = verify_and_decode(
+            statement.reveal(),
+            &ECDSA_P256_SHA256_FIXED,
+            pair.public_key().as_ref(),
+        );
         assert_eq!(header, json!({ "typ": "JWT", "alg": "ES256" }));
         let who = [&claims["iss"], &claims["sub"], &claims["aud"]];
         assert_eq!(who, ["me", "me", "https://as.b"]);
@@ -177,24 +187,29 @@ pub(crate) mod tests {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
         let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).expect("a document");
         let key = SigningKey::from_pem(&pem("PRIVATE KEY", der.as_ref())).expect("a key");
-        let statement = at_present(0, |moment| key.assert("me", "https://as.b", moment));
+        let statement =
+            with_system_random(0, |moment| key.client_assertion("me", "https://as.b", moment));
         let public = pair.public_key().as_ref();
-        let (header, _) = verified(statement.reveal(), &RSA_PKCS1_2048_8192_SHA256, public);
+        let (header, _) =
+            verify_and_decode(statement.reveal(), &RSA_PKCS1_2048_8192_SHA256, public);
         assert_eq!(header["alg"], "RS256");
     }
 
     #[test]
     fn what_is_no_private_key_is_refused_and_no_key_prints() {
         for (text, error) in [
-            ("", KeyError::NotPem),
-            ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", KeyError::NotPem),
-            ("-----BEGIN PRIVATE KEY-----\n!!\n-----END PRIVATE KEY-----", KeyError::NotPem),
-            ("-----BEGIN PRIVATE KEY-----", KeyError::NotPem),
-            ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", KeyError::Unknown),
+            ("", SigningKeyError::NotPem),
+            ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", SigningKeyError::NotPem),
+            ("-----BEGIN PRIVATE KEY-----\n!!\n-----END PRIVATE KEY-----", SigningKeyError::NotPem),
+            ("-----BEGIN PRIVATE KEY-----", SigningKeyError::NotPem),
+            (
+                "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+                SigningKeyError::UnsupportedKey,
+            ),
         ] {
             assert_eq!(SigningKey::from_pem(text).map(|_| ()), Err(error), "{text}");
         }
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
-        assert_eq!(format!("{:?}", SigningKey::of_curve(Arc::new(pair))), "SigningKey(ES256)");
+        assert_eq!(format!("{:?}", SigningKey::from_ecdsa(Arc::new(pair))), "SigningKey(ES256)");
     }
 }

@@ -2,42 +2,42 @@
 
 use url::Url;
 
-use crate::registration::Client;
+use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
 
 /// What the URL says.
 #[derive(Debug)]
-pub struct Authorization<'a> {
+pub struct AuthorizationRequest<'a> {
     /// Who asks.
-    pub client: &'a Client,
+    pub client: &'a OAuthClient,
     /// Where the person is sent back to.
-    pub redirect: &'a str,
+    pub redirect_uri: &'a str,
     /// What the answer must repeat.
     pub state: &'a str,
     /// What is shown of the verifier.
-    pub challenge: &'a str,
+    pub code_challenge: &'a str,
     /// What is asked for.
     pub scopes: Option<&'a Scopes>,
     /// For which server.
     pub resource: Option<&'a str>,
     /// The thumbprint of the key that the code is to be bound to.
-    pub key_thumbprint: Option<&'a str>,
+    pub dpop_jkt: Option<&'a str>,
 }
 
 /// The URL at this endpoint. What the endpoint's own query says is kept, unless we say it.
-pub fn build(endpoint: &Url, authorization: &Authorization<'_>) -> Url {
+pub fn authorization_url(endpoint: &Url, authorization: &AuthorizationRequest<'_>) -> Url {
     let scopes = authorization.scopes.map(Scopes::to_string);
     let wants_offline = authorization.scopes.is_some_and(|it| it.contains("offline_access"));
     let ours = [
         ("response_type", Some("code")),
         ("client_id", Some(authorization.client.id.as_str())),
-        ("redirect_uri", Some(authorization.redirect)),
+        ("redirect_uri", Some(authorization.redirect_uri)),
         ("state", Some(authorization.state)),
-        ("code_challenge", Some(authorization.challenge)),
+        ("code_challenge", Some(authorization.code_challenge)),
         ("code_challenge_method", Some("S256")),
         ("scope", scopes.as_deref()),
         ("resource", authorization.resource),
-        ("dpop_jkt", authorization.key_thumbprint),
+        ("dpop_jkt", authorization.dpop_jkt),
         // OpenID Connect, section 11: without consent there is no offline access.
         ("prompt", wants_offline.then_some("consent")),
     ];
@@ -56,28 +56,28 @@ pub fn build(endpoint: &Url, authorization: &Authorization<'_>) -> Url {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registration::{Method, Provenance};
+    use crate::registration::{ClientAuthMethod, ClientProvenance};
 
     fn check(endpoint: &str, scopes: Option<&str>) -> String {
-        let client = Client {
+        let client = OAuthClient {
             id: "c&d".to_owned(),
             secret: None,
-            method: Method::None,
+            method: ClientAuthMethod::None,
             issuer: "https://a.b".to_owned(),
             redirect: None,
-            provenance: Provenance::Configured,
+            provenance: ClientProvenance::Configured,
         };
         let scopes = scopes.map(Scopes::parse);
-        let authorization = Authorization {
+        let authorization = AuthorizationRequest {
             client: &client,
-            redirect: "http://127.0.0.1:1/cb",
+            redirect_uri: "http://127.0.0.1:1/cb",
             state: "st",
-            challenge: "ch",
+            code_challenge: "ch",
             scopes: scopes.as_ref(),
             resource: Some("https://m.c/p"),
-            key_thumbprint: None,
+            dpop_jkt: None,
         };
-        build(&Url::parse(endpoint).expect("a URL"), &authorization).into()
+        authorization_url(&Url::parse(endpoint).expect("a URL"), &authorization).into()
     }
 
     #[test]

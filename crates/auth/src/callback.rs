@@ -5,27 +5,27 @@ use thiserror::Error;
 use url::{Url, form_urlencoded};
 
 use crate::confidential::Secret;
-use crate::discovery::resource_metadata::short;
+use crate::discovery::resource_metadata::sanitize_for_display;
 
 /// The longest redirect that is looked at.
-const LONGEST: usize = 16 * 1024;
+const MAX_CALLBACK_LENGTH: usize = 16 * 1024;
 
 /// What the answer must say.
 #[derive(Debug, Clone)]
-pub struct Expectation {
+pub struct ExpectedCallback {
     /// The state that went out.
     pub state: Secret,
     /// The issuer that was asked.
     pub issuer: String,
     /// Whether the issuer promised to say who it is.
-    pub names_itself: bool,
+    pub requires_iss: bool,
 }
 
 /// How the answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrived {
+pub enum CallbackSource {
     /// At our listener: the query of the request.
-    AtListener,
+    Listener,
     /// By the hand of a person: a URL, or the code alone.
     Pasted,
 }
@@ -50,7 +50,7 @@ pub enum CallbackError {
     NoIssuer,
     /// A code alone, where that is not enough.
     #[error("a code alone is not enough for this authorization server: paste the whole address")]
-    CodeAlone,
+    BareCode,
     /// The person said no.
     #[error("access was denied")]
     Denied,
@@ -65,32 +65,32 @@ pub enum CallbackError {
 }
 
 /// The code in an answer.
-pub fn parse(
+pub fn parse_callback(
     text: &str,
-    arrived: Arrived,
-    expectation: &Expectation,
+    arrived: CallbackSource,
+    expectation: &ExpectedCallback,
 ) -> Result<Secret, CallbackError> {
     let text = text.trim();
-    if text.len() > LONGEST {
+    if text.len() > MAX_CALLBACK_LENGTH {
         return Err(CallbackError::Malformed);
     }
     let query = match arrived {
-        Arrived::AtListener => text.to_owned(),
-        Arrived::Pasted => match pasted_query(text) {
+        CallbackSource::Listener => text.to_owned(),
+        CallbackSource::Pasted => match query_in_pasted_text(text) {
             Some(query) => query,
-            None => return bare_code(text, expectation),
+            None => return parse_bare_code(text, expectation),
         },
     };
-    let answer = Parameters::of(&query)?;
-    if !answer.state.as_deref().is_some_and(|state| expectation.state.is(state)) {
+    let answer = CallbackParameters::parse(&query)?;
+    if !answer.state.as_deref().is_some_and(|state| expectation.state.equals(state)) {
         return Err(CallbackError::WrongState);
     }
     check_issuer(answer.issuer.as_deref(), expectation)?;
     match (answer.error, answer.code) {
         (Some(error), _) if error == "access_denied" => Err(CallbackError::Denied),
         (Some(error), _) => Err(CallbackError::Refused {
-            error: short(&error),
-            description: short(&answer.description.unwrap_or_default()),
+            error: sanitize_for_display(&error),
+            description: sanitize_for_display(&answer.description.unwrap_or_default()),
         }),
         (None, Some(code)) if !code.is_empty() => Ok(Secret::new(code)),
         (None, Some(_) | None) => Err(CallbackError::NoCode),
@@ -98,17 +98,17 @@ pub fn parse(
 }
 
 /// Exact, to the letter: an issuer that differs by a slash is another one.
-fn check_issuer(told: Option<&str>, expectation: &Expectation) -> Result<(), CallbackError> {
+fn check_issuer(told: Option<&str>, expectation: &ExpectedCallback) -> Result<(), CallbackError> {
     match told {
         Some(issuer) if issuer == expectation.issuer => Ok(()),
-        Some(issuer) => Err(CallbackError::WrongIssuer(short(issuer))),
-        None if expectation.names_itself => Err(CallbackError::NoIssuer),
+        Some(issuer) => Err(CallbackError::WrongIssuer(sanitize_for_display(issuer))),
+        None if expectation.requires_iss => Err(CallbackError::NoIssuer),
         None => Ok(()),
     }
 }
 
 /// The query in what was pasted, where there is one: of a URL, or by itself.
-fn pasted_query(text: &str) -> Option<String> {
+fn query_in_pasted_text(text: &str) -> Option<String> {
     if let Ok(url) = Url::parse(text)
         && matches!(url.scheme(), "http" | "https")
     {
@@ -120,7 +120,7 @@ fn pasted_query(text: &str) -> Option<String> {
 }
 
 /// A code by itself, or `code#state` as some pages show it.
-fn bare_code(text: &str, expectation: &Expectation) -> Result<Secret, CallbackError> {
+fn parse_bare_code(text: &str, expectation: &ExpectedCallback) -> Result<Secret, CallbackError> {
     let (code, state) = match text.split_once('#') {
         Some((code, state)) => (code, Some(state)),
         None => (text, None),
@@ -128,17 +128,17 @@ fn bare_code(text: &str, expectation: &Expectation) -> Result<Secret, CallbackEr
     if code.is_empty() || code.chars().any(|sign| sign.is_whitespace() || sign.is_control()) {
         return Err(CallbackError::NoCode);
     }
-    if state.is_some_and(|state| !expectation.state.is(state)) {
+    if state.is_some_and(|state| !expectation.state.equals(state)) {
         return Err(CallbackError::WrongState);
     }
-    match expectation.names_itself {
-        true => Err(CallbackError::CodeAlone),
+    match expectation.requires_iss {
+        true => Err(CallbackError::BareCode),
         false => Ok(Secret::new(code)),
     }
 }
 
 #[derive(Default)]
-struct Parameters {
+struct CallbackParameters {
     code: Option<String>,
     state: Option<String>,
     issuer: Option<String>,
@@ -146,9 +146,9 @@ struct Parameters {
     description: Option<String>,
 }
 
-impl Parameters {
-    fn of(query: &str) -> Result<Parameters, CallbackError> {
-        let mut parameters = Parameters::default();
+impl CallbackParameters {
+    fn parse(query: &str) -> Result<CallbackParameters, CallbackError> {
+        let mut parameters = CallbackParameters::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let slot = match &*name {
                 "code" => &mut parameters.code,
@@ -173,13 +173,18 @@ mod tests {
 
     use super::*;
 
-    fn expectation(names_itself: bool) -> Expectation {
+    fn expectation(names_itself: bool) -> ExpectedCallback {
         let issuer = "https://as.example.com".to_owned();
-        Expectation { state: Secret::new("good-state"), issuer, names_itself }
+        ExpectedCallback { state: Secret::new("good-state"), issuer, requires_iss: names_itself }
     }
 
-    fn check(text: &str, arrived: Arrived, names_itself: bool) -> Result<String, CallbackError> {
-        parse(text, arrived, &expectation(names_itself)).map(|code| code.reveal().to_owned())
+    fn check(
+        text: &str,
+        arrived: CallbackSource,
+        names_itself: bool,
+    ) -> Result<String, CallbackError> {
+        parse_callback(text, arrived, &expectation(names_itself))
+            .map(|code| code.reveal().to_owned())
     }
 
     const WITH_ISSUER: &str = "code=c&state=good-state&iss=https%3A%2F%2Fas.example.com";
@@ -220,7 +225,7 @@ mod tests {
             ("code=a&code=b&state=good-state", false, Err(CallbackError::Malformed)),
             ("code=a&state=good-state&state=x", false, Err(CallbackError::Malformed)),
         ] {
-            assert_eq!(check(query, Arrived::AtListener, names_itself), expected, "{query}");
+            assert_eq!(check(query, CallbackSource::Listener, names_itself), expected, "{query}");
         }
     }
 
@@ -231,7 +236,7 @@ mod tests {
             error: "server_error".to_owned(),
             description: "a[31mbc".to_owned(),
         };
-        assert_eq!(check(query, Arrived::AtListener, false), Err(refused));
+        assert_eq!(check(query, CallbackSource::Listener, false), Err(refused));
     }
 
     #[test]
@@ -244,34 +249,34 @@ mod tests {
             "c",
             "c#good-state",
         ] {
-            assert_eq!(check(text, Arrived::Pasted, false), Ok("c".to_owned()), "{text}");
+            assert_eq!(check(text, CallbackSource::Pasted, false), Ok("c".to_owned()), "{text}");
         }
         let address = format!("http://127.0.0.1:7000/callback?{WITH_ISSUER}");
-        assert_eq!(check(&address, Arrived::Pasted, true), Ok("c".to_owned()));
+        assert_eq!(check(&address, CallbackSource::Pasted, true), Ok("c".to_owned()));
         for (text, names_itself, error) in [
-            ("c", true, CallbackError::CodeAlone),
+            ("c", true, CallbackError::BareCode),
             ("c#other", false, CallbackError::WrongState),
             ("two words", false, CallbackError::NoCode),
             ("", false, CallbackError::NoCode),
             ("http://127.0.0.1/callback", false, CallbackError::WrongState),
             ("http://127.0.0.1/callback?code=c&state=old", false, CallbackError::WrongState),
         ] {
-            assert_eq!(check(text, Arrived::Pasted, names_itself), Err(error), "{text}");
+            assert_eq!(check(text, CallbackSource::Pasted, names_itself), Err(error), "{text}");
         }
-        let long = "c".repeat(LONGEST + 1);
-        assert_eq!(check(&long, Arrived::Pasted, false), Err(CallbackError::Malformed));
+        let long = "c".repeat(MAX_CALLBACK_LENGTH + 1);
+        assert_eq!(check(&long, CallbackSource::Pasted, false), Err(CallbackError::Malformed));
     }
 
     #[test]
     fn a_code_alone_never_arrives_at_the_listener() {
-        assert_eq!(check("c", Arrived::AtListener, false), Err(CallbackError::WrongState));
+        assert_eq!(check("c", CallbackSource::Listener, false), Err(CallbackError::WrongState));
     }
 
     proptest! {
         #[test]
         fn nothing_without_the_state_is_taken_at_the_listener(query in "[ -~]{0,80}") {
             prop_assume!(!query.contains("good-state"));
-            prop_assert!(check(&query, Arrived::AtListener, false).is_err());
+            prop_assert!(check(&query, CallbackSource::Listener, false).is_err());
         }
     }
 }

@@ -4,19 +4,19 @@
 use crate::scopes::Scopes;
 
 /// How many challenges of one answer are looked at, and how many parameters of each.
-const MOST_CHALLENGES: usize = 32;
-const MOST_PARAMETERS: usize = 64;
+const MAX_CHALLENGES: usize = 32;
+const MAX_PARAMETERS: usize = 64;
 
 /// One challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Challenge {
+pub struct RawChallenge {
     /// The name of the scheme in lower case.
     pub scheme: String,
     /// Its parameters, names in lower case.
     pub parameters: Vec<(String, String)>,
 }
 
-impl Challenge {
+impl RawChallenge {
     /// The first parameter of a name.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let mut parameters = self.parameters.iter();
@@ -25,20 +25,20 @@ impl Challenge {
 }
 
 /// Every challenge in these headers, in their order. What cannot be made out is left out.
-pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Vec<Challenge> {
+pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Vec<RawChallenge> {
     let mut challenges = Vec::new();
     for header in headers {
-        Reader { rest: header }.read_into(&mut challenges);
+        HeaderParser { rest: header }.parse_into(&mut challenges);
     }
     challenges
 }
 
-struct Reader<'a> {
+struct HeaderParser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
-    fn read_into(&mut self, challenges: &mut Vec<Challenge>) {
+impl<'a> HeaderParser<'a> {
+    fn parse_into(&mut self, challenges: &mut Vec<RawChallenge>) {
         let before = challenges.len();
         loop {
             self.skip(|sign| sign == ',' || sign.is_whitespace());
@@ -58,17 +58,17 @@ impl<'a> Reader<'a> {
                 self.rest = behind[1..].trim_start_matches([' ', '\t']);
                 let value = self.take_value();
                 if let (Some(value), Some(last)) = (value, challenges.last_mut())
-                    && last.parameters.len() < MOST_PARAMETERS
+                    && last.parameters.len() < MAX_PARAMETERS
                 {
                     last.parameters.push((name.to_ascii_lowercase(), value));
                 }
                 continue;
             }
-            if challenges.len() == MOST_CHALLENGES {
+            if challenges.len() == MAX_CHALLENGES {
                 return;
             }
             let scheme = name.to_ascii_lowercase();
-            challenges.push(Challenge { scheme, parameters: Vec::new() });
+            challenges.push(RawChallenge { scheme, parameters: Vec::new() });
             if has_space {
                 self.skip_token68();
             }
@@ -140,7 +140,7 @@ fn is_token(sign: char) -> bool {
 
 /// What a challenge complains about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Complaint {
+pub enum ChallengeErrorCode {
     /// The token is not good, or is not any more.
     InvalidToken,
     /// The token is good for less than this.
@@ -153,56 +153,56 @@ pub enum Complaint {
 
 /// Whether a server wants tokens that are bound to a key (RFC 9449).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Binding {
+pub enum DpopRequirement {
     /// It says nothing about it.
     #[default]
-    Unmentioned,
+    Unspecified,
     /// It takes them.
-    Offered,
+    Supported,
     /// It takes nothing else.
-    Demanded,
+    Required,
 }
 
 /// What all challenges of an answer come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct AuthChallenge {
     /// Where the server says that its metadata is. Not checked.
     pub resource_metadata: Option<String>,
     /// The scopes it wants.
     pub scopes: Option<Scopes>,
     /// What was wrong.
-    pub complaint: Option<Complaint>,
+    pub error: Option<ChallengeErrorCode>,
     /// Whether tokens are to be bound to a key.
-    pub binding: Binding,
+    pub dpop: DpopRequirement,
 }
 
-impl Demand {
+impl AuthChallenge {
     /// What these headers come to. With none it is the empty demand: sign in, and find out how.
-    pub fn of<'a>(headers: impl IntoIterator<Item = &'a str>) -> Demand {
+    pub fn from_headers<'a>(headers: impl IntoIterator<Item = &'a str>) -> AuthChallenge {
         let challenges = parse(headers);
         let bearer = challenges.iter().any(|it| it.scheme == "bearer");
         let dpop = challenges.iter().any(|it| it.scheme == "dpop");
         let ours = || challenges.iter().filter(|it| it.scheme == "bearer" || it.scheme == "dpop");
         let first = |name: &str| ours().find_map(|it| it.parameter(name));
-        Demand {
+        AuthChallenge {
             resource_metadata: first("resource_metadata").map(str::to_owned),
             scopes: first("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
-            complaint: first("error").map(complaint),
-            binding: match (dpop, bearer) {
-                (true, true) => Binding::Offered,
-                (true, false) => Binding::Demanded,
-                (false, _) => Binding::Unmentioned,
+            error: first("error").map(parse_error_code),
+            dpop: match (dpop, bearer) {
+                (true, true) => DpopRequirement::Supported,
+                (true, false) => DpopRequirement::Required,
+                (false, _) => DpopRequirement::Unspecified,
             },
         }
     }
 }
 
-fn complaint(error: &str) -> Complaint {
+fn parse_error_code(error: &str) -> ChallengeErrorCode {
     match error {
-        "invalid_token" => Complaint::InvalidToken,
-        "insufficient_scope" => Complaint::InsufficientScope,
-        "use_dpop_nonce" => Complaint::UseDpopNonce,
-        _ => Complaint::Other,
+        "invalid_token" => ChallengeErrorCode::InvalidToken,
+        "insufficient_scope" => ChallengeErrorCode::InsufficientScope,
+        "use_dpop_nonce" => ChallengeErrorCode::UseDpopNonce,
+        _ => ChallengeErrorCode::Other,
     }
 }
 
@@ -257,14 +257,14 @@ mod tests {
 
     #[test]
     fn a_demand_looks_past_schemes_that_are_not_ours() {
-        let demand = Demand::of([
+        let demand = AuthChallenge::from_headers([
             "Basic realm=\"x\", scope=\"wrong\"",
             "Bearer error=\"insufficient_scope\", scope=\"files:read  files:write\", resource_metadata=\"https://a.b/prm\"",
         ]);
         assert_eq!(demand.scopes, Some(Scopes::parse("files:read files:write")));
         assert_eq!(demand.resource_metadata.as_deref(), Some("https://a.b/prm"));
-        assert_eq!(demand.complaint, Some(Complaint::InsufficientScope));
-        assert_eq!(demand.binding, Binding::Unmentioned);
+        assert_eq!(demand.error, Some(ChallengeErrorCode::InsufficientScope));
+        assert_eq!(demand.dpop, DpopRequirement::Unspecified);
     }
 
     #[test]
@@ -272,31 +272,41 @@ mod tests {
         for headers in
             [&[][..], &[""], &["Basic realm=\"x\""], &["Bearer"], &["Bearer scope=\" \""]]
         {
-            assert_eq!(Demand::of(headers.iter().copied()), Demand::default(), "{headers:?}");
+            assert_eq!(
+                AuthChallenge::from_headers(headers.iter().copied()),
+                AuthChallenge::default(),
+                "{headers:?}"
+            );
         }
     }
 
     #[test]
     fn a_server_that_takes_bearers_too_only_offers_bound_tokens() {
-        assert_eq!(Demand::of(["DPoP algs=\"ES256\""]).binding, Binding::Demanded);
-        assert_eq!(Demand::of(["Bearer, DPoP algs=\"ES256\""]).binding, Binding::Offered);
-        let nonce = Demand::of(["DPoP error=\"use_dpop_nonce\""]);
-        assert_eq!(nonce.complaint, Some(Complaint::UseDpopNonce));
+        assert_eq!(
+            AuthChallenge::from_headers(["DPoP algs=\"ES256\""]).dpop,
+            DpopRequirement::Required
+        );
+        assert_eq!(
+            AuthChallenge::from_headers(["Bearer, DPoP algs=\"ES256\""]).dpop,
+            DpopRequirement::Supported
+        );
+        let nonce = AuthChallenge::from_headers(["DPoP error=\"use_dpop_nonce\""]);
+        assert_eq!(nonce.error, Some(ChallengeErrorCode::UseDpopNonce));
     }
 
     #[test]
     fn endless_headers_are_bounded() {
         let parameters: Vec<_> = (0..1000).map(|number| format!("p{number}=x")).collect();
         let one = format!("Bearer {}", parameters.join(","));
-        assert_eq!(parse([one.as_str()])[0].parameters.len(), MOST_PARAMETERS);
+        assert_eq!(parse([one.as_str()])[0].parameters.len(), MAX_PARAMETERS);
         let many = vec!["Bearer a=b"; 1000].join(",");
-        assert_eq!(parse([many.as_str()]).len(), MOST_CHALLENGES);
+        assert_eq!(parse([many.as_str()]).len(), MAX_CHALLENGES);
     }
 
     proptest! {
         #[test]
         fn no_header_makes_it_stumble(header in "[ -~é\"\\\\,=]{0,200}") {
-            let _demand = Demand::of([header.as_str()]);
+            let _demand = AuthChallenge::from_headers([header.as_str()]);
         }
     }
 }

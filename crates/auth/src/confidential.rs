@@ -21,7 +21,7 @@ impl Secret {
     }
 
     /// Is it this text? Takes as long for a near miss as for a far one.
-    pub fn is(&self, text: &str) -> bool {
+    pub fn equals(&self, text: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), text.as_bytes()).is_ok()
     }
 }
@@ -29,7 +29,7 @@ impl Secret {
 /// Compares in constant time.
 impl PartialEq for Secret {
     fn eq(&self, other: &Secret) -> bool {
-        self.is(&other.0)
+        self.equals(&other.0)
     }
 }
 
@@ -93,10 +93,10 @@ mod tests {
     #[test]
     fn secrets_are_equal_by_their_whole_text() {
         let secret = Secret::new("canary");
-        assert!(secret.is("canary") && secret == Secret::new("canary"));
+        assert!(secret.equals("canary") && secret == Secret::new("canary"));
         for other in ["", "c", "canar", "canaryy", "Canary", "\0canary"] {
-            assert!(!secret.is(other), "{other}");
+            assert!(!secret.equals(other), "{other}");
         }
-        assert!(Secret::new("").is(""));
+        assert!(Secret::new("").equals(""));
     }
 }

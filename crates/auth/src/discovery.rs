@@ -6,53 +6,56 @@ pub mod server_metadata;
 
 use url::Url;
 
-const RESOURCE: &str = "/.well-known/oauth-protected-resource";
-const OAUTH: &str = "/.well-known/oauth-authorization-server";
-const OPENID: &str = "/.well-known/openid-configuration";
+const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
+const OAUTH_AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-server";
+const OPENID_CONFIGURATION: &str = "/.well-known/openid-configuration";
 
 /// Where a server's own metadata may be (RFC 9728, section 3.1). What the challenge names is put first by the
 /// caller.
-pub fn resource_candidates(server: &Url) -> Vec<Url> {
+pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     let mut candidates = Vec::new();
     if has_path(server) {
-        let mut url = at(server, &format!("{RESOURCE}{}", path_of(server)));
+        let mut url = with_path(server, &format!("{PROTECTED_RESOURCE}{}", trimmed_path(server)));
         url.set_query(server.query());
         candidates.push(url);
     }
-    candidates.push(at(server, RESOURCE));
+    candidates.push(with_path(server, PROTECTED_RESOURCE));
     candidates
 }
 
 /// Where the metadata of an authorization server may be: RFC 8414 before OpenID Connect, and for an issuer with
 /// a path inserted before appended.
-pub fn server_candidates(issuer: &Url) -> Vec<Url> {
-    let path = path_of(issuer);
+pub fn auth_server_metadata_urls(issuer: &Url) -> Vec<Url> {
+    let path = trimmed_path(issuer);
     match has_path(issuer) {
         true => vec![
-            at(issuer, &format!("{OAUTH}{path}")),
-            at(issuer, &format!("{OPENID}{path}")),
-            at(issuer, &format!("{path}{OPENID}")),
+            with_path(issuer, &format!("{OAUTH_AUTHORIZATION_SERVER}{path}")),
+            with_path(issuer, &format!("{OPENID_CONFIGURATION}{path}")),
+            with_path(issuer, &format!("{path}{OPENID_CONFIGURATION}")),
         ],
-        false => vec![at(issuer, OAUTH), at(issuer, OPENID)],
+        false => vec![
+            with_path(issuer, OAUTH_AUTHORIZATION_SERVER),
+            with_path(issuer, OPENID_CONFIGURATION),
+        ],
     }
 }
 
 /// Who the authorization server is where a server has no metadata, as protocol version 2025-03-26 had it.
 pub fn legacy_issuer(server: &Url) -> Url {
-    at(server, "/")
+    with_path(server, "/")
 }
 
 fn has_path(url: &Url) -> bool {
-    !path_of(url).is_empty()
+    !trimmed_path(url).is_empty()
 }
 
 /// The path without its last slash.
-fn path_of(url: &Url) -> &str {
+fn trimmed_path(url: &Url) -> &str {
     url.path().trim_end_matches('/')
 }
 
 /// Another place in the same origin.
-fn at(url: &Url, path: &str) -> Url {
+fn with_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
     url.set_query(None);
@@ -87,7 +90,7 @@ mod tests {
             ),
             ("https://me:p@a.b/", &["/.well-known/oauth-protected-resource"]),
         ] {
-            assert_eq!(texts(resource_candidates(&url(server))), expected, "{server}");
+            assert_eq!(texts(resource_metadata_urls(&url(server))), expected, "{server}");
         }
     }
 
@@ -107,7 +110,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(texts(server_candidates(&url(issuer))), expected, "{issuer}");
+            assert_eq!(texts(auth_server_metadata_urls(&url(issuer))), expected, "{issuer}");
         }
         assert_eq!(legacy_issuer(&url("https://a.b/mcp?x=y")).as_str(), "https://a.b/");
     }

@@ -11,32 +11,32 @@ use url::Url;
 
 use crate::assertion::SigningKey;
 use crate::confidential::Secret;
-use crate::pkce::{Moment, hash};
+use crate::pkce::{TimeAndRandom, sha256_base64url};
 
 /// A key that tokens are bound to. Clones are the same key.
 #[derive(Clone)]
-pub struct ProofKey {
-    pair: Arc<EcdsaKeyPair>,
+pub struct DpopKey {
+    key_pair: Arc<EcdsaKeyPair>,
 }
 
-impl fmt::Debug for ProofKey {
+impl fmt::Debug for DpopKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ProofKey({})", self.thumbprint())
     }
 }
 
 /// Two keys are the same if the world sees the same of them.
-impl PartialEq for ProofKey {
-    fn eq(&self, other: &ProofKey) -> bool {
+impl PartialEq for DpopKey {
+    fn eq(&self, other: &DpopKey) -> bool {
         self.thumbprint() == other.thumbprint()
     }
 }
 
-impl Eq for ProofKey {}
+impl Eq for DpopKey {}
 
 /// What a proof is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Proven<'a> {
+pub struct ProofTarget<'a> {
     /// The method of the request.
     pub method: &'a str,
     /// Where it goes.
@@ -47,30 +47,30 @@ pub struct Proven<'a> {
     pub token: Option<&'a Secret>,
 }
 
-impl ProofKey {
+impl DpopKey {
     /// A new key.
-    pub fn generate() -> ProofKey {
+    pub fn generate() -> DpopKey {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
-        ProofKey { pair: Arc::new(pair.expect("the system's generator does not run dry")) }
+        DpopKey { key_pair: Arc::new(pair.expect("the system's generator does not run dry")) }
     }
 
     /// A key that was stored.
-    pub fn restore(stored: &Secret) -> Option<ProofKey> {
+    pub fn from_stored(stored: &Secret) -> Option<DpopKey> {
         let der = URL_SAFE_NO_PAD.decode(stored.reveal()).ok()?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
-        Some(ProofKey { pair: Arc::new(pair) })
+        Some(DpopKey { key_pair: Arc::new(pair) })
     }
 
     /// The key as it is stored.
-    pub fn to_store(&self) -> Secret {
-        let der = self.pair.to_pkcs8v1().expect("a key that was made can be written down");
+    pub fn to_stored(&self) -> Secret {
+        let der = self.key_pair.to_pkcs8v1().expect("a key that was made can be written down");
         Secret::new(URL_SAFE_NO_PAD.encode(der.as_ref()))
     }
 
     /// The public half.
-    fn public(&self) -> Value {
+    fn public_jwk(&self) -> Value {
         // An uncompressed point: 4, x, y.
-        let point = self.pair.public_key().as_ref();
+        let point = self.key_pair.public_key().as_ref();
         let (x, y) = point[1..].split_at(32);
         let text = |number: &[u8]| URL_SAFE_NO_PAD.encode(number);
         json!({ "crv": "P-256", "kty": "EC", "x": text(x), "y": text(y) })
@@ -78,16 +78,16 @@ impl ProofKey {
 
     /// The name by which the key is known (RFC 7638).
     pub fn thumbprint(&self) -> String {
-        hash(self.public().to_string().as_bytes())
+        sha256_base64url(self.public_jwk().to_string().as_bytes())
     }
 
     /// A proof for one request.
-    pub fn prove(&self, proven: Proven<'_>, moment: &mut Moment<'_>) -> Secret {
+    pub fn sign_proof(&self, proven: ProofTarget<'_>, moment: &mut TimeAndRandom<'_>) -> Secret {
         let mut place = proven.url.clone();
         place.set_query(None);
         place.set_fragment(None);
         let mut claims = json!({
-            "jti": moment.unguessable().reveal(),
+            "jti": moment.random_token().reveal(),
             "htm": proven.method,
             "htu": place.as_str(),
             "iat": moment.now,
@@ -96,10 +96,10 @@ impl ProofKey {
             claims["nonce"] = json!(nonce);
         }
         if let Some(token) = proven.token {
-            claims["ath"] = json!(hash(token.reveal().as_bytes()));
+            claims["ath"] = json!(sha256_base64url(token.reveal().as_bytes()));
         }
-        let header = json!({ "typ": "dpop+jwt", "jwk": self.public() });
-        SigningKey::of_curve(self.pair.clone()).sign(header, &claims)
+        let header = json!({ "typ": "dpop+jwt", "jwk": self.public_jwk() });
+        SigningKey::from_ecdsa(self.key_pair.clone()).sign(header, &claims)
     }
 }
 
@@ -108,19 +108,23 @@ mod tests {
     use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
 
     use super::*;
-    use crate::assertion::tests::verified;
-    use crate::pkce::at_present;
+    use crate::assertion::tests::verify_and_decode;
+    use crate::pkce::with_system_random;
 
-    fn proof(key: &ProofKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
+    fn proof(key: &DpopKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
         let url = Url::parse("https://a.b/mcp?x=y#z").expect("a URL");
-        let proven = Proven { method: "POST", url: &url, nonce, token };
-        let proof = at_present(77, |moment| key.prove(proven, moment));
-        verified(proof.reveal(), &ECDSA_P256_SHA256_FIXED, key.pair.public_key().as_ref())
+        let proven = ProofTarget { method: "POST", url: &url, nonce, token };
+        let proof = with_system_random(77, |moment| key.sign_proof(proven, moment));
+        verify_and_decode(
+            proof.reveal(),
+            &ECDSA_P256_SHA256_FIXED,
+            key.key_pair.public_key().as_ref(),
+        )
     }
 
     #[test]
     fn a_proof_says_what_it_is_for() {
-        let key = ProofKey::generate();
+        let key = DpopKey::generate();
         let (header, claims) = proof(&key, None, None);
         let parts = [&header["typ"], &header["alg"], &header["jwk"]["kty"], &header["jwk"]["crv"]];
         assert_eq!(parts, ["dpop+jwt", "ES256", "EC", "P-256"]);
@@ -137,17 +141,17 @@ mod tests {
 
     #[test]
     fn every_proof_has_a_number_of_its_own() {
-        let key = ProofKey::generate();
+        let key = DpopKey::generate();
         assert_ne!(proof(&key, None, None).1["jti"], proof(&key, None, None).1["jti"]);
     }
 
     #[test]
     fn a_stored_key_is_the_same_key_and_does_not_print() {
-        let key = ProofKey::generate();
-        let stored = key.to_store();
-        assert_eq!(ProofKey::restore(&stored), Some(key.clone()));
-        assert_ne!(ProofKey::generate(), key);
-        assert_eq!(ProofKey::restore(&Secret::new("rubbish")), None);
+        let key = DpopKey::generate();
+        let stored = key.to_stored();
+        assert_eq!(DpopKey::from_stored(&stored), Some(key.clone()));
+        assert_ne!(DpopKey::generate(), key);
+        assert_eq!(DpopKey::from_stored(&Secret::new("rubbish")), None);
         assert!(!format!("{key:?}").contains(stored.reveal()));
     }
 }

@@ -7,76 +7,78 @@ use std::sync::{Mutex as Plain, MutexGuard, PoisonError};
 use tokio::sync::Mutex;
 use url::Url;
 
-use crate::callback::{Arrived, CallbackError};
-use crate::flow::Instructions;
-use crate::listener::{self, ListenError, Listener, Named, Page, Port, Visit};
-use crate::runner::{NobodyThere, Person, Returned, Returning};
+use crate::callback::{CallbackError, CallbackSource};
+use crate::flow::DeviceAuthorization;
+use crate::listener::{
+    self, CallbackPort, CallbackRequest, ListenError, LoopbackHost, LoopbackListener, ResultPage,
+};
+use crate::runner::{CallbackFuture, CallbackInput, UserInteraction, UserUnavailable};
 
 /// What somebody pasted, if they can paste; `None` where they gave up. Dropped when the browser was faster.
-pub type Pasting<'a> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
+pub type PastedTextFuture<'a> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
 
 /// Shows somebody where to go.
-pub trait Guide: Send + Sync {
+pub trait LoginPrompt: Send + Sync {
     /// Shows a page. The URL is opened as it is, by no shell.
-    fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a>;
+    fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a>;
 
     /// Says that what came back is not taken.
-    fn not_taken(&self, why: &str) {
+    fn callback_rejected(&self, why: &str) {
         let _nobody_reads_it = why;
     }
 
     /// Shows a code that is to be typed on another device.
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere>;
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
 /// Somebody on their way.
-pub struct Escort<'g> {
-    guide: &'g dyn Guide,
+pub struct BrowserFlow<'g> {
+    prompt: &'g dyn LoginPrompt,
     /// Opened when somebody is sent away, where the port is known beforehand: another login may have it until then.
-    listener: Mutex<Option<Listener>>,
-    port: Port,
-    redirect: Url,
-    state: Plain<State>,
+    listener: Mutex<Option<LoopbackListener>>,
+    port: CallbackPort,
+    redirect_uri: Url,
+    state: Plain<BrowserState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BrowserState {
     /// Where they were sent.
     url: Option<Url>,
     /// The browser that waits for a page.
-    visit: Option<Visit>,
+    callback: Option<CallbackRequest>,
     /// Why nobody can come back.
-    obstacle: Option<ListenError>,
+    listen_error: Option<ListenError>,
 }
 
-impl<'g> Escort<'g> {
+impl<'g> BrowserFlow<'g> {
     /// Waits at a port of this machine.
-    pub async fn at(
-        port: Port,
-        named: Named,
-        guide: &'g dyn Guide,
-    ) -> Result<Escort<'g>, ListenError> {
+    pub async fn bind(
+        port: CallbackPort,
+        named: LoopbackHost,
+        guide: &'g dyn LoginPrompt,
+    ) -> Result<BrowserFlow<'g>, ListenError> {
         let (listener, redirect) = match port {
-            Port::Fixed(number) => (None, listener::redirect(number, named)),
-            Port::Any => {
-                let listener = Listener::bind(port).await?;
-                let redirect = listener.redirect(named);
+            CallbackPort::Fixed(number) => (None, listener::redirect(number, named)),
+            CallbackPort::Any => {
+                let listener = LoopbackListener::bind(port).await?;
+                let redirect = listener.redirect_uri(named);
                 (Some(listener), redirect)
             }
         };
         let (listener, state) = (Mutex::new(listener), Plain::default());
-        Ok(Escort { guide, listener, port, redirect, state })
+        Ok(BrowserFlow { prompt: guide, listener, port, redirect_uri: redirect, state })
     }
 
     /// Where a browser is to come back to.
-    pub fn redirect(&self) -> &Url {
-        &self.redirect
+    pub fn redirect_uri(&self) -> &Url {
+        &self.redirect_uri
     }
 
     /// Says in the browser what came of it, and closes.
-    pub async fn farewell(self, page: Page) {
-        if let Some(visit) = self.take_visit() {
-            visit.answer(page);
+    pub async fn finish(self, page: ResultPage) {
+        if let Some(visit) = self.take_callback() {
+            visit.respond(page);
         }
         if let Some(listener) = self.listener.into_inner() {
             listener.close().await;
@@ -84,59 +86,59 @@ impl<'g> Escort<'g> {
     }
 
     /// What kept everybody from coming back, if anything did.
-    pub fn take_obstacle(&self) -> Option<ListenError> {
-        self.state().obstacle.take()
+    pub fn take_listen_error(&self) -> Option<ListenError> {
+        self.state().listen_error.take()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BrowserState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_visit(&self) -> Option<Visit> {
-        self.state().visit.take()
+    fn take_callback(&self) -> Option<CallbackRequest> {
+        self.state().callback.take()
     }
 
-    async fn back(&self, url: &Url) -> Result<Returned, NobodyThere> {
+    async fn wait_for_callback(&self, url: &Url) -> Result<CallbackInput, UserUnavailable> {
         let mut listener = self.listener.lock().await;
         if listener.is_none() {
-            match Listener::bind(self.port).await {
+            match LoopbackListener::bind(self.port).await {
                 Ok(bound) => *listener = Some(bound),
-                Err(error) => self.state().obstacle = Some(error),
+                Err(error) => self.state().listen_error = Some(error),
             }
         }
-        let listener = listener.as_mut().ok_or(NobodyThere)?;
+        let listener = listener.as_mut().ok_or(UserUnavailable)?;
         tokio::select! {
-            visit = listener.visit() => {
-                let visit = visit.ok_or(NobodyThere)?;
+            visit = listener.next_callback() => {
+                let visit = visit.ok_or(UserUnavailable)?;
                 let text = visit.query().to_owned();
-                self.state().visit = Some(visit);
-                Ok(Returned { text, arrived: Arrived::AtListener })
+                self.state().callback = Some(visit);
+                Ok(CallbackInput { text, source: CallbackSource::Listener })
             }
-            pasted = self.guide.visit(url) => {
-                let text = pasted.ok_or(NobodyThere)?;
-                Ok(Returned { text, arrived: Arrived::Pasted })
+            pasted = self.prompt.open_url(url) => {
+                let text = pasted.ok_or(UserUnavailable)?;
+                Ok(CallbackInput { text, source: CallbackSource::Pasted })
             }
         }
     }
 }
 
-impl Person for Escort<'_> {
-    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
+impl UserInteraction for BrowserFlow<'_> {
+    fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a> {
         self.state().url = Some(url.clone());
-        Box::pin(self.back(url))
+        Box::pin(self.wait_for_callback(url))
     }
 
-    fn not_taken<'a>(&'a self, error: CallbackError) -> Returning<'a> {
+    fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a> {
         let why = error.to_string();
-        match self.take_visit() {
-            Some(visit) => visit.answer(Page::NotTaken { why }),
-            None => self.guide.not_taken(&why),
+        match self.take_callback() {
+            Some(visit) => visit.respond(ResultPage::Rejected { why }),
+            None => self.prompt.callback_rejected(&why),
         }
         let url = self.state().url.clone();
-        Box::pin(async move { self.back(&url.ok_or(NobodyThere)?).await })
+        Box::pin(async move { self.wait_for_callback(&url.ok_or(UserUnavailable)?).await })
     }
 
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere> {
-        self.guide.show(instructions)
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        self.prompt.show_device_code(instructions)
     }
 }

@@ -11,16 +11,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use thiserror::Error;
 use url::Url;
 
-use crate::origin_guard::{Checked, Reach};
+use crate::origin_guard::{AllowedAddresses, CheckedUrl};
 
-pub use online::Online;
+pub use online::HttpFetcher;
 
 /// The most that is read of an answer.
-pub const LARGEST_ANSWER: usize = 1024 * 1024;
+pub const MAX_RESPONSE_SIZE: usize = 1024 * 1024;
 
 /// Something to fetch.
 #[derive(Clone)]
-pub struct Request {
+pub struct FetchRequest {
     /// `GET` or `POST`.
     pub method: Method,
     /// From where. It was checked.
@@ -30,31 +30,37 @@ pub struct Request {
     /// With which body.
     pub body: Bytes,
     /// How far it may go.
-    pub reach: Reach,
+    pub allowed: AllowedAddresses,
 }
 
-impl Request {
+impl FetchRequest {
     /// Asks for a JSON document.
-    pub fn get(at: Checked) -> Request {
+    pub fn get(at: CheckedUrl) -> FetchRequest {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        Request { method: Method::GET, url: at.url, headers, body: Bytes::new(), reach: at.reach }
+        FetchRequest {
+            method: Method::GET,
+            url: at.url,
+            headers,
+            body: Bytes::new(),
+            allowed: at.allowed,
+        }
     }
 
     /// Sends a JSON document and wants one back.
-    pub fn post_json(at: Checked, body: &serde_json::Value) -> Request {
-        Request::post(at, "application/json", body.to_string())
+    pub fn post_json(at: CheckedUrl, body: &serde_json::Value) -> FetchRequest {
+        FetchRequest::post(at, "application/json", body.to_string())
     }
 
     /// Sends a form and wants a JSON document back.
-    pub fn post_form(at: Checked, fields: &[(&str, &str)]) -> Request {
+    pub fn post_form(at: CheckedUrl, fields: &[(&str, &str)]) -> FetchRequest {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         let body = form.extend_pairs(fields).finish();
-        Request::post(at, "application/x-www-form-urlencoded", body)
+        FetchRequest::post(at, "application/x-www-form-urlencoded", body)
     }
 
-    fn post(at: Checked, content_type: &'static str, body: String) -> Request {
-        let mut request = Request::get(at);
+    fn post(at: CheckedUrl, content_type: &'static str, body: String) -> FetchRequest {
+        let mut request = FetchRequest::get(at);
         request.method = Method::POST;
         request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         request.body = body.into();
@@ -62,7 +68,7 @@ impl Request {
     }
 
     /// The same with a header that is a secret.
-    pub fn with_secret(mut self, name: HeaderName, value: &str) -> Request {
+    pub fn with_secret_header(mut self, name: HeaderName, value: &str) -> FetchRequest {
         if let Ok(mut value) = HeaderValue::from_str(value) {
             value.set_sensitive(true);
             self.headers.insert(name, value);
@@ -72,7 +78,7 @@ impl Request {
 }
 
 /// Prints neither a header's value, nor the query, nor the body.
-impl fmt::Debug for Request {
+impl fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
         f.debug_struct("Request")
@@ -80,14 +86,14 @@ impl fmt::Debug for Request {
             .field("url", &format_args!("{origin}{}", self.url.path()))
             .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body", &self.body.len())
-            .field("reach", &self.reach)
+            .field("reach", &self.allowed)
             .finish()
     }
 }
 
 /// What came back.
 #[derive(Clone)]
-pub struct Answer {
+pub struct FetchResponse {
     /// The status code.
     pub status: u16,
     /// Every header.
@@ -96,7 +102,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl FetchResponse {
     /// Was it a success?
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
@@ -110,7 +116,7 @@ impl Answer {
 }
 
 /// Prints neither a header's value nor the body.
-impl fmt::Debug for Answer {
+impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")
             .field("status", &self.status)
@@ -132,12 +138,12 @@ pub enum FetchError {
     },
     /// It took too long.
     #[error("`{origin}` did not answer in time")]
-    Late {
+    TimedOut {
         /// Whom it was about.
         origin: String,
     },
     /// It was larger than we take.
-    #[error("the answer of `{origin}` is larger than {LARGEST_ANSWER} bytes")]
+    #[error("the answer of `{origin}` is larger than {MAX_RESPONSE_SIZE} bytes")]
     TooLarge {
         /// Whom it was about.
         origin: String,
@@ -152,19 +158,20 @@ pub enum FetchError {
     },
     /// The name leads to an address that only a person may send us to.
     #[error("`{origin}` leads to a private address, and nobody but the server named it")]
-    Astray {
+    PrivateAddress {
         /// Whom it was about.
         origin: String,
     },
 }
 
 /// An answer that may take a while.
-pub type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Answer, FetchError>> + Send + 'a>>;
+pub type FetchFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<FetchResponse, FetchError>> + Send + 'a>>;
 
 /// Fetches.
 pub trait Fetch: Send + Sync {
     /// Makes a request. A `GET` is followed where it is redirected within its origin, a `POST` never.
-    fn fetch<'a>(&'a self, request: Request) -> Fetching<'a>;
+    fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a>;
 }
 
 #[cfg(test)]
@@ -174,13 +181,13 @@ mod tests {
     #[test]
     fn a_request_prints_no_secret() {
         let url = Url::parse("https://a.b/token?code=canary").expect("a URL");
-        let at = Checked { url, reach: Reach::Public };
-        let request = Request::post_form(at, &[("client_secret", "canary")])
-            .with_secret(header::AUTHORIZATION, "Basic canary");
+        let at = CheckedUrl { url, allowed: AllowedAddresses::Public };
+        let request = FetchRequest::post_form(at, &[("client_secret", "canary")])
+            .with_secret_header(header::AUTHORIZATION, "Basic canary");
         let shown = format!("{request:?}");
         assert!(!shown.contains("canary") && shown.contains("https://a.b/token"), "{shown}");
         assert_eq!(&request.body[..], b"client_secret=canary");
-        let answer = Answer { status: 200, headers: request.headers, body: request.body };
+        let answer = FetchResponse { status: 200, headers: request.headers, body: request.body };
         assert!(!format!("{answer:?}").contains("canary"));
     }
 }

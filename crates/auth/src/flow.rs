@@ -11,130 +11,130 @@ mod tests;
 use thiserror::Error;
 use url::Url;
 
-use crate::callback::{Arrived, CallbackError};
-use crate::challenge::{Binding, Demand};
+use crate::callback::{CallbackError, CallbackSource};
+use crate::challenge::{AuthChallenge, DpopRequirement};
 use crate::confidential::Secret;
-use crate::discovery::resource_metadata::{ResourceError, ResourceMetadata};
-use crate::discovery::server_metadata::{ServerError, ServerMetadata};
-use crate::dpop::ProofKey;
-use crate::fetch::{Answer, FetchError, Request};
-use crate::origin_guard::{OriginGuard, Unsafe};
-use crate::pkce::Moment;
-use crate::registration::{Client, Configured, RegistrationError, Setup};
+use crate::discovery::resource_metadata::{ResourceMetadata, ResourceMetadataError};
+use crate::discovery::server_metadata::{AuthServerMetadata, AuthServerMetadataError};
+use crate::dpop::DpopKey;
+use crate::fetch::{FetchError, FetchRequest, FetchResponse};
+use crate::origin_guard::{OriginGuard, UrlError};
+use crate::pkce::TimeAndRandom;
+use crate::registration::{ClientConfig, ConfiguredClient, OAuthClient, RegistrationError};
 use crate::scopes::Scopes;
-use crate::token::{TokenError, Tokens};
-use asking::{Opened, Registering};
-use device::Device;
-use finding::{AtResource, AtServer};
+use crate::token::{TokenError, TokenResponse};
+use asking::{PendingCallback, PendingRegistration};
+use device::DeviceFlow;
+use finding::{AuthServerDiscovery, ResourceDiscovery};
 
 /// What is to be reached, and with what.
 #[derive(Debug)]
-pub struct Plan {
+pub struct LoginPlan {
     /// The server.
     pub server: Url,
     /// What it said when it turned us away.
-    pub demand: Demand,
+    pub challenge: AuthChallenge,
     /// What else a person typed: these may be anywhere.
-    pub typed: Vec<Url>,
+    pub trusted_urls: Vec<Url>,
     /// The hosts of our proxies.
     pub proxies: Vec<String>,
     /// Where the authorization server's metadata is, if a person said so.
     pub metadata_url: Option<Url>,
     /// Who we are.
-    pub setup: Setup,
+    pub client_config: ClientConfig,
     /// Who we were the last time.
-    pub known: Option<Client>,
+    pub previous_client: Option<OAuthClient>,
     /// The scopes that a person configured.
     pub scopes: Option<Scopes>,
     /// The scopes that were granted before, where more are needed.
-    pub held: Option<Scopes>,
+    pub granted_scopes: Option<Scopes>,
     /// In which way.
-    pub way: Way,
+    pub method: LoginGrant,
     /// A key that tokens can be bound to, where that is wanted.
-    pub proof: Option<ProofKey>,
+    pub dpop_key: Option<DpopKey>,
     /// The name by which people will know us.
-    pub name: String,
+    pub client_name: String,
 }
 
-impl Plan {
+impl LoginPlan {
     /// A plan with nothing but what every plan has.
-    pub fn new(server: Url, way: Way, name: &str) -> Plan {
-        Plan {
+    pub fn new(server: Url, method: LoginGrant, name: &str) -> LoginPlan {
+        LoginPlan {
             server,
-            demand: Demand::default(),
-            typed: Vec::new(),
+            challenge: AuthChallenge::default(),
+            trusted_urls: Vec::new(),
             proxies: Vec::new(),
             metadata_url: None,
-            setup: Setup::default(),
-            known: None,
+            client_config: ClientConfig::default(),
+            previous_client: None,
             scopes: None,
-            held: None,
-            way,
-            proof: None,
-            name: name.to_owned(),
+            granted_scopes: None,
+            method,
+            dpop_key: None,
+            client_name: name.to_owned(),
         }
     }
 }
 
 /// In which way tokens are had.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum LoginGrant {
     /// A person signs in with a browser and comes back to `redirect`.
     Browser {
         /// Where to.
-        redirect: Url,
+        redirect_uri: Url,
     },
     /// A person signs in on another device.
     Device,
     /// The client is known by itself.
     ClientCredentials,
     /// A platform vouches for us with a token (workload identity).
-    Workload(Secret),
+    WorkloadIdentity(Secret),
     /// An identity provider vouches for a person who signed in there.
-    Enterprise(Enterprise),
+    IdentityProvider(IdentityProviderLogin),
 }
 
 /// An identity provider that vouches.
 #[derive(Debug, Clone)]
-pub struct Enterprise {
+pub struct IdentityProviderLogin {
     /// Who it is. A person or an administrator typed it.
     pub issuer: Url,
     /// Where its tokens are, if that is known.
     pub token_endpoint: Option<Url>,
     /// Who we are there.
-    pub client: Configured,
+    pub client: ConfiguredClient,
     /// Who signed in there.
-    pub identity: Secret,
+    pub id_token: Secret,
 }
 
 /// What to do next.
 #[derive(Debug)]
 pub enum Step {
     /// Fetch this, and come back with [`Event::Fetched`].
-    Fetch(Box<Request>),
+    Fetch(Box<FetchRequest>),
     /// Have a person open this, and come back with [`Event::Returned`].
-    Open(Url),
+    OpenUrl(Url),
     /// What the person came back with is not taken. Wait for something better.
-    NotTaken(CallbackError),
+    CallbackRejected(CallbackError),
     /// Tell a person to type this code there, and come back with [`Event::Waited`].
-    Show(Instructions),
+    ShowDeviceCode(DeviceAuthorization),
     /// Come back with [`Event::Waited`] after as many seconds.
     Wait(u64),
     /// Signed in.
-    Done(Box<SignedIn>),
+    Done(Box<CompletedLogin>),
     /// It did not work.
-    Failed(Why),
+    Failed(FlowError),
 }
 
 /// What a person is to do on another device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instructions {
+pub struct DeviceAuthorization {
     /// Where.
-    pub url: Url,
+    pub verification_uri: Url,
     /// The same with the code in it, where there is such a one.
-    pub complete_url: Option<Url>,
+    pub verification_uri_complete: Option<Url>,
     /// The code to type. Nothing in it moves a cursor.
-    pub code: String,
+    pub user_code: String,
     /// How many seconds there are to do it, and how many to wait before the first look.
     pub expires_in: u64,
     /// How many seconds to wait before the first look.
@@ -145,13 +145,13 @@ pub struct Instructions {
 #[derive(Debug)]
 pub enum Event {
     /// Something was fetched, or was not.
-    Fetched(Result<Answer, FetchError>),
+    Fetched(Result<FetchResponse, FetchError>),
     /// The person is back with this.
-    Returned {
+    Callback {
         /// The query that reached the listener, or what was pasted.
         text: String,
         /// Which of the two.
-        arrived: Arrived,
+        source: CallbackSource,
     },
     /// The time is over.
     Waited,
@@ -159,24 +159,24 @@ pub enum Event {
 
 /// All that is known after a login.
 #[derive(Debug, Clone)]
-pub struct SignedIn {
+pub struct CompletedLogin {
     /// The tokens.
-    pub tokens: Tokens,
+    pub tokens: TokenResponse,
     /// Who we are.
-    pub client: Client,
+    pub client: OAuthClient,
     /// Who signed us in.
-    pub metadata: ServerMetadata,
+    pub metadata: AuthServerMetadata,
     /// The server's name for itself.
     pub resource: Option<String>,
     /// What we may do: what was granted, or else what was asked for.
     pub scopes: Option<Scopes>,
     /// What the token is bound to.
-    pub proof: Option<ProofKey>,
+    pub dpop_key: Option<DpopKey>,
 }
 
 /// Why it did not work.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Why {
+pub enum FlowError {
     /// Something could not be fetched.
     #[error("something needed for signing in could not be fetched")]
     Fetch(#[source] FetchError),
@@ -187,17 +187,17 @@ pub enum Why {
         what: &'static str,
         /// Why.
         #[source]
-        why: Unsafe,
+        source: UrlError,
     },
     /// The server's metadata is refused.
     #[error("the server's metadata is refused")]
-    Resource(#[source] ResourceError),
+    ResourceMetadata(#[source] ResourceMetadataError),
     /// The authorization server's metadata is refused.
     #[error("the authorization server's metadata is refused")]
-    Server(#[source] ServerError),
+    AuthServerMetadata(#[source] AuthServerMetadataError),
     /// The authorization server has none.
     #[error("the authorization server `{0}` has no metadata")]
-    NoMetadata(String),
+    NoAuthServerMetadata(String),
     /// The metadata could not be had for now.
     #[error("the metadata cannot be had: HTTP {status}")]
     Unavailable {
@@ -206,7 +206,7 @@ pub enum Why {
     },
     /// The client was set up for another authorization server.
     #[error("the client is set up for `{expected}`, and the server now names `{named}`")]
-    ForeignIssuer {
+    IssuerMismatch {
         /// Whom it is for.
         expected: String,
         /// Whom the server names.
@@ -222,16 +222,16 @@ pub enum Why {
     #[error(
         "the server wants tokens that are bound to a key, and the authorization server issues none"
     )]
-    Unbound,
+    DpopUnavailable,
     /// The authorization server does not sign in devices.
     #[error("the authorization server offers no way to sign in on another device")]
-    NoDevices,
+    DeviceFlowUnsupported,
     /// The person came back with something else.
     #[error("what came back from the browser is refused")]
     Callback(#[source] CallbackError),
     /// The person took too long.
     #[error("nobody signed in in time")]
-    Late,
+    TimedOut,
     /// There were no tokens.
     #[error("the authorization server issued no token")]
     Token(#[source] TokenError),
@@ -240,101 +240,112 @@ pub enum Why {
     IdentityProvider(#[source] TokenError),
     /// An event came that no step asked for.
     #[error("signing in went out of step")]
-    OutOfStep,
+    UnexpectedEvent,
 }
 
 /// A login under way.
 #[derive(Debug)]
 pub struct Flow {
-    plan: Plan,
-    guard: OriginGuard,
+    plan: LoginPlan,
+    origin_guard: OriginGuard,
     resource: Option<ResourceMetadata>,
-    state: State,
+    state: FlowState,
 }
 
 #[derive(Debug)]
-enum State {
+enum FlowState {
     /// The server's metadata is being fetched.
-    AtResource(AtResource),
+    ResourceDiscovery(ResourceDiscovery),
     /// An authorization server's metadata is being fetched.
-    AtServer(AtServer),
+    AuthServerDiscovery(AuthServerDiscovery),
     /// We are being registered.
-    Registering(Box<Registering>),
+    Registration(Box<PendingRegistration>),
     /// A person is on the way.
-    Opened(Box<Opened>),
+    AwaitingCallback(Box<PendingCallback>),
     /// A device's code is being fetched, or waits to be used.
-    Device(Box<Device>),
+    Device(Box<DeviceFlow>),
     /// Tokens are being fetched.
-    Asking(Box<asking::Asking>),
+    TokenRequest(Box<asking::PendingTokenRequest>),
     /// It is over.
-    Over,
+    Finished,
 }
 
 impl Flow {
     /// Begins.
-    pub fn begin(plan: Plan, moment: &mut Moment<'_>) -> (Flow, Step) {
-        let guard = guard_of(&plan);
-        let mut flow = Flow { plan, guard, resource: None, state: State::Over };
-        let step = flow.find_resource(moment);
-        let step = flow.checked(step);
+    pub fn start(plan: LoginPlan, moment: &mut TimeAndRandom<'_>) -> (Flow, Step) {
+        let guard = origin_guard_for(&plan);
+        let mut flow =
+            Flow { plan, origin_guard: guard, resource: None, state: FlowState::Finished };
+        let step = flow.discover_resource(moment);
+        let step = flow.or_failed(step);
         (flow, step)
     }
 
     /// Goes on.
-    pub fn on(&mut self, event: Event, moment: &mut Moment<'_>) -> Step {
-        let state = std::mem::replace(&mut self.state, State::Over);
+    pub fn on(&mut self, event: Event, moment: &mut TimeAndRandom<'_>) -> Step {
+        let state = std::mem::replace(&mut self.state, FlowState::Finished);
         let step = match (state, event) {
-            (State::AtResource(at), Event::Fetched(fetched)) => {
-                self.on_resource(at, fetched, moment)
+            (FlowState::ResourceDiscovery(at), Event::Fetched(fetched)) => {
+                self.on_resource_metadata(at, fetched, moment)
             }
-            (State::AtServer(at), Event::Fetched(fetched)) => self.on_server(at, fetched, moment),
-            (State::Registering(at), Event::Fetched(fetched)) => {
-                self.on_registered(*at, fetched, moment)
+            (FlowState::AuthServerDiscovery(at), Event::Fetched(fetched)) => {
+                self.on_auth_server_metadata(at, fetched, moment)
             }
-            (State::Opened(at), Event::Returned { text, arrived }) => {
-                self.on_returned(*at, &text, arrived, moment)
+            (FlowState::Registration(at), Event::Fetched(fetched)) => {
+                self.on_registration_response(*at, fetched, moment)
             }
-            (State::Device(at), event) => self.on_device(*at, event, moment),
-            (State::Asking(at), Event::Fetched(fetched)) => self.on_asked(*at, fetched, moment),
+            (FlowState::AwaitingCallback(at), Event::Callback { text, source: arrived }) => {
+                self.on_callback(*at, &text, arrived, moment)
+            }
+            (FlowState::Device(at), event) => self.on_device_event(*at, event, moment),
+            (FlowState::TokenRequest(at), Event::Fetched(fetched)) => {
+                self.on_token_response(*at, fetched, moment)
+            }
             (
-                State::AtResource(_)
-                | State::AtServer(_)
-                | State::Registering(_)
-                | State::Opened(_)
-                | State::Asking(_)
-                | State::Over,
+                FlowState::ResourceDiscovery(_)
+                | FlowState::AuthServerDiscovery(_)
+                | FlowState::Registration(_)
+                | FlowState::AwaitingCallback(_)
+                | FlowState::TokenRequest(_)
+                | FlowState::Finished,
                 _,
-            ) => Err(Why::OutOfStep),
+            ) => Err(FlowError::UnexpectedEvent),
         };
-        self.checked(step)
+        self.or_failed(step)
     }
 
-    fn checked(&mut self, step: Result<Step, Why>) -> Step {
+    fn or_failed(&mut self, step: Result<Step, FlowError>) -> Step {
         step.unwrap_or_else(|why| {
-            self.state = State::Over;
+            self.state = FlowState::Finished;
             Step::Failed(why)
         })
     }
 
     /// Whether tokens are to be bound to a key.
-    fn binding(&self) -> Binding {
-        let of_resource = self.resource.as_ref().map(|it| it.binding).unwrap_or_default();
-        match (self.plan.demand.binding, of_resource) {
-            (Binding::Demanded, _) | (_, Binding::Demanded) => Binding::Demanded,
-            (Binding::Offered, _) | (_, Binding::Offered) => Binding::Offered,
-            (Binding::Unmentioned, Binding::Unmentioned) => Binding::Unmentioned,
+    fn dpop_requirement(&self) -> DpopRequirement {
+        let of_resource = self.resource.as_ref().map(|it| it.dpop).unwrap_or_default();
+        match (self.plan.challenge.dpop, of_resource) {
+            (DpopRequirement::Required, _) | (_, DpopRequirement::Required) => {
+                DpopRequirement::Required
+            }
+            (DpopRequirement::Supported, _) | (_, DpopRequirement::Supported) => {
+                DpopRequirement::Supported
+            }
+            (DpopRequirement::Unspecified, DpopRequirement::Unspecified) => {
+                DpopRequirement::Unspecified
+            }
         }
     }
 
-    fn resource_name(&self) -> Option<String> {
+    fn resource_identifier(&self) -> Option<String> {
         self.resource.as_ref()?.resource.clone()
     }
 }
 
-fn guard_of(plan: &Plan) -> OriginGuard {
-    let mut typed = plan.typed.clone();
+fn origin_guard_for(plan: &LoginPlan) -> OriginGuard {
+    let mut typed = plan.trusted_urls.clone();
     typed.extend(plan.metadata_url.clone());
-    if let Way::Enterprise(provider) = &plan.way {
+    if let LoginGrant::IdentityProvider(provider) = &plan.method {
         typed.push(provider.issuer.clone());
         typed.extend(provider.token_endpoint.clone());
     }

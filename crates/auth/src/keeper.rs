@@ -7,106 +7,109 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
+use switchboard_wire::network::{
+    Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
+};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::challenge::{Complaint, Demand};
+use crate::challenge::{AuthChallenge, ChallengeErrorCode};
 use crate::confidential::Secret;
-use crate::dpop::{ProofKey, Proven};
-use crate::flow::Plan;
-use crate::pkce::at_present;
-use crate::refresh::{Need, Refresher, RenewError};
-use crate::runner::{Nobody, Person, SignInError, now, sign_in};
+use crate::dpop::{DpopKey, ProofTarget};
+use crate::flow::LoginPlan;
+use crate::pkce::with_system_random;
+use crate::refresh::{RefreshError, RefreshReason, Refresher};
+use crate::runner::{NonInteractive, SignInError, UserInteraction, sign_in, unix_now};
 use crate::scopes::Scopes;
-use crate::token::Kind;
-use crate::vault::{self, Hold, Record, RecordKey, Standing, VaultError};
+use crate::token::TokenType;
+use crate::vault::{self, LoginKey, LoginRecord, LoginStatus, StoreLock, TokenStoreError};
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: &str = "dpop-nonce";
 /// How much of a challenge is looked at.
-const CHALLENGES: usize = 16;
-const LONGEST_CHALLENGE: usize = 8 * 1024;
-const LONGEST_NONCE: usize = 1024;
+const MAX_CHALLENGE_HEADERS: usize = 16;
+const MAX_CHALLENGE_LENGTH: usize = 8 * 1024;
+const MAX_NONCE_LENGTH: usize = 1024;
 /// How long it is believed that there is no login, while the server takes requests without one. A refusal is a reason
 /// to look at once.
-const BELIEVED: Duration = Duration::from_secs(1);
+const MISSING_LOGIN_TTL: Duration = Duration::from_secs(1);
 
 /// What a person would have to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanting {
+pub enum RequiredAction {
     /// Sign in.
-    Login {
+    SignIn {
         /// What the server said.
-        demand: Demand,
+        challenge: AuthChallenge,
     },
     /// Sign in again, for more.
-    MoreScopes {
+    GrantMoreScopes {
         /// What the server said.
-        demand: Demand,
+        demand: AuthChallenge,
         /// What is held already and is to be kept.
-        held: Option<Scopes>,
+        granted: Option<Scopes>,
     },
 }
 
 /// A plan of a login that needs no person; none where it needs one after all.
-pub type Planning = Pin<Box<dyn Future<Output = Option<Plan>> + Send>>;
+pub type PlanFuture = Pin<Box<dyn Future<Output = Option<LoginPlan>> + Send>>;
 /// Makes it anew each time, from what the server said and who we were the last time: what vouches for us may have
 /// changed meanwhile.
-pub type Unattended = dyn Fn(Demand, Option<Arc<Record>>) -> Planning + Send + Sync;
+pub type NonInteractivePlanner =
+    dyn Fn(AuthChallenge, Option<Arc<LoginRecord>>) -> PlanFuture + Send + Sync;
 
 /// Keeps one server's login at hand.
-pub struct Keeper {
+pub struct TokenProvider {
     refresher: Refresher,
     server: String,
     client: String,
-    unattended: Option<Box<Unattended>>,
-    state: Mutex<State>,
+    non_interactive_planner: Option<Box<NonInteractivePlanner>>,
+    state: Mutex<ProviderState>,
 }
 
 #[derive(Default)]
-struct State {
-    current: Option<Current>,
+struct ProviderState {
+    current: Option<CurrentLogin>,
     /// When the vault had nothing for us.
-    looked_in_vain: Option<Instant>,
+    missing_since: Option<Instant>,
     /// The number that the server wants to see in proofs.
     nonce: Option<String>,
-    wanting: Option<Wanting>,
-    trouble: Option<Arc<Trouble>>,
+    required_action: Option<RequiredAction>,
+    last_failure: Option<Arc<TokenFailure>>,
 }
 
 #[derive(Clone)]
-struct Current {
-    record: Arc<Record>,
-    proof: Option<ProofKey>,
-    trial: Trial,
+struct CurrentLogin {
+    record: Arc<LoginRecord>,
+    dpop_key: Option<DpopKey>,
+    acceptance: Acceptance,
 }
 
 /// What the server thinks of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trial {
+enum Acceptance {
     /// It may well take it.
-    Open,
+    Presumed,
     /// It refused the one before, and has not taken this one yet.
-    Pending,
+    Unproven,
 }
 
 /// What came of a renewal.
-enum Renewal {
-    Got(Current),
+enum RefreshOutcome {
+    Refreshed(CurrentLogin),
     /// The login is over.
-    Ended,
+    LoginEnded,
     /// It may go better later.
-    Later,
+    RetryLater,
 }
 
 /// Why there is nothing to show, where that is not for a person to mend by signing in.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum TokenFailure {
     /// The login could not be read.
-    Vault(VaultError),
+    Store(TokenStoreError),
     /// It could not be renewed, for now.
-    Renew(RenewError),
+    Refresh(RefreshError),
     /// Signing in without a person did not work.
     SignIn(SignInError),
 }
@@ -119,29 +122,35 @@ pub enum LoginError {
     SignIn(#[from] SignInError),
     /// Somebody is, or could be, but the login cannot be kept.
     #[error(transparent)]
-    Vault(#[from] VaultError),
+    Store(#[from] TokenStoreError),
 }
 
-impl Keeper {
+impl TokenProvider {
     /// Keeps the login at the refresher's server as this client.
-    pub fn new(refresher: Refresher, client: &str) -> Keeper {
+    pub fn new(refresher: Refresher, client: &str) -> TokenProvider {
         let server = refresher.trust().server.to_string();
         let client = client.to_owned();
-        Keeper { refresher, server, client, unattended: None, state: Mutex::default() }
+        TokenProvider {
+            refresher,
+            server,
+            client,
+            non_interactive_planner: None,
+            state: Mutex::default(),
+        }
     }
 
     /// Signs in by itself where it must, because no person is needed.
-    pub fn unattended(
+    pub fn with_non_interactive_login(
         mut self,
-        plan: impl Fn(Demand, Option<Arc<Record>>) -> Planning + Send + Sync + 'static,
-    ) -> Keeper {
-        self.unattended = Some(Box::new(plan));
+        plan: impl Fn(AuthChallenge, Option<Arc<LoginRecord>>) -> PlanFuture + Send + Sync + 'static,
+    ) -> TokenProvider {
+        self.non_interactive_planner = Some(Box::new(plan));
         self
     }
 
     /// What a person would have to do, since the last request that was turned away.
-    pub fn wanting(&self) -> Option<Wanting> {
-        self.state().wanting.clone()
+    pub fn required_action(&self) -> Option<RequiredAction> {
+        self.state().required_action.clone()
     }
 
     /// Waits until renewals under way have been written down.
@@ -150,130 +159,131 @@ impl Keeper {
     }
 
     /// What else stood in the way the last time.
-    pub fn trouble(&self) -> Option<Arc<Trouble>> {
-        self.state().trouble.clone()
+    pub fn last_failure(&self) -> Option<Arc<TokenFailure>> {
+        self.state().last_failure.clone()
     }
 
     /// Takes over a login that was just made.
-    pub fn signed_in(&self, record: Record) {
+    pub fn set_login(&self, record: LoginRecord) {
         let mut state = self.state();
-        state.current = Some(Current::of(record));
-        state.wanting = None;
-        state.trouble = None;
+        state.current = Some(CurrentLogin::new(record));
+        state.required_action = None;
+        state.last_failure = None;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProviderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current(&self) -> Option<Current> {
+    fn current(&self) -> Option<CurrentLogin> {
         self.state().current.clone()
     }
 
-    fn hold(&self, record: Record, trial: Trial) -> Current {
-        let current = Current { trial, ..Current::of(record) };
+    fn set_current(&self, record: LoginRecord, trial: Acceptance) -> CurrentLogin {
+        let current = CurrentLogin { acceptance: trial, ..CurrentLogin::new(record) };
         self.state().current = Some(current.clone());
         current
     }
 
-    fn stumble(&self, trouble: Trouble) {
-        self.state().trouble = Some(Arc::new(trouble));
+    fn record_failure(&self, trouble: TokenFailure) {
+        self.state().last_failure = Some(Arc::new(trouble));
     }
 
     /// What the vault holds, if it is better than what we have.
-    async fn look(&self) -> Option<Current> {
-        let found = match self.refresher.vault().find(&self.server, &self.client).await {
+    async fn load_newer(&self) -> Option<CurrentLogin> {
+        let found = match self.refresher.store().find(&self.server, &self.client).await {
             Ok(Some(found)) => found,
             Ok(None) => {
-                self.state().looked_in_vain = Some(Instant::now());
+                self.state().missing_since = Some(Instant::now());
                 return None;
             }
             Err(error) => {
-                self.stumble(Trouble::Vault(error));
+                self.record_failure(TokenFailure::Store(error));
                 return None;
             }
         };
-        if found.standing != Standing::Good {
+        if found.status != LoginStatus::Good {
             return None;
         }
         let is_known = self.current().is_some_and(|current| {
             current.record.key == found.key && current.record.version >= found.version
         });
-        (!is_known).then(|| self.hold(found, Trial::Open))
+        (!is_known).then(|| self.set_current(found, Acceptance::Presumed))
     }
 
-    fn has_just_looked(&self) -> bool {
-        self.state().looked_in_vain.is_some_and(|when| when.elapsed() < BELIEVED)
+    fn was_missing_recently(&self) -> bool {
+        self.state().missing_since.is_some_and(|when| when.elapsed() < MISSING_LOGIN_TTL)
     }
 
     /// A token to show now.
-    async fn fresh(&self) -> Option<Current> {
+    async fn usable_login(&self) -> Option<CurrentLogin> {
         let current = match self.current() {
             Some(current) => current,
             // Most servers want no login, and the vault is on disk.
-            None if self.has_just_looked() => return None,
-            None => self.look().await?,
+            None if self.was_missing_recently() => return None,
+            None => self.load_newer().await?,
         };
-        let held = &current.record.held;
-        if held.is_expired(now()) {
+        let held = &current.record.tokens;
+        if held.is_expired(unix_now()) {
             // Another process may have renewed it.
-            if let Some(newer) = self.look().await
-                && !newer.record.held.is_expired(now())
+            if let Some(newer) = self.load_newer().await
+                && !newer.record.tokens.is_expired(unix_now())
             {
                 return Some(newer);
             }
-            return match self.renewed(&current, Need::Expiring).await {
-                Renewal::Got(renewed) => Some(renewed),
+            return match self.refresh(&current, RefreshReason::Expiring).await {
+                RefreshOutcome::Refreshed(renewed) => Some(renewed),
                 // The server has the last word.
-                Renewal::Ended | Renewal::Later => Some(current),
+                RefreshOutcome::LoginEnded | RefreshOutcome::RetryLater => Some(current),
             };
         }
-        if held.is_expiring(now()) && held.refresh.is_some() {
-            match self.look().await {
+        if held.is_expiring(unix_now()) && held.refresh_token.is_some() {
+            match self.load_newer().await {
                 Some(newer) => return Some(newer),
-                None => self.refresher.renew_ahead(&current.record),
+                None => self.refresher.refresh_in_background(&current.record),
             }
         }
         Some(current)
     }
 
-    async fn renewed(&self, current: &Current, need: Need) -> Renewal {
-        match self.refresher.renew(&current.record, need).await {
+    async fn refresh(&self, current: &CurrentLogin, need: RefreshReason) -> RefreshOutcome {
+        match self.refresher.refresh(&current.record, need).await {
             Ok(record) => {
                 let trial = match need {
-                    Need::Refused => Trial::Pending,
-                    Need::Expiring => Trial::Open,
+                    RefreshReason::Rejected => Acceptance::Unproven,
+                    RefreshReason::Expiring => Acceptance::Presumed,
                 };
-                Renewal::Got(self.hold(record, trial))
+                RefreshOutcome::Refreshed(self.set_current(record, trial))
             }
-            Err(RenewError::NeedsLogin) => Renewal::Ended,
+            Err(RefreshError::NeedsLogin) => RefreshOutcome::LoginEnded,
             Err(error) => {
-                self.stumble(Trouble::Renew(error));
-                Renewal::Later
+                self.record_failure(TokenFailure::Refresh(error));
+                RefreshOutcome::RetryLater
             }
         }
     }
 
-    fn show(&self, current: &Current, outbound: Outbound<'_>) -> HeaderMap {
-        let held = &current.record.held;
-        let scheme = match held.kind {
-            Kind::Bearer => "Bearer",
-            Kind::Dpop => "DPoP",
+    fn auth_headers(&self, current: &CurrentLogin, outbound: OutboundRequest<'_>) -> HeaderMap {
+        let held = &current.record.tokens;
+        let scheme = match held.token_type {
+            TokenType::Bearer => "Bearer",
+            TokenType::Dpop => "DPoP",
         };
         let mut headers = HeaderMap::new();
-        let Ok(value) = HeaderValue::from_str(&format!("{scheme} {}", held.access.reveal())) else {
+        let Ok(value) = HeaderValue::from_str(&format!("{scheme} {}", held.access_token.reveal()))
+        else {
             return headers;
         };
         headers.insert(header::AUTHORIZATION, value);
-        if let (Kind::Dpop, Some(proof)) = (held.kind, &current.proof) {
+        if let (TokenType::Dpop, Some(proof)) = (held.token_type, &current.dpop_key) {
             let nonce = self.state().nonce.clone();
-            let proven = Proven {
+            let proven = ProofTarget {
                 method: outbound.method.as_str(),
                 url: outbound.url,
                 nonce: nonce.as_deref(),
-                token: Some(&held.access),
+                token: Some(&held.access_token),
             };
-            let proof = at_present(now(), |moment| proof.prove(proven, moment));
+            let proof = with_system_random(unix_now(), |moment| proof.sign_proof(proven, moment));
             if let Ok(value) = HeaderValue::from_str(proof.reveal()) {
                 headers.insert(DPOP, value);
             }
@@ -282,9 +292,10 @@ impl Keeper {
     }
 
     /// Keeps the server's number, and says whether it is another one.
-    fn heed_nonce(&self, headers: &HeaderMap) -> bool {
+    fn store_nonce(&self, headers: &HeaderMap) -> bool {
         let nonce = headers.get(DPOP_NONCE).and_then(|value| value.to_str().ok());
-        let Some(nonce) = nonce.filter(|nonce| (1..=LONGEST_NONCE).contains(&nonce.len())) else {
+        let Some(nonce) = nonce.filter(|nonce| (1..=MAX_NONCE_LENGTH).contains(&nonce.len()))
+        else {
             return false;
         };
         let mut state = self.state();
@@ -295,72 +306,85 @@ impl Keeper {
         true
     }
 
-    async fn judge(&self, refusal: Reception<'_>) -> Verdict {
-        let demand = demand_of(refusal.headers);
-        let has_new_nonce = self.heed_nonce(refusal.headers);
+    async fn on_rejection(&self, refusal: ResponseHead<'_>) -> RetryDecision {
+        let demand = challenge_from_headers(refusal.headers);
+        let has_new_nonce = self.store_nonce(refusal.headers);
         match refusal.status {
-            401 if demand.complaint == Some(Complaint::UseDpopNonce) && has_new_nonce => {
-                Verdict::Again
+            401 if demand.error == Some(ChallengeErrorCode::UseDpopNonce) && has_new_nonce => {
+                RetryDecision::Retry
             }
-            401 => self.judge_token(demand, refusal.shown).await,
+            401 => self.on_unauthorized(demand, refusal.authorization).await,
             _ => {
-                if demand.complaint == Some(Complaint::InsufficientScope) {
+                if demand.error == Some(ChallengeErrorCode::InsufficientScope) {
                     let held = self.current().and_then(|it| it.record.scopes.clone());
-                    self.state().wanting = Some(Wanting::MoreScopes { demand, held });
+                    self.state().required_action =
+                        Some(RequiredAction::GrantMoreScopes { demand, granted: held });
                 }
-                Verdict::Stands
+                RetryDecision::GiveUp
             }
         }
     }
 
-    async fn judge_token(&self, demand: Demand, shown: Option<&HeaderValue>) -> Verdict {
+    async fn on_unauthorized(
+        &self,
+        demand: AuthChallenge,
+        shown: Option<&HeaderValue>,
+    ) -> RetryDecision {
         // Somebody was faster: this process, or another.
         if let Some(current) = self.current()
-            && !current.is_in(shown)
+            && !current.matches_header(shown)
         {
-            return Verdict::Again;
+            return RetryDecision::Retry;
         }
-        if let Some(newer) = self.look().await
-            && !newer.is_in(shown)
+        if let Some(newer) = self.load_newer().await
+            && !newer.matches_header(shown)
         {
-            return Verdict::Again;
+            return RetryDecision::Retry;
         }
         let current = self.current();
-        if let Some(current) = current.as_ref().filter(|current| !current.is_on_trial()) {
-            match self.renewed(current, Need::Refused).await {
-                Renewal::Got(renewed) if !renewed.is_in(shown) => return Verdict::Again,
-                Renewal::Got(_) | Renewal::Ended => {}
+        if let Some(current) = current.as_ref().filter(|current| !current.is_unproven()) {
+            match self.refresh(current, RefreshReason::Rejected).await {
+                RefreshOutcome::Refreshed(renewed) if !renewed.matches_header(shown) => {
+                    return RetryDecision::Retry;
+                }
+                RefreshOutcome::Refreshed(_) | RefreshOutcome::LoginEnded => {}
                 // An outage costs nobody a login.
-                Renewal::Later => return Verdict::Stands,
+                RefreshOutcome::RetryLater => return RetryDecision::GiveUp,
             }
         }
-        if self.unattended.is_some() && self.sign_in_again(&demand, current.as_ref()).await {
-            return Verdict::Again;
+        if self.non_interactive_planner.is_some()
+            && self.sign_in_non_interactively(&demand, current.as_ref()).await
+        {
+            return RetryDecision::Retry;
         }
-        self.state().wanting = Some(Wanting::Login { demand });
-        Verdict::Stands
+        self.state().required_action = Some(RequiredAction::SignIn { challenge: demand });
+        RetryDecision::GiveUp
     }
 
     /// Signs in without a person.
-    async fn sign_in_again(&self, demand: &Demand, refused: Option<&Current>) -> bool {
-        let Some(unattended) = &self.unattended else { return false };
+    async fn sign_in_non_interactively(
+        &self,
+        demand: &AuthChallenge,
+        refused: Option<&CurrentLogin>,
+    ) -> bool {
+        let Some(unattended) = &self.non_interactive_planner else { return false };
         // What was just issued and is refused again would be refused once more.
-        if refused.is_some_and(Current::is_on_trial) {
+        if refused.is_some_and(CurrentLogin::is_unproven) {
             return false;
         }
         let planning = unattended(demand.clone(), refused.map(|current| current.record.clone()));
         let Some(plan) = planning.await else { return false };
-        match self.sign_in_once(plan, &Nobody).await {
+        match self.sign_in_exclusively(plan, &NonInteractive).await {
             Ok(record) => {
-                self.hold(record, Trial::Pending);
+                self.set_current(record, Acceptance::Unproven);
                 true
             }
-            Err(LoginError::Vault(error)) => {
-                self.stumble(Trouble::Vault(error));
+            Err(LoginError::Store(error)) => {
+                self.record_failure(TokenFailure::Store(error));
                 false
             }
             Err(LoginError::SignIn(error)) => {
-                self.stumble(Trouble::SignIn(error));
+                self.record_failure(TokenFailure::SignIn(error));
                 false
             }
         }
@@ -368,117 +392,125 @@ impl Keeper {
 
     /// Signs in with a person's help, keeps the login and takes it over. One process at a time: who comes second
     /// waits for the first, and takes what that got.
-    pub async fn sign_in(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
+    pub async fn sign_in(
+        &self,
+        plan: LoginPlan,
+        person: &dyn UserInteraction,
+    ) -> Result<LoginRecord, LoginError> {
         // What is there already is what the person wants to be rid of. Where the server turned us away we know what was
         // there then, and anything newer is what somebody else got meanwhile.
-        if self.wanting().is_none() {
-            self.look().await;
+        if self.required_action().is_none() {
+            self.load_newer().await;
         }
-        let record = self.sign_in_once(plan, person).await?;
-        self.signed_in(record.clone());
+        let record = self.sign_in_exclusively(plan, person).await?;
+        self.set_login(record.clone());
         Ok(record)
     }
 
     /// Waits for our turn to sign in. A person elsewhere may take their time with theirs.
-    async fn turn(&self, key: &RecordKey) -> Result<Hold, VaultError> {
+    async fn lock_login(&self, key: &LoginKey) -> Result<StoreLock, TokenStoreError> {
         const TIMES: u32 = 16;
-        let vault = self.refresher.vault();
+        let vault = self.refresher.store();
         for _ in 1..TIMES {
-            match vault.hold(key).await {
-                Err(VaultError::Busy(_)) => {}
+            match vault.lock(key).await {
+                Err(TokenStoreError::LockTimeout(_)) => {}
                 Ok(held) => return Ok(held),
                 Err(error) => return Err(error),
             }
         }
-        vault.hold(key).await
+        vault.lock(key).await
     }
 
-    async fn sign_in_once(&self, plan: Plan, person: &dyn Person) -> Result<Record, LoginError> {
-        let vault = self.refresher.vault();
-        let key = RecordKey {
+    async fn sign_in_exclusively(
+        &self,
+        plan: LoginPlan,
+        person: &dyn UserInteraction,
+    ) -> Result<LoginRecord, LoginError> {
+        let vault = self.refresher.store();
+        let key = LoginKey {
             server: self.server.clone(),
             issuer: String::new(),
             client: self.client.clone(),
         };
-        let _held = self.turn(&key).await?;
-        if let Some(newer) = self.look().await
-            && newer.is_enough_for(&plan)
+        let _held = self.lock_login(&key).await?;
+        if let Some(newer) = self.load_newer().await
+            && newer.satisfies(&plan)
         {
-            return Ok(Record::clone(&newer.record));
+            return Ok(LoginRecord::clone(&newer.record));
         }
         let signed_in = sign_in(plan, &**self.refresher.fetch(), person).await?;
-        let record = Record::of(signed_in, &self.server, &self.client, now());
-        Ok(vault::put(&**vault, record).await?)
+        let record = LoginRecord::new(signed_in, &self.server, &self.client, unix_now());
+        Ok(vault::overwrite(&**vault, record).await?)
     }
 }
 
-impl Current {
-    fn of(record: Record) -> Current {
-        let proof = record.proof.as_ref().and_then(ProofKey::restore);
-        Current { record: Arc::new(record), proof, trial: Trial::Open }
+impl CurrentLogin {
+    fn new(record: LoginRecord) -> CurrentLogin {
+        let dpop_key = record.dpop_key.as_ref().and_then(DpopKey::from_stored);
+        CurrentLogin { record: Arc::new(record), dpop_key, acceptance: Acceptance::Presumed }
     }
 
     /// Would a refusal mean that the server takes none of these? One that has ended meanwhile proves nothing.
-    fn is_on_trial(&self) -> bool {
-        self.trial == Trial::Pending && !self.record.held.is_expired(now())
+    fn is_unproven(&self) -> bool {
+        self.acceptance == Acceptance::Unproven && !self.record.tokens.is_expired(unix_now())
     }
 
     /// May it do what a login is wanted for?
-    fn is_enough_for(&self, plan: &Plan) -> bool {
-        match (&plan.demand.scopes, &self.record.scopes) {
-            (Some(wanted), Some(granted)) => granted.covers(wanted),
-            (Some(_) | None, None) | (None, Some(_)) => plan.held.is_none(),
+    fn satisfies(&self, plan: &LoginPlan) -> bool {
+        match (&plan.challenge.scopes, &self.record.scopes) {
+            (Some(wanted), Some(granted)) => granted.contains_all(wanted),
+            (Some(_) | None, None) | (None, Some(_)) => plan.granted_scopes.is_none(),
         }
     }
 
     /// Is its token the one that was shown?
-    fn is_in(&self, shown: Option<&HeaderValue>) -> bool {
+    fn matches_header(&self, shown: Option<&HeaderValue>) -> bool {
         let shown = shown.and_then(|value| value.to_str().ok());
         let token = shown.and_then(|text| text.split_once(' ')).map(|(_, token)| token);
-        token.is_some_and(|token| Secret::is(&self.record.held.access, token))
+        token.is_some_and(|token| Secret::equals(&self.record.tokens.access_token, token))
     }
 }
 
-fn demand_of(headers: &HeaderMap) -> Demand {
-    let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().take(CHALLENGES);
+fn challenge_from_headers(headers: &HeaderMap) -> AuthChallenge {
+    let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().take(MAX_CHALLENGE_HEADERS);
     let texts = challenges.filter_map(|value| value.to_str().ok());
-    Demand::of(texts.filter(|text| text.len() <= LONGEST_CHALLENGE))
+    AuthChallenge::from_headers(texts.filter(|text| text.len() <= MAX_CHALLENGE_LENGTH))
 }
 
-impl Authorize for Keeper {
-    fn headers<'a>(&'a self, outbound: Outbound<'a>) -> Authorizing<'a> {
+impl Authorize for TokenProvider {
+    fn headers<'a>(&'a self, outbound: OutboundRequest<'a>) -> HeadersFuture<'a> {
         Box::pin(async move {
-            match self.fresh().await {
-                Some(current) => self.show(&current, outbound),
+            match self.usable_login().await {
+                Some(current) => self.auth_headers(&current, outbound),
                 None => HeaderMap::new(),
             }
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
-        Box::pin(self.judge(refusal))
+    fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
+        Box::pin(self.on_rejection(refusal))
     }
 
-    fn answered(&self, reception: Reception<'_>) {
-        self.heed_nonce(reception.headers);
+    fn on_response(&self, reception: ResponseHead<'_>) {
+        self.store_nonce(reception.headers);
         // An answer to a request that showed something else, or nothing, says nothing about this login.
         let is_success = (200..300).contains(&reception.status);
         let mut state = self.state();
         let Some(current) = &mut state.current else { return };
-        if !is_success || !current.is_in(reception.shown) {
+        if !is_success || !current.matches_header(reception.authorization) {
             return;
         }
-        current.trial = Trial::Open;
-        state.trouble = None;
+        current.acceptance = Acceptance::Presumed;
+        state.last_failure = None;
         // Who may do one thing may still want to do more.
-        if let Some(Wanting::Login { .. }) = state.wanting {
-            state.wanting = None;
+        if let Some(RequiredAction::SignIn { .. }) = state.required_action {
+            state.required_action = None;
         }
     }
 }
 
 /// Prints no token.
-impl fmt::Debug for Keeper {
+impl fmt::Debug for TokenProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
             .field("server", &self.server)

@@ -23,22 +23,22 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
 
-pub use page::Page;
+pub use page::ResultPage;
 
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 /// How many browsers may be connected at once, and how many visits may wait.
-const CONNECTIONS: usize = 16;
-const VISITS: usize = 4;
+const MAX_CONNECTIONS: usize = 16;
+const MAX_PENDING_CALLBACKS: usize = 4;
 /// How long a browser may take to ask, how long it waits for its page, and how long the page may take to leave.
-const ASKING: Duration = Duration::from_secs(10);
-const ANSWERING: Duration = Duration::from_secs(60);
-const LEAVING: Duration = Duration::from_secs(2);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often another port is tried, where one is free on one side only.
-const TRIES: u32 = 16;
+const MAX_BIND_ATTEMPTS: u32 = 16;
 
 /// Which port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Port {
+pub enum CallbackPort {
     /// Any that is free.
     Any,
     /// This one, because the authorization server knows it.
@@ -47,11 +47,11 @@ pub enum Port {
 
 /// How the redirect names this machine. Some authorization servers know only one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum LoopbackHost {
     /// `127.0.0.1`, as RFC 8252 wants it.
-    ByAddress,
+    Ipv4,
     /// `localhost`
-    ByName,
+    Localhost,
 }
 
 /// Why there is no listener.
@@ -67,88 +67,88 @@ pub struct ListenError {
 
 /// A listener. Dropping it closes it and every connection.
 #[derive(Debug)]
-pub struct Listener {
+pub struct LoopbackListener {
     port: u16,
-    visits: mpsc::Receiver<Visit>,
+    callbacks: mpsc::Receiver<CallbackRequest>,
     tasks: JoinSet<()>,
 }
 
 /// Somebody who came back. Dropping it shows a page that says nothing.
 #[derive(Debug)]
-pub struct Visit {
+pub struct CallbackRequest {
     query: String,
-    reply: oneshot::Sender<Page>,
+    reply: oneshot::Sender<ResultPage>,
 }
 
-impl Visit {
+impl CallbackRequest {
     /// What came with the visit.
     pub fn query(&self) -> &str {
         &self.query
     }
 
     /// Says to the person what happened.
-    pub fn answer(self, page: Page) {
+    pub fn respond(self, page: ResultPage) {
         let _browser_gone = self.reply.send(page);
     }
 }
 
-impl Listener {
+impl LoopbackListener {
     /// Listens on 127.0.0.1 and, where there is one, on ::1.
-    pub async fn bind(port: Port) -> Result<Listener, ListenError> {
+    pub async fn bind(port: CallbackPort) -> Result<LoopbackListener, ListenError> {
         let wanted = match port {
-            Port::Any => 0,
-            Port::Fixed(port) => port,
+            CallbackPort::Any => 0,
+            CallbackPort::Fixed(port) => port,
         };
         let sockets =
-            bind_both(port).await.map_err(|source| ListenError { port: wanted, source })?;
+            bind_dual_stack(port).await.map_err(|source| ListenError { port: wanted, source })?;
         let bound =
             sockets[0].local_addr().map_err(|source| ListenError { port: wanted, source })?;
-        let (tell, visits) = mpsc::channel(VISITS);
-        let seats = Arc::new(Semaphore::new(CONNECTIONS));
+        let (tell, visits) = mpsc::channel(MAX_PENDING_CALLBACKS);
+        let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut tasks = JoinSet::new();
         for socket in sockets {
-            let door = Door { port: bound.port(), tell: tell.clone() };
+            let door = CallbackService { port: bound.port(), callbacks: tell.clone() };
             tasks.spawn(accept(socket, door, seats.clone()));
         }
-        Ok(Listener { port: bound.port(), visits, tasks })
+        Ok(LoopbackListener { port: bound.port(), callbacks: visits, tasks })
     }
 
     /// Where a browser is to come back to.
-    pub fn redirect(&self, named: Named) -> Url {
+    pub fn redirect_uri(&self, named: LoopbackHost) -> Url {
         redirect(self.port, named)
     }
 
     /// The next one who comes back. There may be more than one: anybody on this machine can knock.
-    pub async fn visit(&mut self) -> Option<Visit> {
-        self.visits.recv().await
+    pub async fn next_callback(&mut self) -> Option<CallbackRequest> {
+        self.callbacks.recv().await
     }
 
     /// Closes, after the last page has left.
     pub async fn close(mut self) {
-        self.visits.close();
+        self.callbacks.close();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        let _browser_slow = timeout(LEAVING, ended).await;
+        let _browser_slow = timeout(CLOSE_TIMEOUT, ended).await;
     }
 }
 
 /// Where a browser is to come back to, for a port.
-pub(crate) fn redirect(port: u16, named: Named) -> Url {
+pub(crate) fn redirect(port: u16, named: LoopbackHost) -> Url {
     let host = match named {
-        Named::ByAddress => "127.0.0.1",
-        Named::ByName => "localhost",
+        LoopbackHost::Ipv4 => "127.0.0.1",
+        LoopbackHost::Localhost => "localhost",
     };
-    let text = format!("http://{host}:{port}{PATH}");
+    let text = format!("http://{host}:{port}{CALLBACK_PATH}");
     Url::parse(&text).expect("a host, a port and a path make a URL")
 }
 
 /// Both sides get the same port, so that it does not matter which one a browser takes `localhost` for.
-async fn bind_both(port: Port) -> io::Result<Vec<TcpListener>> {
+async fn bind_dual_stack(port: CallbackPort) -> io::Result<Vec<TcpListener>> {
     let number = match port {
-        Port::Any => 0,
-        Port::Fixed(number) => number,
+        CallbackPort::Any => 0,
+        CallbackPort::Fixed(number) => number,
     };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_BIND_ATTEMPTS {
         let four = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number))).await?;
         let got = four.local_addr()?.port();
         match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, got))).await {
@@ -157,7 +157,7 @@ async fn bind_both(port: Port) -> io::Result<Vec<TcpListener>> {
             // Many machines have no such side.
             Err(_) => return Ok(vec![four]),
         }
-        if let Port::Fixed(_) = port {
+        if let CallbackPort::Fixed(_) = port {
             break;
         }
     }
@@ -165,62 +165,62 @@ async fn bind_both(port: Port) -> io::Result<Vec<TcpListener>> {
 }
 
 #[derive(Clone)]
-struct Door {
+struct CallbackService {
     port: u16,
-    tell: mpsc::Sender<Visit>,
+    callbacks: mpsc::Sender<CallbackRequest>,
 }
 
 /// Lets browsers in until nobody listens any more, and sees them out.
-async fn accept(socket: TcpListener, door: Door, seats: Arc<Semaphore>) {
+async fn accept(socket: TcpListener, door: CallbackService, seats: Arc<Semaphore>) {
     let mut inside = JoinSet::new();
     loop {
         while inside.try_join_next().is_some() {}
         let seat = tokio::select! {
-            () = door.tell.closed() => break,
+            () = door.callbacks.closed() => break,
             seat = seats.clone().acquire_owned() => seat,
         };
         let Ok(seat) = seat else { break };
         let stream = tokio::select! {
-            () = door.tell.closed() => break,
+            () = door.callbacks.closed() => break,
             accepted = socket.accept() => accepted,
         };
         let Ok((stream, _)) = stream else { continue };
         let door = door.clone();
         inside.spawn(async move {
             let _seat = seat;
-            let service = service_fn(move |request| door.clone().open(request));
+            let service = service_fn(move |request| door.clone().serve(request));
             let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(ASKING).keep_alive(false);
+            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
             let served = server.serve_connection(TokioIo::new(stream), service);
-            let _browser_gone = timeout(ASKING + ANSWERING, served).await;
+            let _browser_gone = timeout(HEADER_TIMEOUT + RESPONSE_TIMEOUT, served).await;
         });
     }
     drop(socket);
     while inside.join_next().await.is_some() {}
 }
 
-impl Door {
-    async fn open(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-        if !self.is_for_us(&request) {
-            return Ok(Page::Forbidden.response(StatusCode::FORBIDDEN));
+impl CallbackService {
+    async fn serve(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        if !self.is_loopback_host(&request) {
+            return Ok(ResultPage::Forbidden.response(StatusCode::FORBIDDEN));
         }
-        if request.method() != Method::GET || request.uri().path() != PATH {
-            return Ok(Page::NothingHere.response(StatusCode::NOT_FOUND));
+        if request.method() != Method::GET || request.uri().path() != CALLBACK_PATH {
+            return Ok(ResultPage::NotFound.response(StatusCode::NOT_FOUND));
         }
         let query = request.uri().query().unwrap_or_default().to_owned();
         let (reply, replied) = oneshot::channel();
-        if self.tell.try_send(Visit { query, reply }).is_err() {
-            return Ok(Page::NothingHere.response(StatusCode::SERVICE_UNAVAILABLE));
+        if self.callbacks.try_send(CallbackRequest { query, reply }).is_err() {
+            return Ok(ResultPage::NotFound.response(StatusCode::SERVICE_UNAVAILABLE));
         }
-        let page = match timeout(ANSWERING, replied).await {
+        let page = match timeout(RESPONSE_TIMEOUT, replied).await {
             Ok(Ok(page)) => page,
-            Ok(Err(_)) | Err(_) => Page::Unknown,
+            Ok(Err(_)) | Err(_) => ResultPage::Unknown,
         };
         Ok(page.response(StatusCode::OK))
     }
 
     /// Was it this machine that the browser asked for? A name that was bent to lead here is not ours.
-    fn is_for_us(&self, request: &Request<Incoming>) -> bool {
+    fn is_loopback_host(&self, request: &Request<Incoming>) -> bool {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
         let ours = ["127.0.0.1", "localhost", "[::1]"];

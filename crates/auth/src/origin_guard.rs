@@ -9,29 +9,29 @@ use thiserror::Error;
 use url::{Host, Origin, Url};
 
 /// The longest URL that is taken from a server.
-const LONGEST: usize = 4096;
+const MAX_URL_LENGTH: usize = 4096;
 
 /// How far a request may go. Each reaches what those before it do, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum AllowedAddresses {
     /// Addresses of the public network.
     Public,
     /// Those of private networks, too.
     Private,
     /// This machine, too.
-    Local,
+    Loopback,
     /// Wherever it leads: a person typed it.
-    Anywhere,
+    Any,
 }
 
 /// Why a URL is not taken from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Unsafe {
+pub enum UrlError {
     /// It is none, or not written as one.
     #[error("it is not a well-formed URL")]
     Malformed,
     /// It is longer than any good one.
-    #[error("it is longer than {LONGEST} bytes")]
+    #[error("it is longer than {MAX_URL_LENGTH} bytes")]
     TooLong,
     /// It is of another kind.
     #[error("it is neither http nor https")]
@@ -41,29 +41,29 @@ pub enum Unsafe {
     Unencrypted,
     /// It holds a user or a password.
     #[error("it names a user")]
-    User,
+    Userinfo,
     /// It holds a fragment.
     #[error("it has a fragment")]
     Fragment,
     /// It leads where only a person may send us.
     #[error("it leads to a private address, and nobody but the server named it")]
-    Address,
+    PrivateAddress,
 }
 
 /// A URL that was looked at, and how far requests to it may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedUrl {
     /// The URL.
     pub url: Url,
     /// How far.
-    pub reach: Reach,
+    pub allowed: AllowedAddresses,
 }
 
 /// Decides what of a server's word is taken.
 #[derive(Debug, Clone)]
 pub struct OriginGuard {
-    typed: Vec<Origin>,
-    around: Reach,
+    trusted_origins: Vec<Origin>,
+    default_allowed: AllowedAddresses,
     proxies: Vec<String>,
 }
 
@@ -71,13 +71,13 @@ impl OriginGuard {
     /// A guard that trusts the origins a person typed. The first of them is the server: where that is on this
     /// machine or in a private network, so may be what it names.
     pub fn new(server: &Url, typed: &[Url]) -> OriginGuard {
-        let typed = std::iter::once(server).chain(typed).map(Url::origin).collect();
-        let around = match class_of(server) {
-            Some(Class::Loopback) => Reach::Local,
-            Some(Class::Private) => Reach::Private,
-            Some(Class::Public | Class::Forbidden) | None => Reach::Public,
+        let trusted_origins = std::iter::once(server).chain(typed).map(Url::origin).collect();
+        let default_allowed = match classify_host(server) {
+            Some(AddressClass::Loopback) => AllowedAddresses::Loopback,
+            Some(AddressClass::Private) => AllowedAddresses::Private,
+            Some(AddressClass::Public | AddressClass::Forbidden) | None => AllowedAddresses::Public,
         };
-        OriginGuard { typed, around, proxies: Vec::new() }
+        OriginGuard { trusted_origins, default_allowed, proxies: Vec::new() }
     }
 
     /// The same, which also knows the names of proxies: those resolve to whatever they like, because they are
@@ -88,56 +88,56 @@ impl OriginGuard {
     }
 
     /// Looks at a URL from a server.
-    pub fn check(&self, text: &str) -> Result<Checked, Unsafe> {
-        if text.len() > LONGEST {
-            return Err(Unsafe::TooLong);
+    pub fn check(&self, text: &str) -> Result<CheckedUrl, UrlError> {
+        if text.len() > MAX_URL_LENGTH {
+            return Err(UrlError::TooLong);
         }
         // The parser would drop some of these without a word.
         let is_bad =
             |sign: char| sign.is_control() || sign.is_whitespace() || "\"<>\\^`{|}".contains(sign);
         if text.contains(is_bad) {
-            return Err(Unsafe::Malformed);
+            return Err(UrlError::Malformed);
         }
-        let url = Url::parse(text).map_err(|_| Unsafe::Malformed)?;
+        let url = Url::parse(text).map_err(|_| UrlError::Malformed)?;
         self.check_url(url)
     }
 
     /// Looks at a URL that was parsed already, such as a redirect's.
-    pub fn check_url(&self, url: Url) -> Result<Checked, Unsafe> {
+    pub fn check_url(&self, url: Url) -> Result<CheckedUrl, UrlError> {
         let is_encrypted = match url.scheme() {
             "https" => true,
             "http" => false,
-            _ => return Err(Unsafe::Scheme),
+            _ => return Err(UrlError::Scheme),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Unsafe::User);
+            return Err(UrlError::Userinfo);
         }
         if url.fragment().is_some() {
-            return Err(Unsafe::Fragment);
+            return Err(UrlError::Fragment);
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(Unsafe::Malformed);
+            return Err(UrlError::Malformed);
         }
-        if self.typed.contains(&url.origin()) {
-            return Ok(Checked { url, reach: Reach::Anywhere });
+        if self.trusted_origins.contains(&url.origin()) {
+            return Ok(CheckedUrl { url, allowed: AllowedAddresses::Any });
         }
         if url.host_str().is_some_and(|host| self.proxies.iter().any(|it| it == host)) {
-            return Err(Unsafe::Address);
+            return Err(UrlError::PrivateAddress);
         }
-        let class = class_of(&url);
-        if class.is_some_and(|class| !class.is_within(self.around)) {
-            return Err(Unsafe::Address);
+        let class = classify_host(&url);
+        if class.is_some_and(|class| !class.is_allowed_by(self.default_allowed)) {
+            return Err(UrlError::PrivateAddress);
         }
-        if !is_encrypted && class != Some(Class::Loopback) {
-            return Err(Unsafe::Unencrypted);
+        if !is_encrypted && class != Some(AddressClass::Loopback) {
+            return Err(UrlError::Unencrypted);
         }
-        Ok(Checked { url, reach: self.around })
+        Ok(CheckedUrl { url, allowed: self.default_allowed })
     }
 }
 
 /// What kind of address it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum AddressClass {
     Public,
     Private,
     Loopback,
@@ -145,72 +145,72 @@ enum Class {
     Forbidden,
 }
 
-impl Class {
-    fn is_within(self, reach: Reach) -> bool {
+impl AddressClass {
+    fn is_allowed_by(self, reach: AllowedAddresses) -> bool {
         match self {
-            Class::Public => true,
-            Class::Private => reach >= Reach::Private,
-            Class::Loopback => reach >= Reach::Local,
-            Class::Forbidden => reach == Reach::Anywhere,
+            AddressClass::Public => true,
+            AddressClass::Private => reach >= AllowedAddresses::Private,
+            AddressClass::Loopback => reach >= AllowedAddresses::Loopback,
+            AddressClass::Forbidden => reach == AllowedAddresses::Any,
         }
     }
 }
 
 /// What a URL's host says about itself. A name may say nothing: then its addresses will.
-fn class_of(url: &Url) -> Option<Class> {
+fn classify_host(url: &Url) -> Option<AddressClass> {
     match url.host()? {
-        Host::Ipv4(address) => Some(class_of_v4(address)),
-        Host::Ipv6(address) => Some(class_of_v6(address)),
-        Host::Domain(name) => class_of_name(name),
+        Host::Ipv4(address) => Some(classify_ipv4(address)),
+        Host::Ipv6(address) => Some(classify_ipv6(address)),
+        Host::Domain(name) => classify_name(name),
     }
 }
 
-fn class_of_name(name: &str) -> Option<Class> {
+fn classify_name(name: &str) -> Option<AddressClass> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let ends =
         |end: &str| name.strip_suffix(end).is_some_and(|it| it.is_empty() || it.ends_with('.'));
     if ends("localhost") {
-        return Some(Class::Loopback);
+        return Some(AddressClass::Loopback);
     }
     if name == "metadata.google.internal" {
-        return Some(Class::Forbidden);
+        return Some(AddressClass::Forbidden);
     }
     let is_private =
         !name.contains('.') || ["local", "internal", "lan", "home.arpa"].into_iter().any(ends);
-    is_private.then_some(Class::Private)
+    is_private.then_some(AddressClass::Private)
 }
 
-fn class_of_v4(address: Ipv4Addr) -> Class {
+fn classify_ipv4(address: Ipv4Addr) -> AddressClass {
     let [a, b, c, d] = address.octets();
     match (a, b, c, d) {
-        (127, ..) => Class::Loopback,
-        (10, ..) | (172, 16..=31, ..) | (192, 168, ..) => Class::Private,
+        (127, ..) => AddressClass::Loopback,
+        (10, ..) | (172, 16..=31, ..) | (192, 168, ..) => AddressClass::Private,
         // Where one provider keeps its machines' credentials, inside of what carriers use among themselves.
-        (100, 100, 100, 200) => Class::Forbidden,
-        (100, 64..=127, ..) => Class::Private,
-        (0, ..) | (169, 254, ..) | (192, 0, 0, _) | (224.., ..) => Class::Forbidden,
-        (198, 18..=19, ..) => Class::Private,
-        _ => Class::Public,
+        (100, 100, 100, 200) => AddressClass::Forbidden,
+        (100, 64..=127, ..) => AddressClass::Private,
+        (0, ..) | (169, 254, ..) | (192, 0, 0, _) | (224.., ..) => AddressClass::Forbidden,
+        (198, 18..=19, ..) => AddressClass::Private,
+        _ => AddressClass::Public,
     }
 }
 
-fn class_of_v6(address: Ipv6Addr) -> Class {
+fn classify_ipv6(address: Ipv6Addr) -> AddressClass {
     let segments = address.segments();
-    if let Some(v4) = v4_inside(address) {
-        return class_of_v4(v4);
+    if let Some(v4) = embedded_ipv4(address) {
+        return classify_ipv4(v4);
     }
     match segments {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
+        [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
         // Another provider's, inside of what is private.
-        [0xfd00, 0x0ec2, ..] => Class::Forbidden,
-        [0xfc00..=0xfdff, ..] => Class::Private,
-        [0x2000..=0x3fff, ..] => Class::Public,
-        _ => Class::Forbidden,
+        [0xfd00, 0x0ec2, ..] => AddressClass::Forbidden,
+        [0xfc00..=0xfdff, ..] => AddressClass::Private,
+        [0x2000..=0x3fff, ..] => AddressClass::Public,
+        _ => AddressClass::Forbidden,
     }
 }
 
 /// An address of the old kind that travels inside of a new one: mapped, compatible, NAT64, 6to4.
-fn v4_inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();
@@ -227,47 +227,47 @@ fn v4_inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// May an address be connected to?
-pub fn is_reachable(address: IpAddr, reach: Reach) -> bool {
+pub fn is_address_allowed(address: IpAddr, reach: AllowedAddresses) -> bool {
     match address {
-        IpAddr::V4(address) => class_of_v4(address).is_within(reach),
-        IpAddr::V6(address) => class_of_v6(address).is_within(reach),
+        IpAddr::V4(address) => classify_ipv4(address).is_allowed_by(reach),
+        IpAddr::V6(address) => classify_ipv6(address).is_allowed_by(reach),
     }
 }
 
 /// A name led where it may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the name leads to a private address, and nobody but the server named it")]
-pub struct LedAstray;
+pub struct PrivateAddressError;
 
 /// Resolves names and leaves out every address that is out of reach. What it gives is what is connected to,
 /// so nobody can answer differently the second time.
 #[derive(Debug, Clone)]
 pub(crate) struct GuardedResolver {
-    pub(crate) reach: Reach,
+    pub(crate) allowed: AllowedAddresses,
     /// Proxies are ours to choose, wherever they are.
-    pub(crate) exempt: Vec<String>,
+    pub(crate) exempt_hosts: Vec<String>,
 }
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let reach = match self.exempt.iter().any(|it| it == name.as_str()) {
-            true => Reach::Anywhere,
-            false => self.reach,
+        let reach = match self.exempt_hosts.iter().any(|it| it == name.as_str()) {
+            true => AllowedAddresses::Any,
+            false => self.allowed,
         };
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            within(found, reach).map(|addresses| Box::new(addresses.into_iter()) as Addrs)
+            filter_allowed(found, reach).map(|addresses| Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }
 
-fn within(
+fn filter_allowed(
     found: impl Iterator<Item = SocketAddr>,
-    reach: Reach,
+    reach: AllowedAddresses,
 ) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
-    let (good, bad): (Vec<_>, Vec<_>) = found.partition(|it| is_reachable(it.ip(), reach));
+    let (good, bad): (Vec<_>, Vec<_>) = found.partition(|it| is_address_allowed(it.ip(), reach));
     match (good.is_empty(), bad.is_empty()) {
-        (true, false) => Err(LedAstray.into()),
+        (true, false) => Err(PrivateAddressError.into()),
         (true, true) | (false, _) => Ok(good),
     }
 }
@@ -282,46 +282,46 @@ mod tests {
         Url::parse(text).expect("a URL")
     }
 
-    fn check(server: &str, discovered: &str) -> Result<Reach, Unsafe> {
-        OriginGuard::new(&url(server), &[]).check(discovered).map(|checked| checked.reach)
+    fn check(server: &str, discovered: &str) -> Result<AllowedAddresses, UrlError> {
+        OriginGuard::new(&url(server), &[]).check(discovered).map(|checked| checked.allowed)
     }
 
     #[test]
     fn nothing_but_a_plain_url_of_the_web_is_taken() {
         for (text, expected) in [
-            ("https://as.example.com/authorize?a=b", Ok(Reach::Public)),
-            ("https://as.example.com/$(calc)", Ok(Reach::Public)),
-            ("http://as.example.com/authorize", Err(Unsafe::Unencrypted)),
-            ("javascript:alert(1)", Err(Unsafe::Scheme)),
-            ("file:///etc/passwd", Err(Unsafe::Scheme)),
-            ("data:text/html,x", Err(Unsafe::Scheme)),
-            ("ms-settings:x", Err(Unsafe::Scheme)),
-            ("ftp://as.example.com/", Err(Unsafe::Scheme)),
-            ("--flag", Err(Unsafe::Malformed)),
-            ("-https://a.b", Err(Unsafe::Malformed)),
-            ("$(calc)", Err(Unsafe::Malformed)),
-            ("`calc`", Err(Unsafe::Malformed)),
-            ("", Err(Unsafe::Malformed)),
-            ("//a.b/c", Err(Unsafe::Malformed)),
-            ("https://", Err(Unsafe::Malformed)),
-            ("https://a.b/\"&calc", Err(Unsafe::Malformed)),
-            ("https://a.b/\\x", Err(Unsafe::Malformed)),
-            ("https://a.b/a\nb", Err(Unsafe::Malformed)),
-            ("https://a.b/a\rb", Err(Unsafe::Malformed)),
-            ("https://a.b/a\tb", Err(Unsafe::Malformed)),
-            ("https://a.b/a\u{0}b", Err(Unsafe::Malformed)),
-            ("https://a.b/a\u{85}b", Err(Unsafe::Malformed)),
-            (" https://a.b/", Err(Unsafe::Malformed)),
-            ("java\nscript:alert(1)", Err(Unsafe::Malformed)),
-            ("https://me@a.b/", Err(Unsafe::User)),
-            ("https://:p@a.b/", Err(Unsafe::User)),
-            ("https://mcp.example.com@evil.example/", Err(Unsafe::User)),
-            ("https://a.b/#x", Err(Unsafe::Fragment)),
+            ("https://as.example.com/authorize?a=b", Ok(AllowedAddresses::Public)),
+            ("https://as.example.com/$(calc)", Ok(AllowedAddresses::Public)),
+            ("http://as.example.com/authorize", Err(UrlError::Unencrypted)),
+            ("javascript:alert(1)", Err(UrlError::Scheme)),
+            ("file:///etc/passwd", Err(UrlError::Scheme)),
+            ("data:text/html,x", Err(UrlError::Scheme)),
+            ("ms-settings:x", Err(UrlError::Scheme)),
+            ("ftp://as.example.com/", Err(UrlError::Scheme)),
+            ("--flag", Err(UrlError::Malformed)),
+            ("-https://a.b", Err(UrlError::Malformed)),
+            ("$(calc)", Err(UrlError::Malformed)),
+            ("`calc`", Err(UrlError::Malformed)),
+            ("", Err(UrlError::Malformed)),
+            ("//a.b/c", Err(UrlError::Malformed)),
+            ("https://", Err(UrlError::Malformed)),
+            ("https://a.b/\"&calc", Err(UrlError::Malformed)),
+            ("https://a.b/\\x", Err(UrlError::Malformed)),
+            ("https://a.b/a\nb", Err(UrlError::Malformed)),
+            ("https://a.b/a\rb", Err(UrlError::Malformed)),
+            ("https://a.b/a\tb", Err(UrlError::Malformed)),
+            ("https://a.b/a\u{0}b", Err(UrlError::Malformed)),
+            ("https://a.b/a\u{85}b", Err(UrlError::Malformed)),
+            (" https://a.b/", Err(UrlError::Malformed)),
+            ("java\nscript:alert(1)", Err(UrlError::Malformed)),
+            ("https://me@a.b/", Err(UrlError::Userinfo)),
+            ("https://:p@a.b/", Err(UrlError::Userinfo)),
+            ("https://mcp.example.com@evil.example/", Err(UrlError::Userinfo)),
+            ("https://a.b/#x", Err(UrlError::Fragment)),
         ] {
             assert_eq!(check("https://mcp.example.com/mcp", text), expected, "{text:?}");
         }
-        let long = format!("https://a.b/{}", "x".repeat(LONGEST));
-        assert_eq!(check("https://mcp.example.com/", &long), Err(Unsafe::TooLong));
+        let long = format!("https://a.b/{}", "x".repeat(MAX_URL_LENGTH));
+        assert_eq!(check("https://mcp.example.com/", &long), Err(UrlError::TooLong));
     }
 
     #[test]
@@ -366,27 +366,31 @@ mod tests {
         ] {
             let discovered = format!("https://{host}/token");
             let checked = check("https://mcp.example.com/mcp", &discovered);
-            assert_eq!(checked, Err(Unsafe::Address), "{host}");
+            assert_eq!(checked, Err(UrlError::PrivateAddress), "{host}");
         }
         for host in ["8.8.8.8", "172.32.0.1", "[2606:4700::1111]", "notlocalhost.com", "a.b"] {
             let discovered = format!("https://{host}/token");
-            assert_eq!(check("https://mcp.example.com/", &discovered), Ok(Reach::Public), "{host}");
+            assert_eq!(
+                check("https://mcp.example.com/", &discovered),
+                Ok(AllowedAddresses::Public),
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn a_server_inside_may_name_its_neighbours_and_nobody_names_metadata() {
         for (server, discovered, expected) in [
-            ("http://localhost:1/mcp", "http://localhost:2/token", Ok(Reach::Local)),
-            ("http://127.0.0.1:1/mcp", "http://[::1]:2/token", Ok(Reach::Local)),
-            ("http://127.0.0.1:1/mcp", "https://10.0.0.1/token", Ok(Reach::Local)),
-            ("http://127.0.0.1:1/mcp", "http://10.0.0.1/token", Err(Unsafe::Unencrypted)),
-            ("http://127.0.0.1:1/mcp", "https://169.254.169.254/", Err(Unsafe::Address)),
-            ("https://10.0.0.1/mcp", "https://10.0.0.2/token", Ok(Reach::Private)),
-            ("https://10.0.0.1/mcp", "https://127.0.0.1/token", Err(Unsafe::Address)),
-            ("https://mcp.internal/mcp", "https://as.internal/", Ok(Reach::Private)),
-            ("http://10.0.0.1/mcp", "http://10.0.0.1/token", Ok(Reach::Anywhere)),
-            ("http://10.0.0.1/mcp", "http://10.0.0.1:81/token", Err(Unsafe::Unencrypted)),
+            ("http://localhost:1/mcp", "http://localhost:2/token", Ok(AllowedAddresses::Loopback)),
+            ("http://127.0.0.1:1/mcp", "http://[::1]:2/token", Ok(AllowedAddresses::Loopback)),
+            ("http://127.0.0.1:1/mcp", "https://10.0.0.1/token", Ok(AllowedAddresses::Loopback)),
+            ("http://127.0.0.1:1/mcp", "http://10.0.0.1/token", Err(UrlError::Unencrypted)),
+            ("http://127.0.0.1:1/mcp", "https://169.254.169.254/", Err(UrlError::PrivateAddress)),
+            ("https://10.0.0.1/mcp", "https://10.0.0.2/token", Ok(AllowedAddresses::Private)),
+            ("https://10.0.0.1/mcp", "https://127.0.0.1/token", Err(UrlError::PrivateAddress)),
+            ("https://mcp.internal/mcp", "https://as.internal/", Ok(AllowedAddresses::Private)),
+            ("http://10.0.0.1/mcp", "http://10.0.0.1/token", Ok(AllowedAddresses::Any)),
+            ("http://10.0.0.1/mcp", "http://10.0.0.1:81/token", Err(UrlError::Unencrypted)),
         ] {
             assert_eq!(check(server, discovered), expected, "{server} {discovered}");
         }
@@ -396,17 +400,17 @@ mod tests {
     fn what_a_person_typed_may_be_anywhere() {
         let typed = [url("https://169.254.1.1:8443/x"), url("https://sso.corp.example/")];
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &typed);
-        let reach = |text: &str| guard.check(text).map(|checked| checked.reach);
-        assert_eq!(reach("https://169.254.1.1:8443/token"), Ok(Reach::Anywhere));
-        assert_eq!(reach("https://sso.corp.example/token"), Ok(Reach::Anywhere));
-        assert_eq!(reach("https://169.254.1.1/token"), Err(Unsafe::Address));
+        let reach = |text: &str| guard.check(text).map(|checked| checked.allowed);
+        assert_eq!(reach("https://169.254.1.1:8443/token"), Ok(AllowedAddresses::Any));
+        assert_eq!(reach("https://sso.corp.example/token"), Ok(AllowedAddresses::Any));
+        assert_eq!(reach("https://169.254.1.1/token"), Err(UrlError::PrivateAddress));
     }
 
     #[test]
     fn no_server_names_our_proxy() {
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &[]);
         let guard = guard.with_proxies(&["proxy.example.com".to_owned()]);
-        assert_eq!(guard.check("https://proxy.example.com/x"), Err(Unsafe::Address));
+        assert_eq!(guard.check("https://proxy.example.com/x"), Err(UrlError::PrivateAddress));
         assert!(guard.check("https://other.example.com/x").is_ok());
     }
 
@@ -414,27 +418,29 @@ mod tests {
     fn a_name_gives_only_addresses_within_reach() {
         let found = |texts: &[&str], reach| {
             let texts: Vec<SocketAddr> = texts.iter().map(|it| it.parse().expect("one")).collect();
-            within(texts.into_iter(), reach).map(|good| good.len()).map_err(|_| ())
+            filter_allowed(texts.into_iter(), reach).map(|good| good.len()).map_err(|_| ())
         };
-        assert_eq!(found(&["1.1.1.1:0", "127.0.0.1:0"], Reach::Public), Ok(1));
-        assert_eq!(found(&["127.0.0.1:0", "[::1]:0"], Reach::Public), Err(()));
-        assert_eq!(found(&["169.254.169.254:0"], Reach::Local), Err(()));
-        assert_eq!(found(&["169.254.169.254:0"], Reach::Anywhere), Ok(1));
-        assert_eq!(found(&["10.0.0.1:0"], Reach::Private), Ok(1));
-        assert_eq!(found(&[], Reach::Public), Ok(0));
+        assert_eq!(found(&["1.1.1.1:0", "127.0.0.1:0"], AllowedAddresses::Public), Ok(1));
+        assert_eq!(found(&["127.0.0.1:0", "[::1]:0"], AllowedAddresses::Public), Err(()));
+        assert_eq!(found(&["169.254.169.254:0"], AllowedAddresses::Loopback), Err(()));
+        assert_eq!(found(&["169.254.169.254:0"], AllowedAddresses::Any), Ok(1));
+        assert_eq!(found(&["10.0.0.1:0"], AllowedAddresses::Private), Ok(1));
+        assert_eq!(found(&[], AllowedAddresses::Public), Ok(0));
     }
 
     #[tokio::test]
     async fn the_resolver_refuses_a_name_of_this_machine() {
         use std::str::FromStr;
         let name = || Name::from_str("localhost").expect("a name");
-        let resolver = GuardedResolver { reach: Reach::Public, exempt: Vec::new() };
+        let resolver =
+            GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts: Vec::new() };
         let Err(error) = resolver.resolve(name()).await else { panic!("it is refused") };
-        assert!(error.is::<LedAstray>(), "{error}");
-        let resolver = GuardedResolver { reach: Reach::Local, exempt: Vec::new() };
+        assert!(error.is::<PrivateAddressError>(), "{error}");
+        let resolver =
+            GuardedResolver { allowed: AllowedAddresses::Loopback, exempt_hosts: Vec::new() };
         assert!(resolver.resolve(name()).await.is_ok());
         let exempt = vec!["localhost".to_owned()];
-        let resolver = GuardedResolver { reach: Reach::Public, exempt };
+        let resolver = GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts: exempt };
         assert!(resolver.resolve(name()).await.is_ok());
     }
 

@@ -7,43 +7,43 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::confidential::Secret;
 
 /// Time and chance, which pure code is given. Tests give it what they like.
-pub struct Moment<'a> {
+pub struct TimeAndRandom<'a> {
     /// Seconds since 1970.
     pub now: u64,
     /// Fills bytes with chance.
-    pub chance: &'a mut dyn FnMut(&mut [u8]),
+    pub random: &'a mut dyn FnMut(&mut [u8]),
 }
 
-impl Moment<'_> {
+impl TimeAndRandom<'_> {
     /// A text of 256 bits that nobody can guess.
-    pub fn unguessable(&mut self) -> Secret {
+    pub fn random_token(&mut self) -> Secret {
         let mut bytes = [0; 32];
-        (self.chance)(&mut bytes);
+        (self.random)(&mut bytes);
         Secret::new(URL_SAFE_NO_PAD.encode(bytes))
     }
 }
 
 /// Runs something at this moment, with the system's chance.
-pub(crate) fn at_present<T>(now: u64, run: impl FnOnce(&mut Moment<'_>) -> T) -> T {
+pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRandom<'_>) -> T) -> T {
     let mut chance = |bytes: &mut [u8]| {
         aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
     };
-    run(&mut Moment { now, chance: &mut chance })
+    run(&mut TimeAndRandom { now, random: &mut chance })
 }
 
 /// What only we know until the tokens are fetched.
 #[derive(Debug, Clone)]
-pub struct Verifier(Secret);
+pub struct PkceVerifier(Secret);
 
-impl Verifier {
+impl PkceVerifier {
     /// A new one.
-    pub fn new(moment: &mut Moment<'_>) -> Verifier {
-        Verifier(moment.unguessable())
+    pub fn new(moment: &mut TimeAndRandom<'_>) -> PkceVerifier {
+        PkceVerifier(moment.random_token())
     }
 
     /// What is shown of it beforehand, by method `S256`.
     pub fn challenge(&self) -> String {
-        hash(self.0.reveal().as_bytes())
+        sha256_base64url(self.0.reveal().as_bytes())
     }
 
     /// What is shown in the end.
@@ -53,7 +53,7 @@ impl Verifier {
 }
 
 /// SHA-256, as URLs and headers take it.
-pub(crate) fn hash(bytes: &[u8]) -> String {
+pub(crate) fn sha256_base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, bytes))
 }
 
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_comes_out() {
-        let verifier = Verifier(Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
+        let verifier = PkceVerifier(Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
         assert_eq!(verifier.challenge(), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 
     #[test]
     fn each_is_another_and_long_enough() {
-        let [one, other] = [0, 0].map(|now| at_present(now, Verifier::new));
+        let [one, other] = [0, 0].map(|now| with_system_random(now, PkceVerifier::new));
         assert_ne!(one.reveal(), other.reveal());
         assert_eq!(one.reveal().len(), 43);
         assert!(!format!("{one:?}").contains(one.reveal()));

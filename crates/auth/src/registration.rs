@@ -8,19 +8,19 @@ use url::Url;
 
 use crate::assertion::SigningKey;
 use crate::confidential::{Secret, revealed};
-use crate::discovery::resource_metadata::short;
-use crate::discovery::server_metadata::ServerMetadata;
-use crate::fetch::{Answer, Request};
-use crate::origin_guard::Checked;
+use crate::discovery::resource_metadata::sanitize_for_display;
+use crate::discovery::server_metadata::AuthServerMetadata;
+use crate::fetch::{FetchRequest, FetchResponse};
+use crate::origin_guard::CheckedUrl;
 use crate::scopes::Scopes;
 
 /// The longest name and secret that a server may give us.
-const LONGEST: usize = 8 * 1024;
+const MAX_VALUE_LENGTH: usize = 8 * 1024;
 
 /// How a client shows at the token endpoint who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum ClientAuthMethod {
     /// By its name alone.
     None,
     /// With a secret, in a header.
@@ -31,20 +31,25 @@ pub enum Method {
     PrivateKeyJwt,
 }
 
-impl Method {
-    fn parse(name: &str) -> Option<Method> {
-        [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost, Method::PrivateKeyJwt]
-            .into_iter()
-            .find(|method| method.name() == name)
+impl ClientAuthMethod {
+    fn parse(name: &str) -> Option<ClientAuthMethod> {
+        [
+            ClientAuthMethod::None,
+            ClientAuthMethod::ClientSecretBasic,
+            ClientAuthMethod::ClientSecretPost,
+            ClientAuthMethod::PrivateKeyJwt,
+        ]
+        .into_iter()
+        .find(|method| method.name() == name)
     }
 
     /// Its name in the registry of the RFC.
     pub fn name(self) -> &'static str {
         match self {
-            Method::None => "none",
-            Method::ClientSecretBasic => "client_secret_basic",
-            Method::ClientSecretPost => "client_secret_post",
-            Method::PrivateKeyJwt => "private_key_jwt",
+            ClientAuthMethod::None => "none",
+            ClientAuthMethod::ClientSecretBasic => "client_secret_basic",
+            ClientAuthMethod::ClientSecretPost => "client_secret_post",
+            ClientAuthMethod::PrivateKeyJwt => "private_key_jwt",
         }
     }
 }
@@ -52,7 +57,7 @@ impl Method {
 /// Where a client comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Provenance {
+pub enum ClientProvenance {
     /// Somebody set it up.
     Configured,
     /// Its name is the URL of a document.
@@ -63,172 +68,182 @@ pub enum Provenance {
 
 /// A client as one issuer knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Client {
+pub struct OAuthClient {
     /// Its name.
     pub id: String,
     /// Its secret, where it has one.
     #[serde(with = "revealed::or_none")]
     pub secret: Option<Secret>,
     /// How it shows who it is.
-    pub method: Method,
+    pub method: ClientAuthMethod,
     /// Who knows it. Nobody else is shown the secret.
     pub issuer: String,
     /// Where people may be sent back to, where that was agreed upon.
     pub redirect: Option<String>,
     /// Where it comes from.
-    pub provenance: Provenance,
+    pub provenance: ClientProvenance,
 }
 
-impl Client {
+impl OAuthClient {
     /// Can it show more than its name?
     pub fn has_credential(&self) -> bool {
-        self.method != Method::None
+        self.method != ClientAuthMethod::None
     }
 }
 
 /// What a person set up, and what we may do by ourselves.
 #[derive(Debug, Clone, Default)]
-pub struct Setup {
+pub struct ClientConfig {
     /// A client that the authorization server knows already.
-    pub configured: Option<Configured>,
+    pub configured: Option<ConfiguredClient>,
     /// The URL of a document that describes us.
-    pub document: Option<Url>,
+    pub metadata_document: Option<Url>,
 }
 
 /// A client that was set up by hand.
 #[derive(Debug, Clone)]
-pub struct Configured {
+pub struct ConfiguredClient {
     /// Its name.
     pub id: String,
     /// What it can show.
-    pub credential: Credential,
+    pub credential: ClientCredential,
     /// Who knows it, where that is known. Nobody else is shown what it can show.
     pub issuer: Option<String>,
 }
 
 /// What a client can show beside its name.
 #[derive(Debug, Clone)]
-pub enum Credential {
+pub enum ClientCredential {
     /// Nothing.
     None,
     /// A secret.
     Secret(Secret),
     /// Signatures.
-    Key(SigningKey),
+    PrivateKey(SigningKey),
 }
 
-impl Credential {
+impl ClientCredential {
     /// What it signs with, if it does.
-    pub fn key(&self) -> Option<&SigningKey> {
+    pub fn signing_key(&self) -> Option<&SigningKey> {
         match self {
-            Credential::Key(key) => Some(key),
-            Credential::None | Credential::Secret(_) => None,
+            ClientCredential::PrivateKey(key) => Some(key),
+            ClientCredential::None | ClientCredential::Secret(_) => None,
         }
     }
 }
 
 /// What is to be done about a client.
 #[derive(Debug)]
-pub enum Choice {
+pub enum ClientChoice {
     /// This one it is.
-    Use(Client),
+    Use(OAuthClient),
     /// One must be registered, with this method.
-    Register(Method),
+    Register(ClientAuthMethod),
     /// There is none, and none can be had.
-    Impossible,
+    Unavailable,
 }
 
 /// Chooses: set up by hand, then the document, then one that was registered before, then registering.
-pub fn choose(
-    setup: &Setup,
-    server: &ServerMetadata,
-    known: Option<&Client>,
+pub fn choose_client(
+    setup: &ClientConfig,
+    server: &AuthServerMetadata,
+    known: Option<&OAuthClient>,
     redirect: Option<&str>,
-) -> Choice {
+) -> ClientChoice {
     let client = |id: &str, secret: Option<Secret>, method, provenance| {
         let issuer = server.issuer.clone();
         let redirect = redirect.map(str::to_owned);
-        Choice::Use(Client { id: id.to_owned(), secret, method, issuer, redirect, provenance })
+        ClientChoice::Use(OAuthClient {
+            id: id.to_owned(),
+            secret,
+            method,
+            issuer,
+            redirect,
+            provenance,
+        })
     };
     if let Some(configured) = &setup.configured {
         let (secret, method) = match &configured.credential {
-            Credential::None => (None, Method::None),
-            Credential::Secret(secret) => (Some(secret.clone()), secret_method(server)),
-            Credential::Key(_) => (None, Method::PrivateKeyJwt),
+            ClientCredential::None => (None, ClientAuthMethod::None),
+            ClientCredential::Secret(secret) => (Some(secret.clone()), secret_auth_method(server)),
+            ClientCredential::PrivateKey(_) => (None, ClientAuthMethod::PrivateKeyJwt),
         };
-        return client(&configured.id, secret, method, Provenance::Configured);
+        return client(&configured.id, secret, method, ClientProvenance::Configured);
     }
-    if let Some(document) = &setup.document
+    if let Some(document) = &setup.metadata_document
         && server.client_id_metadata_document_supported
     {
-        return client(document.as_str(), None, Method::None, Provenance::Document);
+        return client(document.as_str(), None, ClientAuthMethod::None, ClientProvenance::Document);
     }
     if let Some(known) = known
-        && known.provenance == Provenance::Registered
+        && known.provenance == ClientProvenance::Registered
         && known.issuer == server.issuer
         && redirect.is_none_or(|redirect| known.redirect.as_deref() == Some(redirect))
     {
-        return Choice::Use(known.clone());
+        return ClientChoice::Use(known.clone());
     }
     match server.registration_endpoint {
-        Some(_) => Choice::Register(registered_method(server)),
-        None => Choice::Impossible,
+        Some(_) => ClientChoice::Register(registration_auth_method(server)),
+        None => ClientChoice::Unavailable,
     }
 }
 
-fn offers(server: &ServerMetadata, method: Method) -> bool {
+fn supports_auth_method(server: &AuthServerMetadata, method: ClientAuthMethod) -> bool {
     let offered = server.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
     offered.iter().any(|it| it == method.name())
 }
 
 /// How a secret is shown. Where nothing is said, RFC 8414 says `client_secret_basic`.
-fn secret_method(server: &ServerMetadata) -> Method {
-    match (offers(server, Method::ClientSecretBasic), offers(server, Method::ClientSecretPost)) {
-        (false, true) => Method::ClientSecretPost,
-        (true, _) | (false, false) => Method::ClientSecretBasic,
+fn secret_auth_method(server: &AuthServerMetadata) -> ClientAuthMethod {
+    match (
+        supports_auth_method(server, ClientAuthMethod::ClientSecretBasic),
+        supports_auth_method(server, ClientAuthMethod::ClientSecretPost),
+    ) {
+        (false, true) => ClientAuthMethod::ClientSecretPost,
+        (true, _) | (false, false) => ClientAuthMethod::ClientSecretBasic,
     }
 }
 
 /// How a client that registers itself will show who it is: a program on a desk keeps no secret if it need not.
-fn registered_method(server: &ServerMetadata) -> Method {
+fn registration_auth_method(server: &AuthServerMetadata) -> ClientAuthMethod {
     match &server.token_endpoint_auth_methods_supported {
-        None => Method::None,
-        Some(_) if offers(server, Method::None) => Method::None,
-        Some(_) => secret_method(server),
+        None => ClientAuthMethod::None,
+        Some(_) if supports_auth_method(server, ClientAuthMethod::None) => ClientAuthMethod::None,
+        Some(_) => secret_auth_method(server),
     }
 }
 
 /// What a registration says.
 #[derive(Debug)]
-pub struct Application<'a> {
+pub struct RegistrationRequest<'a> {
     /// Our name as people will read it.
-    pub name: &'a str,
+    pub client_name: &'a str,
     /// Where people are sent back to.
-    pub redirect: Option<&'a str>,
+    pub redirect_uri: Option<&'a str>,
     /// How we will show who we are.
-    pub method: Method,
+    pub auth_method: ClientAuthMethod,
     /// What we will ask for.
     pub scopes: Option<&'a Scopes>,
     /// Will we sign in as a device?
-    pub grants: &'a [&'a str],
+    pub grant_types: &'a [&'a str],
 }
 
 /// The request that registers us.
-pub fn request(at: Checked, application: &Application<'_>) -> Request {
+pub fn registration_request(at: CheckedUrl, application: &RegistrationRequest<'_>) -> FetchRequest {
     let mut body = json!({
-        "client_name": application.name,
-        "grant_types": application.grants,
-        "token_endpoint_auth_method": application.method.name(),
+        "client_name": application.client_name,
+        "grant_types": application.grant_types,
+        "token_endpoint_auth_method": application.auth_method.name(),
         "application_type": "native",
     });
-    if let Some(redirect) = application.redirect {
+    if let Some(redirect) = application.redirect_uri {
         body["redirect_uris"] = json!([redirect]);
         body["response_types"] = json!(["code"]);
     }
     if let Some(scopes) = application.scopes {
         body["scope"] = Value::String(scopes.to_string());
     }
-    Request::post_json(at, &body)
+    FetchRequest::post_json(at, &body)
 }
 
 /// Why a registration came to nothing.
@@ -248,52 +263,54 @@ pub enum RegistrationError {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawRegistration {
     client_id: String,
     client_secret: Option<String>,
     token_endpoint_auth_method: Option<String>,
 }
 
 /// Reads the answer to a registration.
-pub fn read(
-    answer: &Answer,
-    server: &ServerMetadata,
-    application: &Application<'_>,
-) -> Result<Client, RegistrationError> {
+pub fn parse_registration(
+    answer: &FetchResponse,
+    server: &AuthServerMetadata,
+    application: &RegistrationRequest<'_>,
+) -> Result<OAuthClient, RegistrationError> {
     if !answer.is_success() {
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let word = |key: &str| body.get(key).and_then(Value::as_str).map(short);
+        let word = |key: &str| body.get(key).and_then(Value::as_str).map(sanitize_for_display);
         let error = [word("error"), word("error_description")];
         let error = error.into_iter().flatten().collect::<Vec<_>>().join(": ");
         return Err(RegistrationError::Refused { status: answer.status, error });
     }
-    let raw: Raw =
+    let raw: RawRegistration =
         serde_json::from_slice(&answer.body).map_err(|_| RegistrationError::Malformed)?;
     let is_good = |text: &str| {
-        !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
+        !text.is_empty() && text.len() <= MAX_VALUE_LENGTH && !text.chars().any(char::is_control)
     };
     let secret = raw.client_secret.filter(|secret| !secret.is_empty());
     if !is_good(&raw.client_id) || secret.as_deref().is_some_and(|secret| !is_good(secret)) {
         return Err(RegistrationError::Malformed);
     }
-    let told = raw.token_endpoint_auth_method.as_deref().and_then(Method::parse);
+    let told = raw.token_endpoint_auth_method.as_deref().and_then(ClientAuthMethod::parse);
     let method = match (told, &secret) {
-        (Some(Method::ClientSecretBasic | Method::ClientSecretPost), None)
-        | (Some(Method::PrivateKeyJwt), _)
-        | (None, None) => Method::None,
+        (Some(ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost), None)
+        | (Some(ClientAuthMethod::PrivateKeyJwt), _)
+        | (None, None) => ClientAuthMethod::None,
         (Some(told), _) => told,
-        (None, Some(_)) => match application.method {
-            Method::None | Method::PrivateKeyJwt => secret_method(server),
-            Method::ClientSecretBasic | Method::ClientSecretPost => application.method,
+        (None, Some(_)) => match application.auth_method {
+            ClientAuthMethod::None | ClientAuthMethod::PrivateKeyJwt => secret_auth_method(server),
+            ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost => {
+                application.auth_method
+            }
         },
     };
-    Ok(Client {
+    Ok(OAuthClient {
         id: raw.client_id,
         secret: secret.map(Secret::new),
         method,
         issuer: server.issuer.clone(),
-        redirect: application.redirect.map(str::to_owned),
-        provenance: Provenance::Registered,
+        redirect: application.redirect_uri.map(str::to_owned),
+        provenance: ClientProvenance::Registered,
     })
 }
 
@@ -302,49 +319,50 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::origin_guard::Reach;
+    use crate::origin_guard::AllowedAddresses;
 
     const REDIRECT: &str = "http://127.0.0.1:7000/callback";
 
-    fn server(methods: Option<&[&str]>) -> ServerMetadata {
+    fn server(methods: Option<&[&str]>) -> AuthServerMetadata {
         let base = Url::parse("https://as.example.com/").expect("a URL");
         let methods = methods.map(|methods| methods.iter().map(|&it| it.to_owned()).collect());
-        ServerMetadata {
+        AuthServerMetadata {
             token_endpoint_auth_methods_supported: methods,
-            ..ServerMetadata::assumed(&base)
+            ..AuthServerMetadata::legacy_fallback(&base)
         }
     }
 
-    fn known(issuer: &str, redirect: &str) -> Client {
-        Client {
+    fn known(issuer: &str, redirect: &str) -> OAuthClient {
+        OAuthClient {
             id: "known".to_owned(),
             secret: Some(Secret::new("s")),
-            method: Method::ClientSecretPost,
+            method: ClientAuthMethod::ClientSecretPost,
             issuer: issuer.to_owned(),
             redirect: Some(redirect.to_owned()),
-            provenance: Provenance::Registered,
+            provenance: ClientProvenance::Registered,
         }
     }
 
-    fn shown(choice: &Choice) -> String {
+    fn shown(choice: &ClientChoice) -> String {
         match choice {
-            Choice::Use(client) => format!("use {} by {}", client.id, client.method.name()),
-            Choice::Register(method) => format!("register by {}", method.name()),
-            Choice::Impossible => "impossible".to_owned(),
+            ClientChoice::Use(client) => format!("use {} by {}", client.id, client.method.name()),
+            ClientChoice::Register(method) => format!("register by {}", method.name()),
+            ClientChoice::Unavailable => "impossible".to_owned(),
         }
     }
 
     #[test]
     fn clients_are_chosen_in_order() {
-        let configured = |credential| Setup {
-            configured: Some(Configured { id: "mine".to_owned(), credential, issuer: None }),
-            document: Some(Url::parse("https://c.example/client.json").expect("a URL")),
+        let configured = |credential| ClientConfig {
+            configured: Some(ConfiguredClient { id: "mine".to_owned(), credential, issuer: None }),
+            metadata_document: Some(Url::parse("https://c.example/client.json").expect("a URL")),
         };
-        let document = Setup { configured: None, ..configured(Credential::None) };
-        let nothing = Setup::default();
-        let secret = || configured(Credential::Secret(Secret::new("s")));
-        let cimd = ServerMetadata { client_id_metadata_document_supported: true, ..server(None) };
-        let closed = ServerMetadata { registration_endpoint: None, ..server(None) };
+        let document = ClientConfig { configured: None, ..configured(ClientCredential::None) };
+        let nothing = ClientConfig::default();
+        let secret = || configured(ClientCredential::Secret(Secret::new("s")));
+        let cimd =
+            AuthServerMetadata { client_id_metadata_document_supported: true, ..server(None) };
+        let closed = AuthServerMetadata { registration_endpoint: None, ..server(None) };
         let here = known("https://as.example.com", REDIRECT);
         let elsewhere = known("https://other.example", REDIRECT);
         let moved = known("https://as.example.com", "http://127.0.0.1:1/callback");
@@ -356,7 +374,7 @@ mod tests {
                 None,
                 "use mine by client_secret_post",
             ),
-            (&configured(Credential::None), &cimd, None, "use mine by none"),
+            (&configured(ClientCredential::None), &cimd, None, "use mine by none"),
             (&document, &cimd, Some(&here), "use https://c.example/client.json by none"),
             (&document, &server(None), Some(&here), "use known by client_secret_post"),
             (&nothing, &server(None), Some(&elsewhere), "register by none"),
@@ -376,24 +394,27 @@ mod tests {
             (&nothing, &server(Some(&["client_secret_basic", "none"])), None, "register by none"),
             (&document, &closed, None, "impossible"),
         ] {
-            assert_eq!(shown(&choose(setup, server, known, Some(REDIRECT))), expected);
+            assert_eq!(shown(&choose_client(setup, server, known, Some(REDIRECT))), expected);
         }
     }
 
-    fn application() -> Application<'static> {
-        Application {
-            name: "Switchboard",
-            redirect: Some(REDIRECT),
-            method: Method::None,
+    fn application() -> RegistrationRequest<'static> {
+        RegistrationRequest {
+            client_name: "Switchboard",
+            redirect_uri: Some(REDIRECT),
+            auth_method: ClientAuthMethod::None,
             scopes: None,
-            grants: &["authorization_code", "refresh_token"],
+            grant_types: &["authorization_code", "refresh_token"],
         }
     }
 
     #[test]
     fn a_registration_says_what_a_native_client_must() {
         let url = Url::parse("https://as.example.com/register").expect("a URL");
-        let request = request(Checked { url, reach: Reach::Public }, &application());
+        let request = registration_request(
+            CheckedUrl { url, allowed: AllowedAddresses::Public },
+            &application(),
+        );
         let body: Value = serde_json::from_slice(&request.body).expect("JSON");
         assert_eq!(
             body,
@@ -408,30 +429,31 @@ mod tests {
         );
     }
 
-    fn answered(status: u16, body: &str) -> Result<(String, Method), RegistrationError> {
+    fn answered(status: u16, body: &str) -> Result<(String, ClientAuthMethod), RegistrationError> {
         let body = body.to_owned().into();
-        let answer = Answer { status, headers: HeaderMap::new(), body };
-        read(&answer, &server(None), &application()).map(|client| (client.id, client.method))
+        let answer = FetchResponse { status, headers: HeaderMap::new(), body };
+        parse_registration(&answer, &server(None), &application())
+            .map(|client| (client.id, client.method))
     }
 
     #[test]
     fn answers_to_registrations_are_read() {
         let good = |method| Ok(("x".to_owned(), method));
         for (body, expected) in [
-            (r#"{"client_id":"x"}"#, good(Method::None)),
-            (r#"{"client_id":"x","client_secret":""}"#, good(Method::None)),
-            (r#"{"client_id":"x","client_secret":"s"}"#, good(Method::ClientSecretBasic)),
+            (r#"{"client_id":"x"}"#, good(ClientAuthMethod::None)),
+            (r#"{"client_id":"x","client_secret":""}"#, good(ClientAuthMethod::None)),
+            (r#"{"client_id":"x","client_secret":"s"}"#, good(ClientAuthMethod::ClientSecretBasic)),
             (
                 r#"{"client_id":"x","client_secret":"s","token_endpoint_auth_method":"client_secret_post"}"#,
-                good(Method::ClientSecretPost),
+                good(ClientAuthMethod::ClientSecretPost),
             ),
             (
                 r#"{"client_id":"x","client_secret":"s","token_endpoint_auth_method":"none"}"#,
-                good(Method::None),
+                good(ClientAuthMethod::None),
             ),
             (
                 r#"{"client_id":"x","token_endpoint_auth_method":"client_secret_basic"}"#,
-                good(Method::None),
+                good(ClientAuthMethod::None),
             ),
             (r#"{"client_id":""}"#, Err(RegistrationError::Malformed)),
             (r#"{"client_id":"a\nb"}"#, Err(RegistrationError::Malformed)),

@@ -2,16 +2,16 @@
 
 use thiserror::Error;
 
-use crate::discovery::server_metadata::ServerError;
-use crate::dpop::ProofKey;
-use crate::fetch::{Fetch, FetchError, Request};
+use crate::discovery::server_metadata::AuthServerMetadataError;
+use crate::dpop::DpopKey;
+use crate::fetch::{Fetch, FetchError, FetchRequest};
 use crate::grant::Grant;
 use crate::origin_guard::OriginGuard;
-use crate::pkce::at_present;
-use crate::refresh::Trust;
-use crate::runner::now;
+use crate::pkce::with_system_random;
+use crate::refresh::TrustSettings;
+use crate::runner::unix_now;
 use crate::token_request::TokenRequest;
-use crate::vault::Record;
+use crate::vault::LoginRecord;
 
 /// Why tokens may still be good.
 #[derive(Debug, Error)]
@@ -21,45 +21,50 @@ pub enum RevokeError {
     Unsupported,
     /// Its endpoint is not to be gone to.
     #[error("the authorization server is refused")]
-    Server(#[source] ServerError),
+    AuthServerMetadata(#[source] AuthServerMetadataError),
     /// It could not be asked.
     #[error("the authorization server could not be asked")]
     Fetch(#[source] FetchError),
     /// It would not.
     #[error("the authorization server answered with HTTP {0}")]
-    Refused(u16),
+    Rejected(u16),
 }
 
 /// Gives a login's tokens back. The refresh token goes first: with it most servers end everything.
-pub async fn revoke(record: &Record, fetch: &dyn Fetch, trust: &Trust) -> Result<(), RevokeError> {
+pub async fn revoke(
+    record: &LoginRecord,
+    fetch: &dyn Fetch,
+    trust: &TrustSettings,
+) -> Result<(), RevokeError> {
     for request in requests(record, trust)? {
         let answer = fetch.fetch(request).await.map_err(RevokeError::Fetch)?;
         if !answer.is_success() {
-            return Err(RevokeError::Refused(answer.status));
+            return Err(RevokeError::Rejected(answer.status));
         }
     }
     Ok(())
 }
 
-fn requests(record: &Record, trust: &Trust) -> Result<Vec<Request>, RevokeError> {
+fn requests(record: &LoginRecord, trust: &TrustSettings) -> Result<Vec<FetchRequest>, RevokeError> {
     if record.metadata.revocation_endpoint.is_none() {
         return Err(RevokeError::Unsupported);
     }
-    let guard = OriginGuard::new(&trust.server, &trust.typed).with_proxies(&trust.proxies);
-    let endpoint = record.metadata.revocation_endpoint(&guard).map_err(RevokeError::Server)?;
-    let refresh = record.held.refresh.clone().map(|token| (token, "refresh_token"));
-    let tokens = refresh.into_iter().chain([(record.held.access.clone(), "access_token")]);
+    let guard = OriginGuard::new(&trust.server, &trust.trusted_urls).with_proxies(&trust.proxies);
+    let endpoint =
+        record.metadata.revocation_endpoint(&guard).map_err(RevokeError::AuthServerMetadata)?;
+    let refresh = record.tokens.refresh_token.clone().map(|token| (token, "refresh_token"));
+    let tokens = refresh.into_iter().chain([(record.tokens.access_token.clone(), "access_token")]);
     let each = tokens.map(|(token, hint)| {
         let asked = TokenRequest {
-            key: trust.key.clone(),
-            proof: record.proof.as_ref().and_then(ProofKey::restore),
+            signing_key: trust.signing_key.clone(),
+            dpop_key: record.dpop_key.as_ref().and_then(DpopKey::from_stored),
             ..TokenRequest::new(
                 endpoint.clone(),
                 Grant::Revocation { token, hint },
                 record.client.clone(),
             )
         };
-        at_present(now(), |moment| asked.request(moment))
+        with_system_random(unix_now(), |moment| asked.to_fetch_request(moment))
     });
     Ok(each.collect())
 }
@@ -73,9 +78,9 @@ mod tests {
     use super::*;
     use crate::vault::tests::record;
 
-    fn trust() -> Trust {
+    fn trust() -> TrustSettings {
         let server = Url::parse("https://mcp.example.com/").expect("a URL");
-        Trust { server, typed: Vec::new(), proxies: Vec::new(), key: None }
+        TrustSettings { server, trusted_urls: Vec::new(), proxies: Vec::new(), signing_key: None }
     }
 
     #[test]
@@ -103,6 +108,6 @@ mod tests {
         let mut record = record("https://mcp.example.com/", "https://as.example.com");
         assert!(matches!(requests(&record, &trust()), Err(RevokeError::Unsupported)));
         record.metadata.revocation_endpoint = Some("https://169.254.169.254/".to_owned());
-        assert!(matches!(requests(&record, &trust()), Err(RevokeError::Server(_))));
+        assert!(matches!(requests(&record, &trust()), Err(RevokeError::AuthServerMetadata(_))));
     }
 }

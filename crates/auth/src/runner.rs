@@ -8,58 +8,59 @@ use thiserror::Error;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::callback::{Arrived, CallbackError};
+use crate::callback::{CallbackError, CallbackSource};
 use crate::fetch::Fetch;
-use crate::flow::{Event, Flow, Instructions, Plan, SignedIn, Step, Why};
-use crate::pkce::at_present;
+use crate::flow::{CompletedLogin, DeviceAuthorization, Event, Flow, FlowError, LoginPlan, Step};
+use crate::pkce::with_system_random;
 
 /// How long a person may take with a browser.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// What a person came back with.
 #[derive(Debug)]
-pub struct Returned {
+pub struct CallbackInput {
     /// The query that reached a listener, or what was pasted.
     pub text: String,
     /// Which of the two.
-    pub arrived: Arrived,
+    pub source: CallbackSource,
 }
 
 /// The person left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("nobody is there to sign in")]
-pub struct NobodyThere;
+pub struct UserUnavailable;
 
 /// A person's return, which may take a while.
-pub type Returning<'a> = Pin<Box<dyn Future<Output = Result<Returned, NobodyThere>> + Send + 'a>>;
+pub type CallbackFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<CallbackInput, UserUnavailable>> + Send + 'a>>;
 
 /// The person who signs in, or who stands in for one.
-pub trait Person: Send + Sync {
+pub trait UserInteraction: Send + Sync {
     /// Is to open this and come back. The URL is opened as it is, by no shell.
-    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a>;
+    fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a>;
 
     /// Came back with something that is not taken, and is to come back with something better.
-    fn not_taken<'a>(&'a self, error: CallbackError) -> Returning<'a>;
+    fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a>;
 
     /// Is to type a code elsewhere. Nobody waits for that here.
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere>;
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
 /// Nobody: for logins that need no person.
 #[derive(Debug, Clone, Copy)]
-pub struct Nobody;
+pub struct NonInteractive;
 
-impl Person for Nobody {
-    fn open<'a>(&'a self, _: &'a Url) -> Returning<'a> {
-        Box::pin(std::future::ready(Err(NobodyThere)))
+impl UserInteraction for NonInteractive {
+    fn open_url<'a>(&'a self, _: &'a Url) -> CallbackFuture<'a> {
+        Box::pin(std::future::ready(Err(UserUnavailable)))
     }
 
-    fn not_taken<'a>(&'a self, _: CallbackError) -> Returning<'a> {
-        Box::pin(std::future::ready(Err(NobodyThere)))
+    fn reject_callback<'a>(&'a self, _: CallbackError) -> CallbackFuture<'a> {
+        Box::pin(std::future::ready(Err(UserUnavailable)))
     }
 
-    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
-        Err(NobodyThere)
+    fn show_device_code(&self, _: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        Err(UserUnavailable)
     }
 }
 
@@ -68,26 +69,26 @@ impl Person for Nobody {
 pub enum SignInError {
     /// It did not work.
     #[error("signing in did not work")]
-    Failed(#[from] Why),
+    Failed(#[from] FlowError),
     /// The person left.
     #[error("signing in was given up")]
-    Gone(#[from] NobodyThere),
+    UserUnavailable(#[from] UserUnavailable),
 }
 
 /// Signs in. Dropping it gives the login up.
 pub async fn sign_in(
-    plan: Plan,
+    plan: LoginPlan,
     fetch: &dyn Fetch,
-    person: &dyn Person,
-) -> Result<SignedIn, SignInError> {
-    let (mut flow, mut step) = at_present(now(), |moment| Flow::begin(plan, moment));
+    person: &dyn UserInteraction,
+) -> Result<CompletedLogin, SignInError> {
+    let (mut flow, mut step) = with_system_random(unix_now(), |moment| Flow::start(plan, moment));
     loop {
         let event = match step {
             Step::Fetch(request) => Event::Fetched(fetch.fetch(*request).await),
-            Step::Open(url) => returned(person.open(&url)).await?,
-            Step::NotTaken(error) => returned(person.not_taken(error)).await?,
-            Step::Show(instructions) => {
-                person.show(&instructions)?;
+            Step::OpenUrl(url) => await_callback(person.open_url(&url)).await?,
+            Step::CallbackRejected(error) => await_callback(person.reject_callback(error)).await?,
+            Step::ShowDeviceCode(instructions) => {
+                person.show_device_code(&instructions)?;
                 sleep(Duration::from_secs(instructions.interval)).await;
                 Event::Waited
             }
@@ -98,21 +99,21 @@ pub async fn sign_in(
             Step::Done(signed_in) => return Ok(*signed_in),
             Step::Failed(why) => return Err(why.into()),
         };
-        step = at_present(now(), |moment| flow.on(event, moment));
+        step = with_system_random(unix_now(), |moment| flow.on(event, moment));
     }
 }
 
-async fn returned(returning: Returning<'_>) -> Result<Event, SignInError> {
-    match timeout(PATIENCE, returning).await {
+async fn await_callback(returning: CallbackFuture<'_>) -> Result<Event, SignInError> {
+    match timeout(CALLBACK_TIMEOUT, returning).await {
         Ok(returned) => {
-            let Returned { text, arrived } = returned?;
-            Ok(Event::Returned { text, arrived })
+            let CallbackInput { text, source: arrived } = returned?;
+            Ok(Event::Callback { text, source: arrived })
         }
-        Err(_) => Err(Why::Late.into()),
+        Err(_) => Err(FlowError::TimedOut.into()),
     }
 }
 
 /// Seconds since 1970.
-pub(crate) fn now() -> u64 {
+pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The scope that makes many authorization servers hand out refresh tokens.
-const OFFLINE: &str = "offline_access";
+const OFFLINE_ACCESS: &str = "offline_access";
 /// How many scopes are kept of what a server says, and how long one may be.
-const MOST: usize = 256;
-const LONGEST: usize = 512;
+const MAX_SCOPES: usize = 256;
+const MAX_SCOPE_LENGTH: usize = 512;
 /// How often more is asked for on behalf of one operation.
-pub const STEP_UPS: u32 = 2;
+pub const MAX_STEP_UPS: u32 = 2;
 
 /// A set of scopes in the order in which they were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,22 +19,23 @@ pub struct Scopes(Vec<String>);
 impl Scopes {
     /// The scopes in a text, between blanks. Some servers put commas there, which no scope can hold for them.
     pub fn parse(text: &str) -> Scopes {
-        Scopes::of(text.split(|sign: char| sign.is_whitespace() || sign == ','))
+        Scopes::new(text.split(|sign: char| sign.is_whitespace() || sign == ','))
     }
 
     /// These scopes. What is no scope (RFC 6749, section 3.3) is left out.
-    pub fn of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> Scopes {
+    pub fn new<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> Scopes {
         let mut scopes = Scopes::default();
         for scope in all {
-            scopes.add(scope.as_ref());
+            scopes.insert(scope.as_ref());
         }
         scopes
     }
 
-    fn add(&mut self, scope: &str) {
+    fn insert(&mut self, scope: &str) {
         let is_scope = |sign: u8| matches!(sign, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-        let is_good = !scope.is_empty() && scope.len() <= LONGEST && scope.bytes().all(is_scope);
-        if is_good && self.0.len() < MOST && !self.contains(scope) {
+        let is_good =
+            !scope.is_empty() && scope.len() <= MAX_SCOPE_LENGTH && scope.bytes().all(is_scope);
+        if is_good && self.0.len() < MAX_SCOPES && !self.contains(scope) {
             self.0.push(scope.to_owned());
         }
     }
@@ -50,13 +51,13 @@ impl Scopes {
     }
 
     /// Are all the others among them?
-    pub fn covers(&self, others: &Scopes) -> bool {
+    pub fn contains_all(&self, others: &Scopes) -> bool {
         others.iter().all(|scope| self.contains(scope))
     }
 
     /// These and the others.
-    pub fn and(&self, others: &Scopes) -> Scopes {
-        Scopes::of(self.iter().chain(others.iter()))
+    pub fn union(&self, others: &Scopes) -> Scopes {
+        Scopes::new(self.iter().chain(others.iter()))
     }
 
     /// Each of them.
@@ -74,49 +75,49 @@ impl fmt::Display for Scopes {
 
 /// Whatever names scopes before a login.
 #[derive(Debug, Default)]
-pub struct Wishes<'a> {
+pub struct ScopeSources<'a> {
     /// What the person wrote into the configuration. It stands above everything else.
     pub configured: Option<&'a Scopes>,
     /// What the challenge named.
-    pub challenged: Option<&'a Scopes>,
+    pub challenge: Option<&'a Scopes>,
     /// What the server's metadata names.
     pub resource: Option<&'a Scopes>,
     /// What the authorization server knows.
-    pub known: Option<&'a Scopes>,
+    pub supported: Option<&'a Scopes>,
     /// What was granted before, where the server wants more.
-    pub held: Option<&'a Scopes>,
+    pub granted: Option<&'a Scopes>,
 }
 
 /// What to ask for: configured, else challenged, else what the server names, else nothing in particular.
 /// What is held is kept by asking for it again. A way to stay signed in is asked for where there is one.
-pub fn select(wishes: &Wishes<'_>) -> Option<Scopes> {
-    let base = match (wishes.configured, wishes.challenged, wishes.held) {
-        (Some(configured), Some(challenged), Some(_)) => Some(configured.and(challenged)),
+pub fn select_scopes(wishes: &ScopeSources<'_>) -> Option<Scopes> {
+    let base = match (wishes.configured, wishes.challenge, wishes.granted) {
+        (Some(configured), Some(challenged), Some(_)) => Some(configured.union(challenged)),
         (Some(configured), _, _) => Some(configured.clone()),
         (None, Some(challenged), _) => Some(challenged.clone()),
         (None, None, _) => wishes.resource.cloned(),
     };
-    let mut wanted = match (base, wishes.held) {
-        (Some(base), Some(held)) => held.and(&base),
+    let mut wanted = match (base, wishes.granted) {
+        (Some(base), Some(held)) => held.union(&base),
         (Some(base), None) => base,
         (None, Some(held)) => held.clone(),
         (None, None) => return None,
     };
-    let is_known = wishes.known.is_some_and(|known| known.contains(OFFLINE));
+    let is_known = wishes.supported.is_some_and(|known| known.contains(OFFLINE_ACCESS));
     if is_known && !wanted.is_empty() {
-        wanted.add(OFFLINE);
+        wanted.insert(OFFLINE_ACCESS);
     }
     (!wanted.is_empty()).then_some(wanted)
 }
 
 /// How often one operation asked for more. It belongs to the operation, so a login does not set it back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StepUps(u32);
+pub struct StepUpLimit(u32);
 
-impl StepUps {
+impl StepUpLimit {
     /// May more be asked for once more? Counts it.
-    pub fn take(&mut self) -> bool {
-        let is_left = self.0 < STEP_UPS;
+    pub fn try_acquire(&mut self) -> bool {
+        let is_left = self.0 < MAX_STEP_UPS;
         self.0 = self.0.saturating_add(1);
         is_left
     }
@@ -149,36 +150,39 @@ mod tests {
         ] {
             let [configured, challenged, resource, known, held] =
                 [configured, challenged, resource, known, held].map(scopes);
-            let wishes = Wishes {
+            let wishes = ScopeSources {
                 configured: configured.as_ref(),
-                challenged: challenged.as_ref(),
+                challenge: challenged.as_ref(),
                 resource: resource.as_ref(),
-                known: known.as_ref(),
-                held: held.as_ref(),
+                supported: known.as_ref(),
+                granted: held.as_ref(),
             };
-            assert_eq!(select(&wishes), scopes(expected), "{wishes:?}");
+            assert_eq!(select_scopes(&wishes), scopes(expected), "{wishes:?}");
         }
     }
 
     #[test]
     fn only_scopes_are_taken_for_scopes() {
         assert_eq!(Scopes::parse("a,b  a\tc\n").to_string(), "a b c");
-        assert_eq!(Scopes::of(["a b", "\"", "\\", "é", "\u{1}", "", "ok:/x"]).to_string(), "ok:/x");
-        assert_eq!(Scopes::of([&"x".repeat(LONGEST + 1)]).to_string(), "");
-        assert_eq!(Scopes::of((0..1000).map(|it| it.to_string())).iter().count(), MOST);
+        assert_eq!(
+            Scopes::new(["a b", "\"", "\\", "é", "\u{1}", "", "ok:/x"]).to_string(),
+            "ok:/x"
+        );
+        assert_eq!(Scopes::new([&"x".repeat(MAX_SCOPE_LENGTH + 1)]).to_string(), "");
+        assert_eq!(Scopes::new((0..1000).map(|it| it.to_string())).iter().count(), MAX_SCOPES);
     }
 
     #[test]
     fn asking_for_more_comes_to_an_end() {
-        let mut operation = StepUps::default();
-        let taken = (0..10).filter(|_| operation.take()).count();
-        assert_eq!(taken, STEP_UPS as usize);
+        let mut operation = StepUpLimit::default();
+        let taken = (0..10).filter(|_| operation.try_acquire()).count();
+        assert_eq!(taken, MAX_STEP_UPS as usize);
     }
 
     #[test]
     fn a_set_covers_what_it_holds() {
         let held = Scopes::parse("a b");
-        assert!(held.covers(&Scopes::parse("b")) && held.covers(&Scopes::default()));
-        assert!(!held.covers(&Scopes::parse("b c")));
+        assert!(held.contains_all(&Scopes::parse("b")) && held.contains_all(&Scopes::default()));
+        assert!(!held.contains_all(&Scopes::parse("b c")));
     }
 }

@@ -4,19 +4,19 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::confidential::Secret;
-use crate::discovery::resource_metadata::short;
-use crate::fetch::Answer;
+use crate::discovery::resource_metadata::sanitize_for_display;
+use crate::fetch::FetchResponse;
 use crate::scopes::Scopes;
 
 /// The longest token that is taken.
-const LONGEST: usize = 256 * 1024;
+const MAX_TOKEN_LENGTH: usize = 256 * 1024;
 /// The longest that a token is believed to live: ten years.
-const FOREVER: u64 = 10 * 365 * 24 * 3600;
+const MAX_LIFETIME: u64 = 10 * 365 * 24 * 3600;
 
 /// How a token is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TokenType {
     /// By itself.
     Bearer,
     /// With a proof (RFC 9449).
@@ -25,15 +25,15 @@ pub enum Kind {
 
 /// Tokens, as they were issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tokens {
+pub struct TokenResponse {
     /// The token for the server.
-    pub access: Secret,
+    pub access_token: Secret,
     /// How it is shown.
-    pub kind: Kind,
+    pub token_type: TokenType,
     /// The token for the next tokens.
-    pub refresh: Option<Secret>,
+    pub refresh_token: Option<Secret>,
     /// Who signed in, as OpenID Connect says it.
-    pub identity: Option<Secret>,
+    pub id_token: Option<Secret>,
     /// For how many seconds it is good.
     pub expires_in: Option<u64>,
     /// What was granted, where that is said.
@@ -42,7 +42,7 @@ pub struct Tokens {
 
 /// What a token endpoint complains about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Complaint {
+pub enum TokenErrorCode {
     /// The code or the refresh token is not good, or is not any more.
     InvalidGrant,
     /// It does not know us.
@@ -54,7 +54,7 @@ pub enum Complaint {
     /// There is no such server for us.
     InvalidTarget,
     /// It does not do this.
-    UnsupportedGrant,
+    UnsupportedGrantType,
     /// The proof must hold its number.
     UseDpopNonce,
     /// The person is not done yet.
@@ -64,9 +64,9 @@ pub enum Complaint {
     /// The person said no.
     AccessDenied,
     /// The person took too long.
-    ExpiredCode,
+    ExpiredToken,
     /// Nothing is wrong with what was asked; it may go better later.
-    Temporary,
+    TemporarilyUnavailable,
     /// Something else.
     Other,
 }
@@ -75,12 +75,12 @@ pub enum Complaint {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenError {
     /// The authorization server said no.
-    #[error("the authorization server refused: {word} {description}")]
+    #[error("the authorization server refused: {error} {description}")]
     Refused {
         /// What it complains about.
-        complaint: Complaint,
+        code: TokenErrorCode,
         /// In its own word.
-        word: String,
+        error: String,
         /// More about it.
         description: String,
     },
@@ -94,49 +94,50 @@ pub enum TokenError {
 
 impl TokenError {
     /// What it complains about, where it does.
-    pub fn complaint(&self) -> Option<Complaint> {
+    pub fn code(&self) -> Option<TokenErrorCode> {
         match self {
-            TokenError::Refused { complaint, .. } => Some(*complaint),
+            TokenError::Refused { code: complaint, .. } => Some(*complaint),
             TokenError::Malformed { .. } => None,
         }
     }
 }
 
 /// Reads the answer of a token endpoint. A success may hold an error: some servers say everything with 200.
-pub fn read(answer: &Answer) -> Result<Tokens, TokenError> {
+pub fn parse_token_response(answer: &FetchResponse) -> Result<TokenResponse, TokenError> {
     let status = answer.status;
-    let Some(body) = fields(&answer.body) else { return Err(unreadable(status)) };
-    if let Some(refused) = refusal(&body, status) {
+    let Some(body) = body_fields(&answer.body) else { return Err(unparsable(status)) };
+    if let Some(refused) = parse_error(&body, status) {
         return Err(refused);
     }
     let nested = body.get("authed_user").and_then(Value::as_object);
-    let access = token(&body, "access_token").or_else(|| token(nested?, "access_token"));
+    let access =
+        parse_token(&body, "access_token").or_else(|| parse_token(nested?, "access_token"));
     let (true, Some(access)) = (answer.is_success(), access) else {
-        return Err(unreadable(status));
+        return Err(unparsable(status));
     };
-    let from = match token(&body, "access_token") {
+    let from = match parse_token(&body, "access_token") {
         Some(_) => &body,
         None => nested.unwrap_or(&body),
     };
     let kind = from.get("token_type").and_then(Value::as_str).unwrap_or_default();
-    Ok(Tokens {
-        access,
-        kind: match kind.eq_ignore_ascii_case("dpop") {
-            true => Kind::Dpop,
-            false => Kind::Bearer,
+    Ok(TokenResponse {
+        access_token: access,
+        token_type: match kind.eq_ignore_ascii_case("dpop") {
+            true => TokenType::Dpop,
+            false => TokenType::Bearer,
         },
-        refresh: token(from, "refresh_token"),
-        identity: token(&body, "id_token"),
-        expires_in: from.get("expires_in").and_then(seconds),
+        refresh_token: parse_token(from, "refresh_token"),
+        id_token: parse_token(&body, "id_token"),
+        expires_in: from.get("expires_in").and_then(parse_seconds),
         scopes: from.get("scope").and_then(Value::as_str).map(Scopes::parse),
     })
 }
 
-fn unreadable(status: u16) -> TokenError {
+fn unparsable(status: u16) -> TokenError {
     match status {
         408 | 429 | 500..=599 => TokenError::Refused {
-            complaint: Complaint::Temporary,
-            word: format!("HTTP {status}"),
+            code: TokenErrorCode::TemporarilyUnavailable,
+            error: format!("HTTP {status}"),
             description: String::new(),
         },
         _ => TokenError::Malformed { status },
@@ -144,7 +145,7 @@ fn unreadable(status: u16) -> TokenError {
 }
 
 /// The body's fields: JSON, or a form, as some servers answer whatever they are asked for.
-fn fields(body: &[u8]) -> Option<Map<String, Value>> {
+fn body_fields(body: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(map)) => return Some(map),
         Ok(_) => return None,
@@ -158,7 +159,7 @@ fn fields(body: &[u8]) -> Option<Map<String, Value>> {
     Some(pairs.map(|(name, value)| (name.into_owned(), value.into_owned().into())).collect())
 }
 
-fn refusal(body: &Map<String, Value>, status: u16) -> Option<TokenError> {
+fn parse_error(body: &Map<String, Value>, status: u16) -> Option<TokenError> {
     let has_token = body.get("access_token").is_some();
     let error = match body.get("error") {
         Some(Value::String(word)) => Some((word.as_str(), None)),
@@ -176,13 +177,13 @@ fn refusal(body: &Map<String, Value>, status: u16) -> Option<TokenError> {
     };
     let description = body.get("error_description").and_then(Value::as_str).or(inner);
     Some(TokenError::Refused {
-        complaint: complaint(word, status),
-        word: short(word),
-        description: short(description.unwrap_or_default()),
+        code: complaint(word, status),
+        error: sanitize_for_display(word),
+        description: sanitize_for_display(description.unwrap_or_default()),
     })
 }
 
-fn complaint(word: &str, status: u16) -> Complaint {
+fn complaint(word: &str, status: u16) -> TokenErrorCode {
     match word {
         "invalid_grant"
         | "invalid_refresh_token"
@@ -192,48 +193,48 @@ fn complaint(word: &str, status: u16) -> Complaint {
         | "invalid_code"
         | "bad_verification_code"
         | "bad_refresh_token"
-        | "refresh_token_expired" => Complaint::InvalidGrant,
+        | "refresh_token_expired" => TokenErrorCode::InvalidGrant,
         "invalid_client"
         | "invalid_client_id"
         | "bad_client_secret"
-        | "incorrect_client_credentials" => Complaint::InvalidClient,
-        "unauthorized_client" => Complaint::UnauthorizedClient,
-        "invalid_scope" => Complaint::InvalidScope,
-        "invalid_target" => Complaint::InvalidTarget,
-        "unsupported_grant_type" => Complaint::UnsupportedGrant,
-        "use_dpop_nonce" => Complaint::UseDpopNonce,
-        "authorization_pending" => Complaint::AuthorizationPending,
-        "slow_down" => Complaint::SlowDown,
-        "access_denied" => Complaint::AccessDenied,
-        "expired_token" => Complaint::ExpiredCode,
+        | "incorrect_client_credentials" => TokenErrorCode::InvalidClient,
+        "unauthorized_client" => TokenErrorCode::UnauthorizedClient,
+        "invalid_scope" => TokenErrorCode::InvalidScope,
+        "invalid_target" => TokenErrorCode::InvalidTarget,
+        "unsupported_grant_type" => TokenErrorCode::UnsupportedGrantType,
+        "use_dpop_nonce" => TokenErrorCode::UseDpopNonce,
+        "authorization_pending" => TokenErrorCode::AuthorizationPending,
+        "slow_down" => TokenErrorCode::SlowDown,
+        "access_denied" => TokenErrorCode::AccessDenied,
+        "expired_token" => TokenErrorCode::ExpiredToken,
         "temporarily_unavailable"
         | "server_error"
         | "ratelimited"
         | "internal_error"
         | "fatal_error"
-        | "service_unavailable" => Complaint::Temporary,
-        _ if status == 429 || status >= 500 => Complaint::Temporary,
-        _ => Complaint::Other,
+        | "service_unavailable" => TokenErrorCode::TemporarilyUnavailable,
+        _ if status == 429 || status >= 500 => TokenErrorCode::TemporarilyUnavailable,
+        _ => TokenErrorCode::Other,
     }
 }
 
 /// A token that a header can hold.
-fn token(body: &Map<String, Value>, name: &str) -> Option<Secret> {
+fn parse_token(body: &Map<String, Value>, name: &str) -> Option<Secret> {
     let text = body.get(name)?.as_str()?;
     let is_good = !text.is_empty()
-        && text.len() <= LONGEST
+        && text.len() <= MAX_TOKEN_LENGTH
         && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     is_good.then(|| Secret::new(text))
 }
 
 /// A number, or a text that is one. What makes no sense is as if it were not there.
-fn seconds(value: &Value) -> Option<u64> {
+fn parse_seconds(value: &Value) -> Option<u64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    (number.is_finite() && number >= 0.0).then(|| (number as u64).min(FOREVER))
+    (number.is_finite() && number >= 0.0).then(|| (number as u64).min(MAX_LIFETIME))
 }
 
 #[cfg(test)]
@@ -243,17 +244,17 @@ mod tests {
 
     use super::*;
 
-    fn check(status: u16, body: &str) -> Result<Tokens, TokenError> {
+    fn check(status: u16, body: &str) -> Result<TokenResponse, TokenError> {
         let body = body.to_owned().into();
-        read(&Answer { status, headers: HeaderMap::new(), body })
+        parse_token_response(&FetchResponse { status, headers: HeaderMap::new(), body })
     }
 
-    fn plain() -> Tokens {
-        Tokens {
-            access: Secret::new("a"),
-            kind: Kind::Bearer,
-            refresh: None,
-            identity: None,
+    fn plain() -> TokenResponse {
+        TokenResponse {
+            access_token: Secret::new("a"),
+            token_type: TokenType::Bearer,
+            refresh_token: None,
+            id_token: None,
             expires_in: None,
             scopes: None,
         }
@@ -266,42 +267,45 @@ mod tests {
             (r#"{"access_token":"a","token_type":"Bearer"}"#, plain()),
             (r#"{"access_token":"a"}"#, plain()),
             (r#"{"access_token":"a","token_type":"bEARER","error":null}"#, plain()),
-            (r#"{"access_token":"a","token_type":"DPoP"}"#, Tokens { kind: Kind::Dpop, ..plain() }),
+            (
+                r#"{"access_token":"a","token_type":"DPoP"}"#,
+                TokenResponse { token_type: TokenType::Dpop, ..plain() },
+            ),
             (
                 r#"{"access_token":"a","expires_in":3600}"#,
-                Tokens { expires_in: Some(3600), ..plain() },
+                TokenResponse { expires_in: Some(3600), ..plain() },
             ),
             (
                 r#"{"access_token":"a","expires_in":"3600"}"#,
-                Tokens { expires_in: Some(3600), ..plain() },
+                TokenResponse { expires_in: Some(3600), ..plain() },
             ),
             (
                 r#"{"access_token":"a","expires_in":3599.5}"#,
-                Tokens { expires_in: Some(3599), ..plain() },
+                TokenResponse { expires_in: Some(3599), ..plain() },
             ),
             (r#"{"access_token":"a","expires_in":-1}"#, plain()),
             (
                 r#"{"access_token":"a","expires_in":1e300}"#,
-                Tokens { expires_in: Some(FOREVER), ..plain() },
+                TokenResponse { expires_in: Some(MAX_LIFETIME), ..plain() },
             ),
             (r#"{"access_token":"a","expires_in":"soon"}"#, plain()),
             (r#"{"access_token":"a","expires_in":{}}"#, plain()),
             (
                 r#"{"access_token":"a","refresh_token":"r"}"#,
-                Tokens { refresh: refresh.clone(), ..plain() },
+                TokenResponse { refresh_token: refresh.clone(), ..plain() },
             ),
             (r#"{"access_token":"a","refresh_token":""}"#, plain()),
             (
                 r#"{"access_token":"a","scope":"x,y z"}"#,
-                Tokens { scopes: Some(Scopes::parse("x y z")), ..plain() },
+                TokenResponse { scopes: Some(Scopes::parse("x y z")), ..plain() },
             ),
             (
                 r#"{"ok":true,"authed_user":{"access_token":"a","refresh_token":"r","expires_in":"5"}}"#,
-                Tokens { refresh: refresh.clone(), expires_in: Some(5), ..plain() },
+                TokenResponse { refresh_token: refresh.clone(), expires_in: Some(5), ..plain() },
             ),
             (
                 "access_token=a&scope=x&token_type=bearer",
-                Tokens { scopes: Some(Scopes::parse("x")), ..plain() },
+                TokenResponse { scopes: Some(Scopes::parse("x")), ..plain() },
             ),
         ] {
             assert_eq!(check(200, body), Ok(expected), "{body}");
@@ -310,7 +314,7 @@ mod tests {
 
     #[test]
     fn refusals_are_understood_whatever_their_status() {
-        use Complaint::*;
+        use TokenErrorCode::*;
         for (status, body, expected) in [
             (400, r#"{"error":"invalid_grant"}"#, InvalidGrant),
             (200, r#"{"ok":false,"error":"invalid_refresh_token"}"#, InvalidGrant),
@@ -318,7 +322,7 @@ mod tests {
             (200, r#"{"ok":false,"error":"token_expired"}"#, InvalidGrant),
             (200, r#"{"error":"bad_verification_code"}"#, InvalidGrant),
             (200, "error=bad_verification_code&error_uri=x", InvalidGrant),
-            (200, r#"{"ok":false,"error":"ratelimited"}"#, Temporary),
+            (200, r#"{"ok":false,"error":"ratelimited"}"#, TemporarilyUnavailable),
             (200, r#"{"ok":false}"#, Other),
             (401, r#"{"error":"invalid_client"}"#, InvalidClient),
             (400, r#"{"error":"unauthorized_client"}"#, UnauthorizedClient),
@@ -328,13 +332,13 @@ mod tests {
             (400, r#"{"error":"invalid_target"}"#, InvalidTarget),
             (400, r#"{"error":{"code":"invalid_grant","message":"m"}}"#, InvalidGrant),
             (400, r#"{"error":"something"}"#, Other),
-            (503, r#"{"error":"something"}"#, Temporary),
-            (500, "<html>", Temporary),
-            (429, "", Temporary),
+            (503, r#"{"error":"something"}"#, TemporarilyUnavailable),
+            (500, "<html>", TemporarilyUnavailable),
+            (429, "", TemporarilyUnavailable),
             // A token beside an error is no token.
             (200, r#"{"error":"invalid_grant","access_token":"a"}"#, InvalidGrant),
         ] {
-            let complaint = check(status, body).map_err(|error| error.complaint());
+            let complaint = check(status, body).map_err(|error| error.code());
             assert_eq!(complaint.map(|_| ()), Err(Some(expected)), "{status} {body}");
         }
     }

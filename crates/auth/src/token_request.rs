@@ -6,35 +6,35 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, header};
 use url::form_urlencoded::byte_serialize;
 
-use crate::assertion::{ASSERTION_TYPE, SigningKey};
-use crate::dpop::{ProofKey, Proven};
-use crate::fetch::{Answer, Request};
+use crate::assertion::{CLIENT_ASSERTION_TYPE, SigningKey};
+use crate::dpop::{DpopKey, ProofTarget};
+use crate::fetch::{FetchRequest, FetchResponse};
 use crate::grant::Grant;
-use crate::origin_guard::Checked;
-use crate::pkce::Moment;
-use crate::registration::{Client, Method};
+use crate::origin_guard::CheckedUrl;
+use crate::pkce::TimeAndRandom;
+use crate::registration::{ClientAuthMethod, OAuthClient};
 use crate::scopes::Scopes;
-use crate::token::{self, Complaint, TokenError, Tokens};
+use crate::token::{self, TokenError, TokenErrorCode, TokenResponse};
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// How often a question is asked with another number.
-const NONCES: u32 = 2;
+const MAX_NONCE_RETRIES: u32 = 2;
 /// By how many of its characters a secret is recognised in a complaint.
-const ECHO: usize = 12;
+const REDACTION_PREFIX: usize = 12;
 
 /// A question to a token endpoint.
 #[derive(Debug, Clone)]
 pub struct TokenRequest {
     /// Where it is asked.
-    pub endpoint: Checked,
+    pub endpoint: CheckedUrl,
     /// With what.
     pub grant: Grant,
     /// By whom. Its issuer is the one that the endpoint belongs to.
-    pub client: Client,
+    pub client: OAuthClient,
     /// What the client signs with, where it does.
-    pub key: Option<SigningKey>,
+    pub signing_key: Option<SigningKey>,
     /// What the tokens are to be bound to.
-    pub proof: Option<ProofKey>,
+    pub dpop_key: Option<DpopKey>,
     /// What is asked for, where the grant does not say.
     pub scopes: Option<Scopes>,
     /// For which server.
@@ -42,115 +42,121 @@ pub struct TokenRequest {
     /// The number that the endpoint wants to see.
     pub nonce: Option<String>,
     /// How often it was asked with another.
-    pub nonces: u32,
+    pub nonce_retries: u32,
 }
 
 /// What an answer comes to.
 #[derive(Debug)]
-pub enum Reply {
+pub enum TokenOutcome {
     /// It must be asked again.
-    Again(Request),
+    Retry(FetchRequest),
     /// Here they are.
-    Tokens(Box<Tokens>),
+    Tokens(Box<TokenResponse>),
     /// There are none.
     Refused(TokenError),
 }
 
 impl TokenRequest {
     /// A question without anything special.
-    pub fn new(endpoint: Checked, grant: Grant, client: Client) -> TokenRequest {
+    pub fn new(endpoint: CheckedUrl, grant: Grant, client: OAuthClient) -> TokenRequest {
         TokenRequest {
             endpoint,
             grant,
             client,
-            key: None,
-            proof: None,
+            signing_key: None,
+            dpop_key: None,
             scopes: None,
             resource: None,
             nonce: None,
-            nonces: 0,
+            nonce_retries: 0,
         }
     }
 
     /// What to send.
-    pub fn request(&self, moment: &mut Moment<'_>) -> Request {
-        let mut fields = self.grant.fields(self.scopes.as_ref(), self.resource.as_deref());
+    pub fn to_fetch_request(&self, moment: &mut TimeAndRandom<'_>) -> FetchRequest {
+        let mut fields = self.grant.form_fields(self.scopes.as_ref(), self.resource.as_deref());
         let client = &self.client;
         let secret = client.secret.as_ref().map(|secret| secret.reveal());
         let mut basic = None;
-        match (client.method, secret, &self.key) {
-            (Method::ClientSecretBasic, Some(secret), _) => {
+        match (client.method, secret, &self.signing_key) {
+            (ClientAuthMethod::ClientSecretBasic, Some(secret), _) => {
                 // RFC 6749, section 2.3.1: encoded as in a form, and then again.
                 let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 let both = format!("{}:{}", encode(&client.id), encode(secret));
                 basic = Some(format!("Basic {}", STANDARD.encode(both)));
             }
-            (Method::ClientSecretPost, Some(secret), _) => fields.extend([
+            (ClientAuthMethod::ClientSecretPost, Some(secret), _) => fields.extend([
                 ("client_id", client.id.as_str().into()),
                 ("client_secret", secret.into()),
             ]),
-            (Method::PrivateKeyJwt, _, Some(key)) => {
-                let assertion = key.assert(&client.id, &client.issuer, moment);
+            (ClientAuthMethod::PrivateKeyJwt, _, Some(key)) => {
+                let assertion = key.client_assertion(&client.id, &client.issuer, moment);
                 fields.extend([
                     ("client_id", client.id.as_str().into()),
-                    ("client_assertion_type", ASSERTION_TYPE.into()),
+                    ("client_assertion_type", CLIENT_ASSERTION_TYPE.into()),
                     ("client_assertion", assertion.reveal().to_owned().into()),
                 ]);
             }
             (
-                Method::None
-                | Method::ClientSecretBasic
-                | Method::ClientSecretPost
-                | Method::PrivateKeyJwt,
+                ClientAuthMethod::None
+                | ClientAuthMethod::ClientSecretBasic
+                | ClientAuthMethod::ClientSecretPost
+                | ClientAuthMethod::PrivateKeyJwt,
                 _,
                 _,
             ) => fields.push(("client_id", client.id.as_str().into())),
         }
         let pairs: Vec<(&str, &str)> = fields.iter().map(|(name, it)| (*name, &**it)).collect();
-        let mut request = Request::post_form(self.endpoint.clone(), &pairs);
+        let mut request = FetchRequest::post_form(self.endpoint.clone(), &pairs);
         if let Some(basic) = basic {
-            request = request.with_secret(header::AUTHORIZATION, &basic);
+            request = request.with_secret_header(header::AUTHORIZATION, &basic);
         }
-        if let Some(proof) = &self.proof {
+        if let Some(proof) = &self.dpop_key {
             let nonce = self.nonce.as_deref();
             let url = &self.endpoint.url;
-            let proven = Proven { method: "POST", url, nonce, token: None };
-            request = request.with_secret(DPOP, proof.prove(proven, moment).reveal());
+            let proven = ProofTarget { method: "POST", url, nonce, token: None };
+            request = request.with_secret_header(DPOP, proof.sign_proof(proven, moment).reveal());
         }
         request
     }
 
     /// What came back.
-    pub fn on(&mut self, answer: &Answer, moment: &mut Moment<'_>) -> Reply {
-        let read = token::read(answer);
+    pub fn on(&mut self, answer: &FetchResponse, moment: &mut TimeAndRandom<'_>) -> TokenOutcome {
+        let read = token::parse_token_response(answer);
         let nonce = answer.dpop_nonce();
         let wants_nonce = match &read {
-            Err(error) => error.complaint() == Some(Complaint::UseDpopNonce),
+            Err(error) => error.code() == Some(TokenErrorCode::UseDpopNonce),
             Ok(_) => false,
         };
-        if wants_nonce && self.proof.is_some() && self.nonces < NONCES && nonce.is_some() {
-            self.nonces += 1;
+        if wants_nonce
+            && self.dpop_key.is_some()
+            && self.nonce_retries < MAX_NONCE_RETRIES
+            && nonce.is_some()
+        {
+            self.nonce_retries += 1;
             self.nonce = nonce;
-            return Reply::Again(self.request(moment));
+            return TokenOutcome::Retry(self.to_fetch_request(moment));
         }
         if nonce.is_some() {
             self.nonce = nonce;
         }
         match read {
-            Ok(tokens) => Reply::Tokens(Box::new(tokens)),
-            Err(error) => Reply::Refused(self.without_echo(error)),
+            Ok(tokens) => TokenOutcome::Tokens(Box::new(tokens)),
+            Err(error) => TokenOutcome::Refused(self.redact_secrets(error)),
         }
     }
 
     /// Some servers repeat in their complaint what they were sent. That is for nobody's eyes.
-    fn without_echo(&self, error: TokenError) -> TokenError {
-        let TokenError::Refused { complaint, word, description } = error else { return error };
+    fn redact_secrets(&self, error: TokenError) -> TokenError {
+        let TokenError::Refused { code: complaint, error: word, description } = error else {
+            return error;
+        };
         let mut secrets = self.grant.secrets();
         secrets.extend(self.client.secret.as_ref().map(|secret| secret.reveal()));
         let clean = |mut text: String| {
             for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
                 // Complaints are cut, and so may be what they repeat.
-                let beginning: String = secret.chars().take(ECHO).collect();
+                let beginning: String = secret.chars().take(REDACTION_PREFIX).collect();
                 if let Some(at) = text.find(&beginning) {
                     text.truncate(at);
                     text.push('…');
@@ -158,7 +164,7 @@ impl TokenRequest {
             }
             text
         };
-        TokenError::Refused { complaint, word: clean(word), description: clean(description) }
+        TokenError::Refused { code: complaint, error: clean(word), description: clean(description) }
     }
 }
 
@@ -171,85 +177,87 @@ mod tests {
 
     use super::*;
     use crate::confidential::Secret;
-    use crate::origin_guard::Reach;
-    use crate::pkce::at_present;
-    use crate::registration::Provenance;
+    use crate::origin_guard::AllowedAddresses;
+    use crate::pkce::with_system_random;
+    use crate::registration::ClientProvenance;
 
-    fn asked(method: Method, secret: Option<&str>) -> TokenRequest {
+    fn asked(method: ClientAuthMethod, secret: Option<&str>) -> TokenRequest {
         let url = Url::parse("https://as.example.com/token").expect("a URL");
-        let client = Client {
+        let client = OAuthClient {
             id: "me:/ä".to_owned(),
             secret: secret.map(Secret::new),
             method,
             issuer: "https://as.example.com".to_owned(),
             redirect: None,
-            provenance: Provenance::Configured,
+            provenance: ClientProvenance::Configured,
         };
-        let endpoint = Checked { url, reach: Reach::Public };
+        let endpoint = CheckedUrl { url, allowed: AllowedAddresses::Public };
         TokenRequest::new(endpoint, Grant::ClientCredentials, client)
     }
 
-    fn form(request: &Request) -> HashMap<String, String> {
+    fn form(request: &FetchRequest) -> HashMap<String, String> {
         url::form_urlencoded::parse(&request.body).into_owned().collect()
     }
 
     #[test]
     fn a_client_shows_itself_in_one_way_only() {
         for (method, secret, fields, has_header) in [
-            (Method::None, None, &["client_id", "grant_type"][..], false),
-            (Method::None, Some("s"), &["client_id", "grant_type"], false),
+            (ClientAuthMethod::None, None, &["client_id", "grant_type"][..], false),
+            (ClientAuthMethod::None, Some("s"), &["client_id", "grant_type"], false),
             (
-                Method::ClientSecretPost,
+                ClientAuthMethod::ClientSecretPost,
                 Some("s"),
                 &["client_id", "client_secret", "grant_type"],
                 false,
             ),
-            (Method::ClientSecretBasic, Some("s"), &["grant_type"], true),
-            (Method::ClientSecretBasic, None, &["client_id", "grant_type"], false),
-            (Method::PrivateKeyJwt, None, &["client_id", "grant_type"], false),
+            (ClientAuthMethod::ClientSecretBasic, Some("s"), &["grant_type"], true),
+            (ClientAuthMethod::ClientSecretBasic, None, &["client_id", "grant_type"], false),
+            (ClientAuthMethod::PrivateKeyJwt, None, &["client_id", "grant_type"], false),
         ] {
-            let request = at_present(0, |moment| asked(method, secret).request(moment));
+            let request =
+                with_system_random(0, |moment| asked(method, secret).to_fetch_request(moment));
             let mut names: Vec<_> = form(&request).into_keys().collect();
             names.sort();
             assert_eq!(names, fields, "{method:?}");
             assert_eq!(request.headers.contains_key("authorization"), has_header);
         }
-        let request =
-            at_present(0, |moment| asked(Method::ClientSecretBasic, Some("a b+")).request(moment));
+        let request = with_system_random(0, |moment| {
+            asked(ClientAuthMethod::ClientSecretBasic, Some("a b+")).to_fetch_request(moment)
+        });
         let expected = format!("Basic {}", STANDARD.encode("me%3A%2F%C3%A4:a+b%2B"));
         assert_eq!(request.headers["authorization"], expected);
         assert!(request.headers["authorization"].is_sensitive());
     }
 
-    fn refusal(nonce: Option<&str>) -> Answer {
+    fn refusal(nonce: Option<&str>) -> FetchResponse {
         let mut headers = HeaderMap::new();
         if let Some(nonce) = nonce {
             headers.insert("dpop-nonce", nonce.parse().expect("a value"));
         }
         let body = r#"{"error":"use_dpop_nonce"}"#.into();
-        Answer { status: 400, headers, body }
+        FetchResponse { status: 400, headers, body }
     }
 
     #[test]
     fn a_number_is_put_into_the_proof_and_that_comes_to_an_end() {
-        let mut asked = asked(Method::None, None);
-        asked.proof = Some(ProofKey::generate());
-        at_present(0, |moment| {
+        let mut asked = asked(ClientAuthMethod::None, None);
+        asked.dpop_key = Some(DpopKey::generate());
+        with_system_random(0, |moment| {
             for number in ["one", "two"] {
-                let Reply::Again(request) = asked.on(&refusal(Some(number)), moment) else {
+                let TokenOutcome::Retry(request) = asked.on(&refusal(Some(number)), moment) else {
                     panic!("it is asked again")
                 };
                 assert!(request.headers.contains_key("dpop"));
                 assert_eq!(asked.nonce.as_deref(), Some(number));
             }
-            assert!(matches!(asked.on(&refusal(Some("three")), moment), Reply::Refused(_)));
+            assert!(matches!(asked.on(&refusal(Some("three")), moment), TokenOutcome::Refused(_)));
         });
     }
 
     #[test]
     fn a_complaint_that_repeats_a_secret_is_cut_short() {
-        let mut asked = asked(Method::ClientSecretPost, Some("client-canary"));
-        asked.grant = Grant::Refresh(Secret::new("refresh-canary-and-a-long-rest"));
+        let mut asked = asked(ClientAuthMethod::ClientSecretPost, Some("client-canary"));
+        asked.grant = Grant::RefreshToken(Secret::new("refresh-canary-and-a-long-rest"));
         for (description, expected) in [
             ("token refresh-canary-and-a-long-rest is unknown", "token …"),
             ("token refresh-canary-and", "token …"),
@@ -260,23 +268,25 @@ mod tests {
                 "error": "invalid_grant", "error_description": description,
             });
             let body = body.to_string().into();
-            let answer = Answer { status: 400, headers: HeaderMap::new(), body };
-            let reply = at_present(0, |moment| asked.on(&answer, moment));
-            let Reply::Refused(TokenError::Refused { complaint, description, .. }) = reply else {
+            let answer = FetchResponse { status: 400, headers: HeaderMap::new(), body };
+            let reply = with_system_random(0, |moment| asked.on(&answer, moment));
+            let TokenOutcome::Refused(TokenError::Refused { code: complaint, description, .. }) =
+                reply
+            else {
                 panic!("it is refused")
             };
-            assert_eq!((complaint, description.as_str()), (Complaint::InvalidGrant, expected));
+            assert_eq!((complaint, description.as_str()), (TokenErrorCode::InvalidGrant, expected));
         }
     }
 
     #[test]
     fn without_a_key_or_a_number_there_is_no_second_question() {
-        at_present(0, |moment| {
-            let mut without = asked(Method::None, None);
-            assert!(matches!(without.on(&refusal(Some("n")), moment), Reply::Refused(_)));
-            let mut with = asked(Method::None, None);
-            with.proof = Some(ProofKey::generate());
-            assert!(matches!(with.on(&refusal(None), moment), Reply::Refused(_)));
+        with_system_random(0, |moment| {
+            let mut without = asked(ClientAuthMethod::None, None);
+            assert!(matches!(without.on(&refusal(Some("n")), moment), TokenOutcome::Refused(_)));
+            let mut with = asked(ClientAuthMethod::None, None);
+            with.dpop_key = Some(DpopKey::generate());
+            assert!(matches!(with.on(&refusal(None), moment), TokenOutcome::Refused(_)));
         });
     }
 }

@@ -17,19 +17,19 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::confidential::{Secret, revealed};
-use crate::discovery::resource_metadata::short;
-use crate::discovery::server_metadata::ServerMetadata;
-use crate::dpop::ProofKey;
-use crate::flow::SignedIn;
-use crate::registration::Client;
+use crate::discovery::resource_metadata::sanitize_for_display;
+use crate::discovery::server_metadata::AuthServerMetadata;
+use crate::dpop::DpopKey;
+use crate::flow::CompletedLogin;
+use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
-use crate::token::{Kind, Tokens};
+use crate::token::{TokenResponse, TokenType};
 
-pub use hold::Hold;
+pub use hold::StoreLock;
 
 /// Which login.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RecordKey {
+pub struct LoginKey {
     /// The server's URL.
     pub server: String,
     /// Who signed us in.
@@ -41,18 +41,22 @@ pub struct RecordKey {
 
 /// A token and when it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct StoredTokens {
     /// The token for the server.
     #[serde(with = "revealed")]
-    pub access: Secret,
+    #[serde(rename = "access")]
+    pub access_token: Secret,
     /// How it is shown.
-    pub kind: Kind,
+    #[serde(rename = "kind")]
+    pub token_type: TokenType,
     /// The token for the next one.
     #[serde(with = "revealed::or_none")]
-    pub refresh: Option<Secret>,
+    #[serde(rename = "refresh")]
+    pub refresh_token: Option<Secret>,
     /// Who signed in, as OpenID Connect says it. An identity provider's is what other servers are shown.
     #[serde(default, with = "revealed::or_none")]
-    pub identity: Option<Secret>,
+    #[serde(rename = "identity")]
+    pub id_token: Option<Secret>,
     /// When it was issued, in seconds since 1970.
     pub issued_at: u64,
     /// When it ends, where that is known.
@@ -62,7 +66,7 @@ pub struct Held {
 /// Whether a login can still be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum LoginStatus {
     /// As far as we know.
     Good,
     /// The authorization server does not take the refresh token any more.
@@ -73,69 +77,78 @@ pub enum Standing {
 
 /// A login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct LoginRecord {
     /// Which one.
-    pub key: RecordKey,
+    pub key: LoginKey,
     /// Which state of it. Every change is one more.
     pub version: u64,
     /// Whether it can be used.
-    pub standing: Standing,
+    #[serde(rename = "standing")]
+    pub status: LoginStatus,
     /// The tokens.
-    pub held: Held,
+    #[serde(rename = "held")]
+    pub tokens: StoredTokens,
     /// Who we are.
-    pub client: Client,
+    pub client: OAuthClient,
     /// Who signed us in.
-    pub metadata: ServerMetadata,
+    pub metadata: AuthServerMetadata,
     /// The server's name for itself.
     pub resource: Option<String>,
     /// What we may do.
     pub scopes: Option<Scopes>,
     /// What the tokens are bound to.
     #[serde(with = "revealed::or_none")]
-    pub proof: Option<Secret>,
+    #[serde(rename = "proof")]
+    pub dpop_key: Option<Secret>,
     /// Who signed in, for people to read.
-    pub identity: Option<String>,
+    #[serde(rename = "identity")]
+    pub account: Option<String>,
     /// When somebody signed in, in seconds since 1970.
     pub signed_in_at: u64,
 }
 
-impl Record {
+impl LoginRecord {
     /// The record of a login that was just made.
-    pub fn of(signed_in: SignedIn, server: &str, client: &str, now: u64) -> Record {
-        let SignedIn { tokens, client: who, metadata, resource, scopes, proof } = signed_in;
+    pub fn new(signed_in: CompletedLogin, server: &str, client: &str, now: u64) -> LoginRecord {
+        let CompletedLogin { tokens, client: who, metadata, resource, scopes, dpop_key: proof } =
+            signed_in;
         let (server, client) = (server.to_owned(), client.to_owned());
-        Record {
-            key: RecordKey { server, issuer: metadata.issuer.clone(), client },
+        LoginRecord {
+            key: LoginKey { server, issuer: metadata.issuer.clone(), client },
             version: 0,
-            standing: Standing::Good,
-            identity: tokens.identity.as_ref().and_then(identity_in),
-            held: Held::of(tokens, None, now),
+            status: LoginStatus::Good,
+            account: tokens.id_token.as_ref().and_then(account_in_id_token),
+            tokens: StoredTokens::from_response(tokens, None, now),
             client: who,
             metadata,
             resource,
             scopes,
-            proof: proof.as_ref().map(ProofKey::to_store),
+            dpop_key: proof.as_ref().map(DpopKey::to_stored),
             signed_in_at: now,
         }
     }
 
     /// Who we were, for the next login there; nobody, where the authorization server has forgotten us.
-    pub fn known_client(&self) -> Option<&Client> {
-        match self.standing {
-            Standing::Good | Standing::NeedsLogin => Some(&self.client),
-            Standing::NeedsRegistration => None,
+    pub fn reusable_client(&self) -> Option<&OAuthClient> {
+        match self.status {
+            LoginStatus::Good | LoginStatus::NeedsLogin => Some(&self.client),
+            LoginStatus::NeedsRegistration => None,
         }
     }
 }
 
-impl Held {
+impl StoredTokens {
     /// What is held after tokens were issued. A refresh token that was not replaced is still good.
-    pub fn of(tokens: Tokens, before: Option<&Held>, now: u64) -> Held {
-        Held {
-            access: tokens.access,
-            kind: tokens.kind,
-            refresh: tokens.refresh.or_else(|| before?.refresh.clone()),
-            identity: tokens.identity.or_else(|| before?.identity.clone()),
+    pub fn from_response(
+        tokens: TokenResponse,
+        before: Option<&StoredTokens>,
+        now: u64,
+    ) -> StoredTokens {
+        StoredTokens {
+            access_token: tokens.access_token,
+            token_type: tokens.token_type,
+            refresh_token: tokens.refresh_token.or_else(|| before?.refresh_token.clone()),
+            id_token: tokens.id_token.or_else(|| before?.id_token.clone()),
             issued_at: now,
             expires_at: tokens.expires_in.map(|seconds| now.saturating_add(seconds)),
         }
@@ -156,16 +169,19 @@ impl Held {
 }
 
 /// Who an ID token is about. It came from the token endpoint itself and is only shown, so nobody verifies it.
-fn identity_in(token: &Secret) -> Option<String> {
+fn account_in_id_token(token: &Secret) -> Option<String> {
     let payload = token.reveal().split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
     let mut names = ["email", "preferred_username", "name", "sub"].into_iter();
-    names.find_map(|name| claims.get(name)?.as_str()).map(short).filter(|name| !name.is_empty())
+    names
+        .find_map(|name| claims.get(name)?.as_str())
+        .map(sanitize_for_display)
+        .filter(|name| !name.is_empty())
 }
 
 /// Why a login could not be read or written.
 #[derive(Debug, Error)]
-pub enum VaultError {
+pub enum TokenStoreError {
     /// The system would not let us.
     #[error("the folder of logins cannot be used")]
     Io(#[from] io::Error),
@@ -174,99 +190,105 @@ pub enum VaultError {
     Sealed,
     /// It was changed by something else than us.
     #[error("the record of the login is damaged")]
-    Damaged,
+    Corrupt,
     /// Somebody else is at it.
     #[error("another process has been busy with this login for {0} seconds")]
-    Busy(u64),
+    LockTimeout(u64),
     /// The keychain was asked for and cannot be used.
     #[error("the system's keychain cannot be used")]
     Keychain(#[from] keychain::KeychainError),
 }
 
 /// Something that the vault does, which may take a while.
-pub type Keeping<'a, T> = Pin<Box<dyn Future<Output = Result<T, VaultError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TokenStoreError>> + Send + 'a>>;
 
 /// What became of a record that was to be written.
 #[derive(Debug)]
-pub enum Swapped {
+pub enum WriteOutcome {
     /// It is there, with this version.
     Written(u64),
     /// Somebody was faster. This is what is there, if anything is.
-    Stale(Option<Box<Record>>),
+    Conflict(Option<Box<LoginRecord>>),
 }
 
 /// Keeps logins.
-pub trait Vault: Send + Sync {
+pub trait TokenStore: Send + Sync {
     /// The login at a server as a client: the latest, if there were several authorization servers.
-    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>>;
+    fn find<'a>(&'a self, server: &'a str, client: &'a str)
+    -> StoreFuture<'a, Option<LoginRecord>>;
 
     /// One login.
-    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>>;
+    fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>>;
 
     /// Writes a record if what is there still has its version (0: nothing is there), and counts that up.
-    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped>;
+    fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome>;
 
     /// Removes a login if it still has this version.
-    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped>;
+    fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome>;
 
     /// Every login that can be read.
-    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>>;
+    fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>>;
 
     /// Holds a login against everybody else on this machine, until it is dropped or the process ends.
-    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold>;
+    fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock>;
 }
 
 /// Writes the record of a new login over whatever is there.
-pub async fn put(vault: &dyn Vault, mut record: Record) -> Result<Record, VaultError> {
+pub async fn overwrite(
+    vault: &dyn TokenStore,
+    mut record: LoginRecord,
+) -> Result<LoginRecord, TokenStoreError> {
     const TRIES: u32 = 16;
     for _ in 0..TRIES {
-        match vault.swap(&record).await? {
-            Swapped::Written(version) => {
+        match vault.compare_and_swap(&record).await? {
+            WriteOutcome::Written(version) => {
                 record.version = version;
                 return Ok(record);
             }
-            Swapped::Stale(there) => record.version = there.map_or(0, |there| there.version),
+            WriteOutcome::Conflict(there) => {
+                record.version = there.map_or(0, |there| there.version)
+            }
         }
     }
-    Err(VaultError::Busy(0))
+    Err(TokenStoreError::LockTimeout(0))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::registration::{Method, Provenance};
+    use crate::registration::{ClientAuthMethod, ClientProvenance};
 
-    pub(crate) fn record(server: &str, issuer: &str) -> Record {
+    pub(crate) fn record(server: &str, issuer: &str) -> LoginRecord {
         let base = url::Url::parse("https://as.example.com/").expect("a URL");
-        Record {
-            key: RecordKey {
+        LoginRecord {
+            key: LoginKey {
                 server: server.to_owned(),
                 issuer: issuer.to_owned(),
                 client: String::new(),
             },
             version: 0,
-            standing: Standing::Good,
-            held: Held {
-                access: Secret::new("canary-access"),
-                kind: Kind::Bearer,
-                refresh: Some(Secret::new("canary-refresh")),
-                identity: Some(Secret::new("canary-identity")),
+            status: LoginStatus::Good,
+            tokens: StoredTokens {
+                access_token: Secret::new("canary-access"),
+                token_type: TokenType::Bearer,
+                refresh_token: Some(Secret::new("canary-refresh")),
+                id_token: Some(Secret::new("canary-identity")),
                 issued_at: 1000,
                 expires_at: Some(2000),
             },
-            client: Client {
+            client: OAuthClient {
                 id: "me".to_owned(),
                 secret: Some(Secret::new("canary-secret")),
-                method: Method::ClientSecretPost,
+                method: ClientAuthMethod::ClientSecretPost,
                 issuer: issuer.to_owned(),
                 redirect: None,
-                provenance: Provenance::Registered,
+                provenance: ClientProvenance::Registered,
             },
-            metadata: ServerMetadata::assumed(&base),
+            metadata: AuthServerMetadata::legacy_fallback(&base),
             resource: Some(server.to_owned()),
             scopes: Some(Scopes::parse("a b")),
-            proof: None,
-            identity: None,
+            dpop_key: None,
+            account: None,
             signed_in_at: 1000,
         }
     }
@@ -278,10 +300,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_token_is_renewed_a_tenth_or_a_minute_before_its_end() {
-        let held = |issued_at, expires_at| Held {
+        let held = |issued_at, expires_at| StoredTokens {
             issued_at,
             expires_at,
-            ..record("https://a.b", "https://c.d").held
+            ..record("https://a.b", "https://c.d").tokens
         };
         for (issued, expires, now, expected) in [
             (0, Some(3600), 3539, false),
@@ -304,28 +326,34 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_renewal_does_not_replace_is_kept() {
-        let before = record("https://a.b", "https://c.d").held;
-        let tokens = Tokens {
-            access: Secret::new("new"),
-            kind: Kind::Bearer,
-            refresh: None,
-            identity: None,
+        let before = record("https://a.b", "https://c.d").tokens;
+        let tokens = TokenResponse {
+            access_token: Secret::new("new"),
+            token_type: TokenType::Bearer,
+            refresh_token: None,
+            id_token: None,
             expires_in: Some(10),
             scopes: None,
         };
-        let after = Held::of(tokens.clone(), Some(&before), 5);
-        assert_eq!((&after.refresh, &after.identity), (&before.refresh, &before.identity));
+        let after = StoredTokens::from_response(tokens.clone(), Some(&before), 5);
+        assert_eq!(
+            (&after.refresh_token, &after.id_token),
+            (&before.refresh_token, &before.id_token)
+        );
         assert_eq!((after.issued_at, after.expires_at), (5, Some(15)));
-        let rotated = Tokens { refresh: Some(Secret::new("r2")), ..tokens };
-        assert_eq!(Held::of(rotated, Some(&before), 5).refresh, Some(Secret::new("r2")));
+        let rotated = TokenResponse { refresh_token: Some(Secret::new("r2")), ..tokens };
+        assert_eq!(
+            StoredTokens::from_response(rotated, Some(&before), 5).refresh_token,
+            Some(Secret::new("r2"))
+        );
     }
 
     #[test]
     fn a_client_that_was_forgotten_is_not_used_again() {
         let mut record = record("https://a.b", "https://c.d");
-        assert!(record.known_client().is_some());
-        record.standing = Standing::NeedsRegistration;
-        assert_eq!(record.known_client(), None);
+        assert!(record.reusable_client().is_some());
+        record.status = LoginStatus::NeedsRegistration;
+        assert_eq!(record.reusable_client(), None);
     }
 
     #[test]
@@ -338,8 +366,8 @@ pub(crate) mod tests {
             (r#"{"sub":7}"#, None),
             ("rubbish", None),
         ] {
-            assert_eq!(identity_in(&token(claims)).as_deref(), expected, "{claims}");
+            assert_eq!(account_in_id_token(&token(claims)).as_deref(), expected, "{claims}");
         }
-        assert_eq!(identity_in(&Secret::new("opaque")), None);
+        assert_eq!(account_in_id_token(&Secret::new("opaque")), None);
     }
 }

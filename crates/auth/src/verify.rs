@@ -15,19 +15,19 @@ mod tests;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-pub use bearer_list::{BearerList, LineFault, ListError, ListErrorKind, Refreshed};
-pub use doorkeeper::{Asked, Doorkeeper, Refusal};
-pub use dpop_check::ProofFault;
-pub use jwt_check::{IssuerCheck, TokenFault, TokenTerms, TokenTermsError};
-pub use key_ring::IssuerFault;
+pub use bearer_list::{Reload, TokenFile, TokenFileError, TokenFileErrorKind, TokenLineError};
+pub use doorkeeper::{AuthError, Authenticator, RequestHead};
+pub use dpop_check::DpopProofError;
+pub use jwt_check::{AccessTokenError, JwtPolicy, JwtPolicyError, JwtVerifier};
+pub use key_ring::IssuerError;
 pub use principal::Principal;
 pub use protected_resource::ProtectedResource;
 
 /// What a token is known by, once it was shown. Nobody can choose a token for its digest, so that looking one up by it
 /// tells nobody how near a guess was.
-type Digest = [u8; 32];
+type TokenDigest = [u8; 32];
 
-fn digest_of(bytes: &[u8]) -> Digest {
+fn sha256(bytes: &[u8]) -> TokenDigest {
     let mut all = [0; 32];
     all.copy_from_slice(digest(&SHA256, bytes).as_ref());
     all

@@ -1,146 +1,167 @@
 //! Answers one question of a client: finds the tool, resource or prompt that it is about and has it do its work.
 
 use serde_json::{Value as Json, json};
-use switchboard_wire::message::RemoteError;
+use switchboard_wire::message::RpcError;
 use switchboard_wire::reception;
 
-use crate::context::Context;
-use crate::prompting::Given;
-use crate::refusal::{Kind, Stop};
-use crate::resource::{Contents, Resource, Resources, Template};
-use crate::rounds::Call;
+use crate::context::HandlerContext;
+use crate::prompting::PromptArguments;
+use crate::refusal::{HandlerError, HandlerErrorKind};
+use crate::resource::{Resource, ResourceContents, ResourceProvider, ResourceTemplate};
+use crate::rounds::MethodCall;
 use crate::server::Server;
 
 /// How many things one page of a list holds.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 /// How many values one completion suggests; the protocol sets it.
-const SUGGESTIONS: usize = 100;
+const MAX_COMPLETIONS: usize = 100;
 /// The longest name or address that is looked up.
-const LONGEST_NAME: usize = 8 * 1024;
+const MAX_NAME_LENGTH: usize = 8 * 1024;
 
 /// Answers a question, with what its era makes of an answer that needs another one first.
-pub(crate) async fn answer(
+pub(crate) async fn dispatch(
     server: &Server,
-    context: &Context,
-    call: Call<'_>,
-) -> Result<Json, RemoteError> {
+    context: &HandlerContext,
+    call: MethodCall<'_>,
+) -> Result<Json, RpcError> {
     let era = context.asker().era;
-    let stop = match perform(server, context, call).await {
+    let stop = match run_method(server, context, call).await {
         Ok(result) => return Ok(result),
         Err(stop) => stop,
     };
     match stop {
-        Stop(Kind::Asks { key, request }) => {
-            let state = server.rounds.state(&call, context.answers(), &key);
+        HandlerError(HandlerErrorKind::InputRequired { key, request }) => {
+            let state = server.request_states.issue(&call, context.input_responses(), &key);
             Ok(reception::input_required(&json!({key: request}), &state))
         }
-        stop if call.method == "tools/call" => stop.of_tool(era).map(|it| it.into_json()),
-        stop => Err(stop.error(era)),
+        stop if call.method == "tools/call" => stop.into_tool_result(era).map(|it| it.into_json()),
+        stop => Err(stop.into_remote_error(era)),
     }
 }
 
-async fn perform(server: &Server, context: &Context, call: Call<'_>) -> Result<Json, Stop> {
+async fn run_method(
+    server: &Server,
+    context: &HandlerContext,
+    call: MethodCall<'_>,
+) -> Result<Json, HandlerError> {
     let params = call.params;
     match call.method {
-        "tools/list" => page("tools", server.listed_tools(), params),
+        "tools/list" => paginate("tools", server.tool_list(), params),
         "tools/call" => {
-            let name = name(params, "name")?;
+            let name = string_param(params, "name")?;
             let tool = server.find_tool(name);
-            let tool = tool.ok_or_else(|| Stop::invalid(format!("there is no tool `{name}`")))?;
-            let arguments = there(params, "arguments").cloned().unwrap_or_else(|| json!({}));
+            let tool = tool.ok_or_else(|| {
+                HandlerError::invalid_params(format!("there is no tool `{name}`"))
+            })?;
+            let arguments = non_null(params, "arguments").cloned().unwrap_or_else(|| json!({}));
             tool.call(context.clone(), arguments).await.map(|it| it.into_json())
         }
         "resources/list" => {
-            let all = readable(server)?.list().await?;
-            page("resources", all.iter().map(Resource::listed).collect(), params)
+            let all = resource_provider(server)?.list().await?;
+            paginate("resources", all.iter().map(Resource::to_json).collect(), params)
         }
         "resources/templates/list" => {
-            let all = readable(server)?.templates();
-            page("resourceTemplates", all.iter().map(Template::listed).collect(), params)
+            let all = resource_provider(server)?.templates();
+            paginate(
+                "resourceTemplates",
+                all.iter().map(ResourceTemplate::to_json).collect(),
+                params,
+            )
         }
         "resources/read" => {
-            let contents = readable(server)?.read(name(params, "uri")?).await?;
-            let contents: Vec<Json> = contents.into_iter().map(Contents::into_json).collect();
+            let contents = resource_provider(server)?.read(string_param(params, "uri")?).await?;
+            let contents: Vec<Json> =
+                contents.into_iter().map(ResourceContents::into_json).collect();
             Ok(json!({"contents": contents}))
         }
         "prompts/list" => {
-            page("prompts", server.prompts().iter().map(|it| it.listed()).collect(), params)
+            paginate("prompts", server.prompts().iter().map(|it| it.to_json()).collect(), params)
         }
         "prompts/get" => {
-            let name = name(params, "name")?;
+            let name = string_param(params, "name")?;
             let prompt = server.prompts().iter().find(|it| it.name() == name);
-            let prompt =
-                prompt.ok_or_else(|| Stop::invalid(format!("there is no prompt `{name}`")))?;
-            prompt.say(context.clone(), given(there(params, "arguments"))?).await
+            let prompt = prompt.ok_or_else(|| {
+                HandlerError::invalid_params(format!("there is no prompt `{name}`"))
+            })?;
+            prompt.render(context.clone(), prompt_arguments(non_null(params, "arguments"))?).await
         }
         "completion/complete" => complete(server, params).await,
-        method => Err(Stop::invalid(format!("nobody answers `{method}`"))),
+        method => Err(HandlerError::invalid_params(format!("nobody answers `{method}`"))),
     }
 }
 
-fn readable(server: &Server) -> Result<&dyn Resources, Stop> {
-    let resources = server.readable().ok_or_else(|| Stop::invalid("there is nothing to read"))?;
+fn resource_provider(server: &Server) -> Result<&dyn ResourceProvider, HandlerError> {
+    let resources = server
+        .resource_provider()
+        .ok_or_else(|| HandlerError::invalid_params("there is nothing to read"))?;
     Ok(resources.as_ref())
 }
 
 /// A member, where it is there and says something.
-fn there<'p>(params: &'p Json, member: &str) -> Option<&'p Json> {
+fn non_null<'p>(params: &'p Json, member: &str) -> Option<&'p Json> {
     params.get(member).filter(|it| !it.is_null())
 }
 
-fn name<'p>(params: &'p Json, member: &str) -> Result<&'p str, Stop> {
-    let name = params[member].as_str().filter(|it| it.len() <= LONGEST_NAME);
-    name.ok_or_else(|| Stop::invalid(format!("`{member}` says what is meant, as a text")))
+fn string_param<'p>(params: &'p Json, member: &str) -> Result<&'p str, HandlerError> {
+    let name = params[member].as_str().filter(|it| it.len() <= MAX_NAME_LENGTH);
+    name.ok_or_else(|| {
+        HandlerError::invalid_params(format!("`{member}` says what is meant, as a text"))
+    })
 }
 
-fn given(arguments: Option<&Json>) -> Result<Given, Stop> {
+fn prompt_arguments(arguments: Option<&Json>) -> Result<PromptArguments, HandlerError> {
     match arguments {
-        None => Ok(Given::new()),
+        None => Ok(PromptArguments::new()),
         Some(arguments) => serde_json::from_value(arguments.clone())
-            .map_err(|_| Stop::invalid("`arguments` are texts by name")),
+            .map_err(|_| HandlerError::invalid_params("`arguments` are texts by name")),
     }
 }
 
 /// One page of a list. A cursor is where it goes on.
-fn page(member: &str, all: Vec<Json>, params: &Json) -> Result<Json, Stop> {
-    let start = match there(params, "cursor") {
+fn paginate(member: &str, all: Vec<Json>, params: &Json) -> Result<Json, HandlerError> {
+    let start = match non_null(params, "cursor") {
         None => 0,
         Some(cursor) => {
             let start = cursor.as_str().and_then(|it| it.parse::<usize>().ok());
-            start.ok_or_else(|| Stop::invalid("nobody gave out this cursor"))?
+            start.ok_or_else(|| HandlerError::invalid_params("nobody gave out this cursor"))?
         }
     };
-    let end = start.saturating_add(PAGE);
+    let end = start.saturating_add(PAGE_SIZE);
     let mut page = json!({});
     if end < all.len() {
         page["nextCursor"] = json!(end.to_string());
     }
-    page[member] = all.into_iter().skip(start).take(PAGE).collect();
+    page[member] = all.into_iter().skip(start).take(PAGE_SIZE).collect();
     Ok(page)
 }
 
-async fn complete(server: &Server, params: &Json) -> Result<Json, Stop> {
-    let argument = name(&params["argument"], "name")?;
-    let begun = name(&params["argument"], "value")?;
+async fn complete(server: &Server, params: &Json) -> Result<Json, HandlerError> {
+    let argument = string_param(&params["argument"], "name")?;
+    let begun = string_param(&params["argument"], "value")?;
     let about = &params["ref"];
     let values = match about["type"].as_str() {
         Some("ref/prompt") => {
-            let name = name(about, "name")?;
+            let name = string_param(about, "name")?;
             let prompt = server.prompts().iter().find(|it| it.name() == name);
-            let prompt =
-                prompt.ok_or_else(|| Stop::invalid(format!("there is no prompt `{name}`")))?;
+            let prompt = prompt.ok_or_else(|| {
+                HandlerError::invalid_params(format!("there is no prompt `{name}`"))
+            })?;
             prompt.complete(argument).await?
         }
         Some("ref/resource") => {
-            readable(server)?.complete(name(about, "uri")?, argument, begun).await?
+            resource_provider(server)?
+                .complete(string_param(about, "uri")?, argument, begun)
+                .await?
         }
-        Some(_) | None => return Err(Stop::invalid("`ref` says what is to be completed")),
+        Some(_) | None => {
+            return Err(HandlerError::invalid_params("`ref` says what is to be completed"));
+        }
     };
     let begun = begun.to_lowercase();
     let fitting: Vec<&String> =
         values.iter().filter(|it| it.to_lowercase().starts_with(&begun)).collect();
-    let suggested = &fitting[..fitting.len().min(SUGGESTIONS)];
+    let suggested = &fitting[..fitting.len().min(MAX_COMPLETIONS)];
     Ok(json!({"completion": {
-        "values": suggested, "total": fitting.len(), "hasMore": fitting.len() > SUGGESTIONS,
+        "values": suggested, "total": fitting.len(), "hasMore": fitting.len() > MAX_COMPLETIONS,
     }}))
 }

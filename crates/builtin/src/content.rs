@@ -6,50 +6,50 @@ use serde_json::{Value as Json, json};
 
 /// The result of a tool.
 #[derive(Debug, Clone, Default)]
-pub struct Output {
+pub struct ToolOutput {
     blocks: Vec<Json>,
     structured: Option<Json>,
-    is_failure: bool,
+    is_error: bool,
 }
 
-impl Output {
+impl ToolOutput {
     /// A text.
-    pub fn text(text: impl Into<String>) -> Output {
-        Output::default().and_text(text)
+    pub fn text(text: impl Into<String>) -> ToolOutput {
+        ToolOutput::default().with_text(text)
     }
 
     /// A value for machines, and the same in words.
-    pub fn value(value: Json, in_words: impl Into<String>) -> Output {
-        Output { structured: Some(value), ..Output::text(in_words) }
+    pub fn structured(value: Json, in_words: impl Into<String>) -> ToolOutput {
+        ToolOutput { structured: Some(value), ..ToolOutput::text(in_words) }
     }
 
     /// A picture.
-    pub fn image(bytes: &[u8], mime: &str) -> Output {
-        Output::default().and_image(bytes, mime)
+    pub fn image(bytes: &[u8], mime: &str) -> ToolOutput {
+        ToolOutput::default().with_image(bytes, mime)
     }
 
     /// Another picture after what is there.
-    pub fn and_image(mut self, bytes: &[u8], mime: &str) -> Output {
+    pub fn with_image(mut self, bytes: &[u8], mime: &str) -> ToolOutput {
         let data = STANDARD.encode(bytes);
         self.blocks.push(json!({"type": "image", "data": data, "mimeType": mime}));
         self
     }
 
     /// Another text after what is there.
-    pub fn and_text(mut self, text: impl Into<String>) -> Output {
+    pub fn with_text(mut self, text: impl Into<String>) -> ToolOutput {
         self.blocks.push(json!({"type": "text", "text": text.into()}));
         self
     }
 
     /// The address of a resource of the same server, after what is there.
-    pub fn and_link(mut self, uri: &str, name: &str) -> Output {
+    pub fn with_resource_link(mut self, uri: &str, name: &str) -> ToolOutput {
         self.blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));
         self
     }
 
     /// A failure, in words that a model may act on.
-    pub(crate) fn failure(why: String) -> Output {
-        Output { is_failure: true, ..Output::text(why) }
+    pub(crate) fn error(why: String) -> ToolOutput {
+        ToolOutput { is_error: true, ..ToolOutput::text(why) }
     }
 
     pub(crate) fn into_json(self) -> Json {
@@ -57,7 +57,7 @@ impl Output {
         if let Some(structured) = self.structured {
             result["structuredContent"] = structured;
         }
-        if self.is_failure {
+        if self.is_error {
             result["isError"] = json!(true);
         }
         result

@@ -7,39 +7,39 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
 use switchboard_wire::message::Payload;
-use switchboard_wire::peer::{Aside, Peer};
-use switchboard_wire::reception::Asker;
+use switchboard_wire::peer::{Peer, RequestNotifier};
+use switchboard_wire::reception::ClientContext;
 
-use crate::question::{Answer, Question};
-use crate::refusal::{Kind, Stop};
-use crate::rounds::{Answers, MOST};
+use crate::question::{Elicitation, ElicitationResult};
+use crate::refusal::{HandlerError, HandlerErrorKind};
+use crate::rounds::{InputResponses, MAX_ELICITATIONS};
 
 /// How long a person may think.
-const PERSON: Duration = Duration::from_secs(3600);
+const ELICITATION_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long a client may take to say which folders it works in.
-const CLIENT: Duration = Duration::from_secs(10);
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many folders of a client are looked at.
-const MOST_ROOTS: usize = 256;
+const MAX_ROOTS: usize = 256;
 
 /// One call, seen from its handler. Clones are of the same call.
 #[derive(Debug, Clone)]
-pub struct Context(Arc<Inner>);
+pub struct HandlerContext(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    asker: Asker,
-    aside: Aside,
+    asker: ClientContext,
+    aside: RequestNotifier,
     peer: Peer,
-    answers: Answers,
-    asked: AtomicUsize,
-    level: Arc<AtomicU8>,
-    roots_changed: Arc<AtomicU64>,
+    input_responses: InputResponses,
+    elicitations: AtomicUsize,
+    min_log_level: Arc<AtomicU8>,
+    roots_revision: Arc<AtomicU64>,
     is_cancelled: AtomicBool,
 }
 
 /// How much something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// For whoever looks for a mistake.
     Debug,
     /// Worth knowing.
@@ -58,66 +58,77 @@ pub enum Level {
     Emergency,
 }
 
-impl Level {
-    const ALL: [(Level, &str); 8] = [
-        (Level::Debug, "debug"),
-        (Level::Info, "info"),
-        (Level::Notice, "notice"),
-        (Level::Warning, "warning"),
-        (Level::Error, "error"),
-        (Level::Critical, "critical"),
-        (Level::Alert, "alert"),
-        (Level::Emergency, "emergency"),
+impl LogLevel {
+    const ALL: [(LogLevel, &str); 8] = [
+        (LogLevel::Debug, "debug"),
+        (LogLevel::Info, "info"),
+        (LogLevel::Notice, "notice"),
+        (LogLevel::Warning, "warning"),
+        (LogLevel::Error, "error"),
+        (LogLevel::Critical, "critical"),
+        (LogLevel::Alert, "alert"),
+        (LogLevel::Emergency, "emergency"),
     ];
 
     /// Reads the protocol's word.
-    pub(crate) fn parse(text: &str) -> Option<Level> {
-        Level::ALL.into_iter().find(|(_, word)| *word == text).map(|(level, _)| level)
+    pub(crate) fn parse(text: &str) -> Option<LogLevel> {
+        LogLevel::ALL.into_iter().find(|(_, word)| *word == text).map(|(level, _)| level)
     }
 
-    fn word(self) -> &'static str {
-        Level::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, word)| word)
+    fn name(self) -> &'static str {
+        LogLevel::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, word)| word)
     }
 
     /// How many levels are below.
     pub(crate) fn rank(self) -> u8 {
-        Level::ALL.into_iter().zip(0..).find(|((it, _), _)| *it == self).map_or(0, |(_, rank)| rank)
+        LogLevel::ALL
+            .into_iter()
+            .zip(0..)
+            .find(|((it, _), _)| *it == self)
+            .map_or(0, |(_, rank)| rank)
     }
 }
 
 /// What a context is made of.
-pub(crate) struct Parts {
-    pub(crate) asker: Asker,
-    pub(crate) aside: Aside,
+pub(crate) struct ContextParts {
+    pub(crate) asker: ClientContext,
+    pub(crate) aside: RequestNotifier,
     pub(crate) peer: Peer,
-    pub(crate) answers: Answers,
+    pub(crate) input_responses: InputResponses,
     /// What a legacy client wants to hear, by rank.
-    pub(crate) level: Arc<AtomicU8>,
+    pub(crate) min_log_level: Arc<AtomicU8>,
     /// How often the client said that its folders changed.
-    pub(crate) roots_changed: Arc<AtomicU64>,
+    pub(crate) roots_revision: Arc<AtomicU64>,
 }
 
-impl Context {
-    pub(crate) fn new(parts: Parts) -> Context {
-        let Parts { asker, aside, peer, answers, level, roots_changed } = parts;
-        Context(Arc::new(Inner {
+impl HandlerContext {
+    pub(crate) fn new(parts: ContextParts) -> HandlerContext {
+        let ContextParts {
             asker,
             aside,
             peer,
-            answers,
-            asked: AtomicUsize::new(0),
-            level,
-            roots_changed,
+            input_responses: answers,
+            min_log_level: level,
+            roots_revision: roots_changed,
+        } = parts;
+        HandlerContext(Arc::new(Inner {
+            asker,
+            aside,
+            peer,
+            input_responses: answers,
+            elicitations: AtomicUsize::new(0),
+            min_log_level: level,
+            roots_revision: roots_changed,
             is_cancelled: AtomicBool::new(false),
         }))
     }
 
-    pub(crate) fn asker(&self) -> &Asker {
+    pub(crate) fn asker(&self) -> &ClientContext {
         &self.0.asker
     }
 
-    pub(crate) fn answers(&self) -> &Answers {
-        &self.0.answers
+    pub(crate) fn input_responses(&self) -> &InputResponses {
+        &self.0.input_responses
     }
 
     /// Is the call over for whoever made it? The handler itself is dropped then; this is for what it left to threads.
@@ -134,79 +145,84 @@ impl Context {
         let Some(token) = &self.0.asker.progress_token else { return };
         let params =
             json!({"progressToken": token, "progress": done, "total": total, "message": message});
-        self.say("notifications/progress", &params).await;
+        self.notify("notifications/progress", &params).await;
     }
 
     /// Tells what goes on, where somebody wants to hear as much.
-    pub async fn log(&self, level: Level, text: &str) {
+    pub async fn log(&self, level: LogLevel, text: &str) {
         let wanted = match self.0.asker.era {
-            Era::Legacy => Some(self.0.level.load(Ordering::Relaxed)),
+            Era::Legacy => Some(self.0.min_log_level.load(Ordering::Relaxed)),
             Era::Modern => {
                 let word = self.0.asker.log_level.as_deref();
-                word.and_then(Level::parse).map(Level::rank)
+                word.and_then(LogLevel::parse).map(LogLevel::rank)
             }
         };
         if wanted.is_some_and(|wanted| level.rank() >= wanted) {
-            let params = json!({"level": level.word(), "data": text});
-            self.say("notifications/message", &params).await;
+            let params = json!({"level": level.name(), "data": text});
+            self.notify("notifications/message", &params).await;
         }
     }
 
     /// How often the client has said that the folders it works in are others now.
     pub fn roots_revision(&self) -> u64 {
-        self.0.roots_changed.load(Ordering::Relaxed)
+        self.0.roots_revision.load(Ordering::Relaxed)
     }
 
     /// The addresses of the folders that the client works in; none where it does not say. Ask before anything is
     /// done: a modern client answers by making the call anew. Hand a [`Stop`] on with `?`.
-    pub async fn roots(&self) -> Result<Option<Vec<String>>, Stop> {
+    pub async fn roots(&self) -> Result<Option<Vec<String>>, HandlerError> {
         const KEY: &str = "roots";
         if !self.0.asker.capabilities["roots"].is_object() {
             return Ok(None);
         }
         let answer = match self.0.asker.era {
-            Era::Legacy => match self.0.peer.call("roots/list").within(CLIENT).await {
+            Era::Legacy => match self.0.peer.call("roots/list").timeout(ROOTS_TIMEOUT).await {
                 Ok(answer) => answer.decode().unwrap_or_default(),
                 Err(_) => return Ok(None),
             },
-            Era::Modern => match self.0.answers.get(KEY) {
+            Era::Modern => match self.0.input_responses.get(KEY) {
                 Some(answer) => answer.clone(),
                 None => {
                     let request = json!({"method": "roots/list"});
-                    return Err(Stop(Kind::Asks { key: KEY.to_owned(), request }));
+                    return Err(HandlerError(HandlerErrorKind::InputRequired {
+                        key: KEY.to_owned(),
+                        request,
+                    }));
                 }
             },
         };
         let Some(roots) = answer["roots"].as_array() else { return Ok(None) };
-        let uris = roots.iter().take(MOST_ROOTS).filter_map(|root| root["uri"].as_str());
+        let uris = roots.iter().take(MAX_ROOTS).filter_map(|root| root["uri"].as_str());
         Ok(Some(uris.map(str::to_owned).collect()))
     }
 
-    async fn say(&self, method: &'static str, params: &Json) {
+    async fn notify(&self, method: &'static str, params: &Json) {
         let params = Payload::from_json(params.to_string().into());
-        self.0.aside.say(method, Some(params)).await;
+        self.0.aside.notify(method, Some(params)).await;
     }
 
     /// Asks the person behind the client. Ask before anything is done, and in the same order every time: a modern
     /// client answers by making the call anew, and the handler begins anew with it. Hand a [`Stop`] on with `?`.
-    pub async fn ask(&self, question: &Question) -> Result<Answer, Stop> {
-        let number = self.0.asked.fetch_add(1, Ordering::Relaxed);
-        if number >= MOST {
-            return Err(Stop::failed(format!("a call asks at most {MOST} questions")));
+    pub async fn elicit(&self, question: &Elicitation) -> Result<ElicitationResult, HandlerError> {
+        let number = self.0.elicitations.fetch_add(1, Ordering::Relaxed);
+        if number >= MAX_ELICITATIONS {
+            return Err(HandlerError::failed(format!(
+                "a call asks at most {MAX_ELICITATIONS} questions"
+            )));
         }
-        if !self.can_ask(question) {
-            return Err(Stop::lacking(question.mode()));
+        if !self.supports_elicitation(question) {
+            return Err(HandlerError::missing_elicitation(question.mode()));
         }
         match self.0.asker.era {
-            Era::Legacy => self.ask_now(question).await,
+            Era::Legacy => self.elicit_legacy(question).await,
             Era::Modern => {
                 let key = format!("question-{}", number + 1);
-                match self.0.answers.get(&key) {
-                    Some(answer) => question.read(answer),
+                match self.0.input_responses.get(&key) {
+                    Some(answer) => question.parse_result(answer),
                     None => {
                         let request =
                             json!({"method": "elicitation/create", "params": question.params()});
-                        Err(Stop(Kind::Asks { key, request }))
+                        Err(HandlerError(HandlerErrorKind::InputRequired { key, request }))
                     }
                 }
             }
@@ -214,7 +230,7 @@ impl Context {
     }
 
     /// A client that names no way to be asked can be asked by form: there was nothing else at first.
-    fn can_ask(&self, question: &Question) -> bool {
+    fn supports_elicitation(&self, question: &Elicitation) -> bool {
         let Some(ways) = self.0.asker.capabilities["elicitation"].as_object() else {
             return false;
         };
@@ -222,15 +238,21 @@ impl Context {
         ways.contains_key(mode) || (mode == "form" && !ways.contains_key("url"))
     }
 
-    async fn ask_now(&self, question: &Question) -> Result<Answer, Stop> {
+    async fn elicit_legacy(
+        &self,
+        question: &Elicitation,
+    ) -> Result<ElicitationResult, HandlerError> {
         let params = Payload::from_json(question.params().to_string().into());
-        let call = self.0.peer.call("elicitation/create").params(params).within(PERSON);
+        let call =
+            self.0.peer.call("elicitation/create").params(params).timeout(ELICITATION_TIMEOUT);
         match call.await {
             Ok(answer) => {
                 let answer: Json = answer.decode().unwrap_or_default();
-                question.read(&answer)
+                question.parse_result(&answer)
             }
-            Err(error) => Err(Stop::failed(format!("the question was not answered: {error}"))),
+            Err(error) => {
+                Err(HandlerError::failed(format!("the question was not answered: {error}")))
+            }
         }
     }
 }

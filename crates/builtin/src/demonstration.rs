@@ -11,12 +11,12 @@ mod patience;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::content::Output;
-use crate::context::Context;
-use crate::news::Herald;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::news::ChangeNotifier;
 use crate::server::Server;
 use crate::tooling::Tool;
-use notebook::Notebook;
+use notebook::NoteStore;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,21 +24,21 @@ use serde_json::json;
 pub const NAME: &str = "demo";
 
 /// The longest text that is echoed, in characters.
-const LONGEST: usize = 100_000;
+const MAX_ECHO_LENGTH: usize = 100_000;
 
 /// Makes the server. Its notes are kept in `file`, which need not be there yet.
 pub fn server(file: PathBuf) -> Arc<Server> {
-    let herald = Herald::default();
-    let notebook = Arc::new(Notebook::new(file, herald.clone()));
+    let herald = ChangeNotifier::default();
+    let notebook = Arc::new(NoteStore::new(file, herald.clone()));
     let server = Server::new("switchboard-demo", env!("CARGO_PKG_VERSION"))
         .title("Switchboard's demonstration")
         .instructions("A clock, notes and a few odd jobs, to try a host with.")
-        .resources(Arc::new(notes::Shelf::new(&notebook)), &herald)
-        .tool(clock::now())
+        .resources(Arc::new(notes::NoteResources::new(&notebook)), &herald)
+        .tool(clock::now_tool())
         .tool(echo())
-        .tool(drawing::draw_clock())
-        .tool(patience::count_slowly())
-        .tool(patience::long_text())
+        .tool(drawing::draw_clock_tool())
+        .tool(patience::count_slowly_tool())
+        .tool(patience::long_text_tool())
         .tool(booking::book_table())
         .tool(booking::sign_guestbook());
     let server = notes::tools(&notebook).into_iter().fold(server, Server::tool);
@@ -47,14 +47,14 @@ pub fn server(file: PathBuf) -> Arc<Server> {
 }
 
 #[derive(Deserialize)]
-struct Echo {
+struct EchoArguments {
     text: String,
 }
 
 fn echo() -> Tool {
-    Tool::new("echo", "Returns its text.", async |_: Context, it: Echo| {
-        Ok(Output::text(it.text.chars().take(LONGEST).collect::<String>()))
+    Tool::new("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
+        Ok(ToolOutput::text(it.text.chars().take(MAX_ECHO_LENGTH).collect::<String>()))
     })
-    .takes(json!({"text": {"type": "string", "maxLength": LONGEST}}), &["text"])
-    .reads()
+    .input_schema(json!({"text": {"type": "string", "maxLength": MAX_ECHO_LENGTH}}), &["text"])
+    .read_only()
 }

@@ -3,17 +3,17 @@
 use tokio::sync::broadcast;
 
 /// How many changes may wait for one client. Who falls further behind is told that anything may have changed.
-const WAITING: usize = 64;
+const CHANNEL_CAPACITY: usize = 64;
 
 /// Something changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum ServerChange {
     /// Which tools there are.
-    Tools,
+    ToolListChanged,
     /// Which resources there are.
-    Resources,
+    ResourceListChanged,
     /// One resource.
-    Updated {
+    ResourceUpdated {
         /// Its address.
         uri: String,
     },
@@ -21,21 +21,21 @@ pub enum News {
 
 /// Tells of changes. Clones tell the same listeners.
 #[derive(Debug, Clone)]
-pub struct Herald(broadcast::Sender<News>);
+pub struct ChangeNotifier(broadcast::Sender<ServerChange>);
 
-impl Default for Herald {
-    fn default() -> Herald {
-        Herald(broadcast::Sender::new(WAITING))
+impl Default for ChangeNotifier {
+    fn default() -> ChangeNotifier {
+        ChangeNotifier(broadcast::Sender::new(CHANNEL_CAPACITY))
     }
 }
 
-impl Herald {
+impl ChangeNotifier {
     /// Tells everybody who listens now.
-    pub fn tell(&self, news: News) {
+    pub fn notify(&self, news: ServerChange) {
         let _nobody_listens = self.0.send(news);
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<News> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<ServerChange> {
         self.0.subscribe()
     }
 }

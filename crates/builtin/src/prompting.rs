@@ -6,27 +6,31 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use crate::context::Context;
-use crate::refusal::{Stop, Working};
+use crate::context::HandlerContext;
+use crate::refusal::{HandlerError, HandlerFuture};
 
-type Handler = Arc<dyn Fn(Context, Given) -> Working<'static, Vec<Spoken>> + Send + Sync>;
-type Completer = Arc<dyn Fn() -> Working<'static, Vec<String>> + Send + Sync>;
+type Handler = Arc<
+    dyn Fn(HandlerContext, PromptArguments) -> HandlerFuture<'static, Vec<PromptMessage>>
+        + Send
+        + Sync,
+>;
+type Completer = Arc<dyn Fn() -> HandlerFuture<'static, Vec<String>> + Send + Sync>;
 
 /// The arguments that a prompt was asked for with.
-pub type Given = BTreeMap<String, String>;
+pub type PromptArguments = BTreeMap<String, String>;
 
 /// A prompt.
 #[derive(Clone)]
 pub struct Prompt {
     name: String,
     description: String,
-    arguments: Vec<Argument>,
+    arguments: Vec<PromptArgument>,
     handler: Handler,
 }
 
 /// One argument of a prompt.
 #[derive(Clone)]
-pub struct Argument {
+pub struct PromptArgument {
     name: String,
     description: String,
     is_required: bool,
@@ -35,16 +39,16 @@ pub struct Argument {
 
 /// One message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spoken {
+pub struct PromptMessage {
     /// Who says it.
-    pub by: Speaker,
+    pub role: Role,
     /// What is said.
     pub text: String,
 }
 
 /// Who says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub enum Role {
     /// The person.
     User,
     /// The model.
@@ -57,7 +61,7 @@ impl fmt::Debug for Prompt {
     }
 }
 
-impl fmt::Debug for Argument {
+impl fmt::Debug for PromptArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Argument({})", self.name)
     }
@@ -67,8 +71,8 @@ impl Prompt {
     /// A prompt without arguments.
     pub fn new<H, F>(name: &str, description: &str, handler: H) -> Prompt
     where
-        H: Fn(Context, Given) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Vec<Spoken>, Stop>> + Send + 'static,
+        H: Fn(HandlerContext, PromptArguments) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<PromptMessage>, HandlerError>> + Send + 'static,
     {
         Prompt {
             name: name.to_owned(),
@@ -79,7 +83,7 @@ impl Prompt {
     }
 
     /// One argument more.
-    pub fn argument(mut self, argument: Argument) -> Prompt {
+    pub fn argument(mut self, argument: PromptArgument) -> Prompt {
         self.arguments.push(argument);
         self
     }
@@ -89,8 +93,8 @@ impl Prompt {
         &self.name
     }
 
-    pub(crate) fn listed(&self) -> Json {
-        let argument = |it: &Argument| json!({"name": it.name, "description": it.description, "required": it.is_required});
+    pub(crate) fn to_json(&self) -> Json {
+        let argument = |it: &PromptArgument| json!({"name": it.name, "description": it.description, "required": it.is_required});
         json!({
             "name": self.name,
             "description": self.description,
@@ -99,21 +103,27 @@ impl Prompt {
     }
 
     /// Its words, once every argument that it needs is there.
-    pub(crate) async fn say(&self, context: Context, given: Given) -> Result<Json, Stop> {
+    pub(crate) async fn render(
+        &self,
+        context: HandlerContext,
+        given: PromptArguments,
+    ) -> Result<Json, HandlerError> {
         let missing =
             self.arguments.iter().find(|it| it.is_required && !given.contains_key(&it.name));
         if let Some(argument) = missing {
-            return Err(Stop::invalid(format!("`{}` is missing", argument.name)));
+            return Err(HandlerError::invalid_params(format!("`{}` is missing", argument.name)));
         }
         let known = |name: &String| self.arguments.iter().any(|it| it.name == *name);
         if !given.keys().all(known) {
-            return Err(Stop::invalid("there is an argument that the prompt does not take"));
+            return Err(HandlerError::invalid_params(
+                "there is an argument that the prompt does not take",
+            ));
         }
         let spoken = (self.handler)(context, given).await?;
-        let message = |it: &Spoken| {
-            let role = match it.by {
-                Speaker::User => "user",
-                Speaker::Assistant => "assistant",
+        let message = |it: &PromptMessage| {
+            let role = match it.role {
+                Role::User => "user",
+                Role::Assistant => "assistant",
             };
             json!({"role": role, "content": {"type": "text", "text": it.text}})
         };
@@ -121,7 +131,7 @@ impl Prompt {
         Ok(json!({"description": self.description, "messages": messages}))
     }
 
-    pub(crate) async fn complete(&self, argument: &str) -> Result<Vec<String>, Stop> {
+    pub(crate) async fn complete(&self, argument: &str) -> Result<Vec<String>, HandlerError> {
         let argument = self.arguments.iter().find(|it| it.name == argument);
         match argument.and_then(|it| it.completer.as_ref()) {
             Some(completer) => completer().await,
@@ -130,10 +140,10 @@ impl Prompt {
     }
 }
 
-impl Argument {
+impl PromptArgument {
     /// An argument that must be there.
-    pub fn required(name: &str, description: &str) -> Argument {
-        Argument {
+    pub fn required(name: &str, description: &str) -> PromptArgument {
+        PromptArgument {
             name: name.to_owned(),
             description: description.to_owned(),
             is_required: true,
@@ -142,24 +152,24 @@ impl Argument {
     }
 
     /// An argument that may be left out.
-    pub fn optional(name: &str, description: &str) -> Argument {
-        Argument { is_required: false, ..Argument::required(name, description) }
+    pub fn optional(name: &str, description: &str) -> PromptArgument {
+        PromptArgument { is_required: false, ..PromptArgument::required(name, description) }
     }
 
     /// Values to choose from. Those that go on from what somebody began to type are suggested.
-    pub fn completed_with<C, F>(mut self, completer: C) -> Argument
+    pub fn with_completions<C, F>(mut self, completer: C) -> PromptArgument
     where
         C: Fn() -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Vec<String>, Stop>> + Send + 'static,
+        F: Future<Output = Result<Vec<String>, HandlerError>> + Send + 'static,
     {
         self.completer = Some(Arc::new(move || Box::pin(completer())));
         self
     }
 }
 
-impl Spoken {
+impl PromptMessage {
     /// Words of the person.
-    pub fn user(text: impl Into<String>) -> Spoken {
-        Spoken { by: Speaker::User, text: text.into() }
+    pub fn user(text: impl Into<String>) -> PromptMessage {
+        PromptMessage { role: Role::User, text: text.into() }
     }
 }

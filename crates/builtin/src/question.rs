@@ -3,46 +3,46 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::refusal::Stop;
+use crate::refusal::HandlerError;
 
 /// The longest text that is taken for an answer, in characters.
-const LONGEST: usize = 4000;
+const MAX_TEXT_LENGTH: usize = 4000;
 
 /// A question.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct Elicitation {
     message: String,
-    kind: Kind,
+    kind: ElicitationMode,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
-    Form(Vec<Field>),
-    Page { url: String, id: String },
+enum ElicitationMode {
+    Form(Vec<FormField>),
+    Url { url: String, id: String },
 }
 
 /// One thing to fill in.
 #[derive(Debug, Clone)]
-pub struct Field {
+pub struct FormField {
     name: String,
     title: String,
-    kind: FieldKind,
+    kind: FormFieldKind,
     is_required: bool,
     default: Option<Json>,
 }
 
 #[derive(Debug, Clone)]
-enum FieldKind {
+enum FormFieldKind {
     Text,
     Date,
-    Whole { least: i64, most: i64 },
+    Integer { minimum: i64, maximum: i64 },
     Choice(Vec<String>),
-    Flag,
+    Boolean,
 }
 
 /// What the person said.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum ElicitationResult {
     /// Yes, with what was filled in. A page to visit has nothing to fill in.
     Accepted(Map<String, Json>),
     /// No.
@@ -51,29 +51,29 @@ pub enum Answer {
     Cancelled,
 }
 
-impl Question {
+impl Elicitation {
     /// A form.
-    pub fn form(message: &str, fields: Vec<Field>) -> Question {
-        Question { message: message.to_owned(), kind: Kind::Form(fields) }
+    pub fn form(message: &str, fields: Vec<FormField>) -> Elicitation {
+        Elicitation { message: message.to_owned(), kind: ElicitationMode::Form(fields) }
     }
 
     /// A page to visit, for what must not pass through the client. `id` names this visit.
-    pub fn page(message: &str, url: &str, id: &str) -> Question {
-        let kind = Kind::Page { url: url.to_owned(), id: id.to_owned() };
-        Question { message: message.to_owned(), kind }
+    pub fn url(message: &str, url: &str, id: &str) -> Elicitation {
+        let kind = ElicitationMode::Url { url: url.to_owned(), id: id.to_owned() };
+        Elicitation { message: message.to_owned(), kind }
     }
 
     /// What a client has to be able to do: the word in its capabilities.
     pub(crate) fn mode(&self) -> &'static str {
         match &self.kind {
-            Kind::Form(_) => "form",
-            Kind::Page { .. } => "url",
+            ElicitationMode::Form(_) => "form",
+            ElicitationMode::Url { .. } => "url",
         }
     }
 
     pub(crate) fn params(&self) -> Json {
         match &self.kind {
-            Kind::Form(fields) => {
+            ElicitationMode::Form(fields) => {
                 let properties: Map<String, Json> =
                     fields.iter().map(|it| (it.name.clone(), it.schema())).collect();
                 let required: Vec<&str> =
@@ -82,43 +82,48 @@ impl Question {
                     json!({"type": "object", "properties": properties, "required": required});
                 json!({"mode": "form", "message": self.message, "requestedSchema": schema})
             }
-            Kind::Page { url, id } => {
+            ElicitationMode::Url { url, id } => {
                 json!({"mode": "url", "message": self.message, "url": url, "elicitationId": id})
             }
         }
     }
 
     /// Reads what came back. Members that were not asked for are left out; those that do not fit are an error.
-    pub(crate) fn read(&self, answer: &Json) -> Result<Answer, Stop> {
+    pub(crate) fn parse_result(&self, answer: &Json) -> Result<ElicitationResult, HandlerError> {
         match answer["action"].as_str() {
             Some("accept") => {}
-            Some("decline") => return Ok(Answer::Declined),
-            Some("cancel") => return Ok(Answer::Cancelled),
+            Some("decline") => return Ok(ElicitationResult::Declined),
+            Some("cancel") => return Ok(ElicitationResult::Cancelled),
             Some(_) | None => {
-                return Err(Stop::failed("the answer neither accepts nor declines"));
+                return Err(HandlerError::failed("the answer neither accepts nor declines"));
             }
         }
         let mut given = Map::new();
-        let Kind::Form(fields) = &self.kind else { return Ok(Answer::Accepted(given)) };
+        let ElicitationMode::Form(fields) = &self.kind else {
+            return Ok(ElicitationResult::Accepted(given));
+        };
         for field in fields {
             match answer["content"].get(&field.name).filter(|it| !it.is_null()) {
-                Some(value) if field.fits(value) => {
+                Some(value) if field.accepts(value) => {
                     given.insert(field.name.clone(), value.clone());
                 }
                 None if !field.is_required => {}
                 Some(_) | None => {
-                    let wanted = field.wanted();
-                    return Err(Stop::failed(format!("`{}` has to be {wanted}", field.name)));
+                    let wanted = field.expected();
+                    return Err(HandlerError::failed(format!(
+                        "`{}` has to be {wanted}",
+                        field.name
+                    )));
                 }
             }
         }
-        Ok(Answer::Accepted(given))
+        Ok(ElicitationResult::Accepted(given))
     }
 }
 
-impl Field {
-    fn new(name: &str, title: &str, kind: FieldKind) -> Field {
-        Field {
+impl FormField {
+    fn new(name: &str, title: &str, kind: FormFieldKind) -> FormField {
+        FormField {
             name: name.to_owned(),
             title: title.to_owned(),
             kind,
@@ -128,53 +133,53 @@ impl Field {
     }
 
     /// A text that must be there.
-    pub fn text(name: &str, title: &str) -> Field {
-        Field::new(name, title, FieldKind::Text)
+    pub fn text(name: &str, title: &str) -> FormField {
+        FormField::new(name, title, FormFieldKind::Text)
     }
 
     /// A day, as `2026-07-28`.
-    pub fn date(name: &str, title: &str) -> Field {
-        Field::new(name, title, FieldKind::Date)
+    pub fn date(name: &str, title: &str) -> FormField {
+        FormField::new(name, title, FormFieldKind::Date)
     }
 
     /// A whole number within bounds.
-    pub fn whole(name: &str, title: &str, within: std::ops::RangeInclusive<i64>) -> Field {
+    pub fn integer(name: &str, title: &str, within: std::ops::RangeInclusive<i64>) -> FormField {
         let (least, most) = within.into_inner();
-        Field::new(name, title, FieldKind::Whole { least, most })
+        FormField::new(name, title, FormFieldKind::Integer { minimum: least, maximum: most })
     }
 
     /// One of several words.
-    pub fn choice(name: &str, title: &str, words: &[&str]) -> Field {
+    pub fn choice(name: &str, title: &str, words: &[&str]) -> FormField {
         let words = words.iter().map(|it| (*it).to_owned()).collect();
-        Field::new(name, title, FieldKind::Choice(words))
+        FormField::new(name, title, FormFieldKind::Choice(words))
     }
 
     /// Yes or no.
-    pub fn flag(name: &str, title: &str) -> Field {
-        Field::new(name, title, FieldKind::Flag)
+    pub fn boolean(name: &str, title: &str) -> FormField {
+        FormField::new(name, title, FormFieldKind::Boolean)
     }
 
     /// It may be left out.
-    pub fn optional(mut self) -> Field {
+    pub fn optional(mut self) -> FormField {
         self.is_required = false;
         self
     }
 
     /// What is filled in already; it may be left out then.
-    pub fn usually(mut self, value: impl Into<Json>) -> Field {
+    pub fn with_default(mut self, value: impl Into<Json>) -> FormField {
         self.default = Some(value.into());
         self.optional()
     }
 
     fn schema(&self) -> Json {
         let mut schema = match &self.kind {
-            FieldKind::Text => json!({"type": "string", "maxLength": LONGEST}),
-            FieldKind::Date => json!({"type": "string", "format": "date"}),
-            FieldKind::Whole { least, most } => {
+            FormFieldKind::Text => json!({"type": "string", "maxLength": MAX_TEXT_LENGTH}),
+            FormFieldKind::Date => json!({"type": "string", "format": "date"}),
+            FormFieldKind::Integer { minimum: least, maximum: most } => {
                 json!({"type": "integer", "minimum": least, "maximum": most})
             }
-            FieldKind::Choice(words) => json!({"type": "string", "enum": words}),
-            FieldKind::Flag => json!({"type": "boolean"}),
+            FormFieldKind::Choice(words) => json!({"type": "string", "enum": words}),
+            FormFieldKind::Boolean => json!({"type": "boolean"}),
         };
         schema["title"] = json!(self.title);
         if let Some(default) = &self.default {
@@ -183,27 +188,31 @@ impl Field {
         schema
     }
 
-    fn fits(&self, value: &Json) -> bool {
+    fn accepts(&self, value: &Json) -> bool {
         match &self.kind {
-            FieldKind::Text => value.as_str().is_some_and(|it| it.chars().count() <= LONGEST),
-            FieldKind::Date => value.as_str().is_some_and(is_date),
-            FieldKind::Whole { least, most } => {
+            FormFieldKind::Text => {
+                value.as_str().is_some_and(|it| it.chars().count() <= MAX_TEXT_LENGTH)
+            }
+            FormFieldKind::Date => value.as_str().is_some_and(is_date),
+            FormFieldKind::Integer { minimum: least, maximum: most } => {
                 whole(value).is_some_and(|it| (*least..=*most).contains(&it))
             }
-            FieldKind::Choice(words) => {
+            FormFieldKind::Choice(words) => {
                 value.as_str().is_some_and(|it| words.iter().any(|word| word == it))
             }
-            FieldKind::Flag => value.is_boolean(),
+            FormFieldKind::Boolean => value.is_boolean(),
         }
     }
 
-    fn wanted(&self) -> String {
+    fn expected(&self) -> String {
         match &self.kind {
-            FieldKind::Text => format!("a text of at most {LONGEST} characters"),
-            FieldKind::Date => "a day, as 2026-07-28".to_owned(),
-            FieldKind::Whole { least, most } => format!("a whole number from {least} to {most}"),
-            FieldKind::Choice(words) => format!("one of {}", words.join(", ")),
-            FieldKind::Flag => "true or false".to_owned(),
+            FormFieldKind::Text => format!("a text of at most {MAX_TEXT_LENGTH} characters"),
+            FormFieldKind::Date => "a day, as 2026-07-28".to_owned(),
+            FormFieldKind::Integer { minimum: least, maximum: most } => {
+                format!("a whole number from {least} to {most}")
+            }
+            FormFieldKind::Choice(words) => format!("one of {}", words.join(", ")),
+            FormFieldKind::Boolean => "true or false".to_owned(),
         }
     }
 }
@@ -233,24 +242,24 @@ fn is_date(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn form() -> Question {
+    fn form() -> Elicitation {
         let fields = vec![
-            Field::text("name", "Name"),
-            Field::date("day", "Day"),
-            Field::whole("guests", "Guests", 1..=12),
-            Field::choice("seat", "Seat", &["in", "out"]).optional(),
-            Field::flag("news", "News").usually(false),
+            FormField::text("name", "Name"),
+            FormField::date("day", "Day"),
+            FormField::integer("guests", "Guests", 1..=12),
+            FormField::choice("seat", "Seat", &["in", "out"]).optional(),
+            FormField::boolean("news", "News").with_default(false),
         ];
-        Question::form("A table?", fields)
+        Elicitation::form("A table?", fields)
     }
 
     #[track_caller]
     fn check(content: Json, expected: Result<Json, &str>) {
-        let read = form().read(&json!({"action": "accept", "content": content}));
+        let read = form().parse_result(&json!({"action": "accept", "content": content}));
         let read = match read {
-            Ok(Answer::Accepted(given)) => Ok(Json::Object(given)),
+            Ok(ElicitationResult::Accepted(given)) => Ok(Json::Object(given)),
             Ok(other) => panic!("it was accepted: {other:?}"),
-            Err(Stop(crate::refusal::Kind::Failed(why))) => Err(why),
+            Err(HandlerError(crate::refusal::HandlerErrorKind::Failed(why))) => Err(why),
             Err(other) => panic!("it failed: {other:?}"),
         };
         assert_eq!(read.as_ref().map_err(String::as_str), expected.as_ref().map_err(|it| *it));
@@ -273,15 +282,15 @@ mod tests {
         check(with("seat", json!("roof")), Err("`seat` has to be one of in, out"));
         check(with("news", json!("yes")), Err("`news` has to be true or false"));
         check(with("name", Json::Null), Err("`name` has to be a text of at most 4000 characters"));
-        let long = json!("x".repeat(LONGEST + 1));
+        let long = json!("x".repeat(MAX_TEXT_LENGTH + 1));
         check(with("name", long), Err("`name` has to be a text of at most 4000 characters"));
     }
 
     #[test]
     fn declining_is_not_cancelling_and_neither_is_nonsense() {
-        let read = |action: Json| form().read(&json!({"action": action}));
-        assert!(matches!(read(json!("decline")), Ok(Answer::Declined)));
-        assert!(matches!(read(json!("cancel")), Ok(Answer::Cancelled)));
+        let read = |action: Json| form().parse_result(&json!({"action": action}));
+        assert!(matches!(read(json!("decline")), Ok(ElicitationResult::Declined)));
+        assert!(matches!(read(json!("cancel")), Ok(ElicitationResult::Cancelled)));
         assert!(read(json!("shrug")).is_err());
         assert!(read(json!("accept")).is_err());
     }

@@ -5,72 +5,74 @@ use std::pin::Pin;
 
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
-use switchboard_wire::message::RemoteError;
+use switchboard_wire::message::RpcError;
 use switchboard_wire::reception;
 
-use crate::content::Output;
+use crate::content::ToolOutput;
 
 /// What a handler does: takes its time, and comes to a result or to none.
-pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T, Stop>> + Send + 'a>>;
+pub type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send + 'a>>;
 
 /// A handler stops here. Hand it on with `?`.
 #[derive(Debug)]
-pub struct Stop(pub(crate) Kind);
+pub struct HandlerError(pub(crate) HandlerErrorKind);
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum HandlerErrorKind {
     /// It did not work out; a model may read why and do better.
     Failed(String),
     /// The parameters make no sense.
-    Invalid(String),
+    InvalidParams(String),
     /// There is no such resource.
-    Missing(String),
+    ResourceNotFound(String),
     /// The client cannot be asked what would have to be asked.
-    Lacking(Json),
+    MissingCapability(Json),
     /// The client has to answer first, and ask again.
-    Asks { key: String, request: Json },
+    InputRequired { key: String, request: Json },
 }
 
-impl Stop {
+impl HandlerError {
     /// It did not work out. A model is told, and may do better.
-    pub fn failed(why: impl Into<String>) -> Stop {
-        Stop(Kind::Failed(why.into()))
+    pub fn failed(why: impl Into<String>) -> HandlerError {
+        HandlerError(HandlerErrorKind::Failed(why.into()))
     }
 
     /// What was asked makes no sense.
-    pub fn invalid(why: impl Into<String>) -> Stop {
-        Stop(Kind::Invalid(why.into()))
+    pub fn invalid_params(why: impl Into<String>) -> HandlerError {
+        HandlerError(HandlerErrorKind::InvalidParams(why.into()))
     }
 
     /// There is no resource at this address.
-    pub fn missing(uri: impl Into<String>) -> Stop {
-        Stop(Kind::Missing(uri.into()))
+    pub fn resource_not_found(uri: impl Into<String>) -> HandlerError {
+        HandlerError(HandlerErrorKind::ResourceNotFound(uri.into()))
     }
 
     /// The end of a tool's call: what a model may mend is a result, the rest is an error.
-    pub(crate) fn of_tool(self, era: Era) -> Result<Output, RemoteError> {
+    pub(crate) fn into_tool_result(self, era: Era) -> Result<ToolOutput, RpcError> {
         match (self.0, era) {
-            (Kind::Failed(why), _) => Ok(Output::failure(why)),
-            (Kind::Lacking(_), Era::Legacy) => {
-                Ok(Output::failure("the client cannot ask anybody".to_owned()))
+            (HandlerErrorKind::Failed(why), _) => Ok(ToolOutput::error(why)),
+            (HandlerErrorKind::MissingCapability(_), Era::Legacy) => {
+                Ok(ToolOutput::error("the client cannot ask anybody".to_owned()))
             }
-            (kind, era) => Err(Stop(kind).error(era)),
+            (kind, era) => Err(HandlerError(kind).into_remote_error(era)),
         }
     }
 
     /// The same for everything else.
-    pub(crate) fn error(self, era: Era) -> RemoteError {
+    pub(crate) fn into_remote_error(self, era: Era) -> RpcError {
         match self.0 {
-            Kind::Failed(why) => reception::failed(&why),
-            Kind::Invalid(why) => reception::invalid(&why),
-            Kind::Missing(uri) => reception::no_resource(era, &uri),
-            Kind::Lacking(what) => reception::lacking(&what),
+            HandlerErrorKind::Failed(why) => reception::internal_error(&why),
+            HandlerErrorKind::InvalidParams(why) => reception::invalid_params(&why),
+            HandlerErrorKind::ResourceNotFound(uri) => reception::resource_not_found(era, &uri),
+            HandlerErrorKind::MissingCapability(what) => reception::missing_capability(&what),
             // Said as a result before it comes to this.
-            Kind::Asks { key, .. } => reception::failed(&format!("`{key}` has no answer")),
+            HandlerErrorKind::InputRequired { key, .. } => {
+                reception::internal_error(&format!("`{key}` has no answer"))
+            }
         }
     }
 
-    pub(crate) fn lacking(mode: &str) -> Stop {
-        Stop(Kind::Lacking(json!({"elicitation": {mode: {}}})))
+    pub(crate) fn missing_elicitation(mode: &str) -> HandlerError {
+        HandlerError(HandlerErrorKind::MissingCapability(json!({"elicitation": {mode: {}}})))
     }
 }

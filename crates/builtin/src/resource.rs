@@ -4,20 +4,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 
-use crate::refusal::Working;
+use crate::refusal::HandlerFuture;
 
 /// Everything that a server has to read. What changes is told by a [`crate::news::Herald`].
-pub trait Resources: Send + Sync + 'static {
+pub trait ResourceProvider: Send + Sync + 'static {
     /// All of them, now.
-    fn list(&self) -> Working<'_, Vec<Resource>>;
+    fn list(&self) -> HandlerFuture<'_, Vec<Resource>>;
 
     /// Patterns of addresses that can be read besides.
-    fn templates(&self) -> Vec<Template> {
+    fn templates(&self) -> Vec<ResourceTemplate> {
         Vec::new()
     }
 
     /// What is at an address; [`crate::refusal::Stop::missing`] where nothing is.
-    fn read<'a>(&'a self, uri: &'a str) -> Working<'a, Vec<Contents>>;
+    fn read<'a>(&'a self, uri: &'a str) -> HandlerFuture<'a, Vec<ResourceContents>>;
 
     /// Values for a template's variable that go on from what somebody began to type.
     fn complete<'a>(
@@ -25,7 +25,7 @@ pub trait Resources: Send + Sync + 'static {
         template: &'a str,
         variable: &'a str,
         begun: &'a str,
-    ) -> Working<'a, Vec<String>> {
+    ) -> HandlerFuture<'a, Vec<String>> {
         let _no_suggestions = (template, variable, begun);
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -41,70 +41,70 @@ pub struct Resource {
     /// What it is about.
     pub description: String,
     /// What kind of thing it is.
-    pub mime: String,
+    pub mime_type: String,
 }
 
 /// A pattern of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub struct ResourceTemplate {
     /// The pattern, as RFC 6570 writes it.
-    pub uri: String,
+    pub uri_template: String,
     /// What it is called.
     pub name: String,
     /// What it leads to.
     pub description: String,
     /// What kind of thing it leads to.
-    pub mime: String,
+    pub mime_type: String,
 }
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contents {
+pub struct ResourceContents {
     /// Its address.
     pub uri: String,
     /// What kind of thing it is.
-    pub mime: String,
+    pub mime_type: String,
     /// The thing itself.
-    pub body: Body,
+    pub body: ResourceBody,
 }
 
 /// The thing itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum ResourceBody {
     /// A text.
     Text(String),
     /// Anything else.
-    Bytes(Vec<u8>),
+    Blob(Vec<u8>),
 }
 
 impl Resource {
-    pub(crate) fn listed(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         json!({
             "uri": self.uri,
             "name": self.name,
             "description": self.description,
-            "mimeType": self.mime,
+            "mimeType": self.mime_type,
         })
     }
 }
 
-impl Template {
-    pub(crate) fn listed(&self) -> Json {
+impl ResourceTemplate {
+    pub(crate) fn to_json(&self) -> Json {
         json!({
-            "uriTemplate": self.uri,
+            "uriTemplate": self.uri_template,
             "name": self.name,
             "description": self.description,
-            "mimeType": self.mime,
+            "mimeType": self.mime_type,
         })
     }
 }
 
-impl Contents {
+impl ResourceContents {
     pub(crate) fn into_json(self) -> Json {
-        let mut contents = json!({"uri": self.uri, "mimeType": self.mime});
+        let mut contents = json!({"uri": self.uri, "mimeType": self.mime_type});
         match self.body {
-            Body::Text(text) => contents["text"] = json!(text),
-            Body::Bytes(bytes) => contents["blob"] = json!(STANDARD.encode(bytes)),
+            ResourceBody::Text(text) => contents["text"] = json!(text),
+            ResourceBody::Blob(bytes) => contents["blob"] = json!(STANDARD.encode(bytes)),
         }
         contents
     }

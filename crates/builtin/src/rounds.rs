@@ -5,38 +5,47 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::refusal::Stop;
+use crate::refusal::HandlerError;
 
 /// The longest state that is read.
-const LONGEST: usize = 256 * 1024;
+const MAX_STATE_LENGTH: usize = 256 * 1024;
 /// How many questions one call may lead to.
-pub(crate) const MOST: usize = 16;
+pub(crate) const MAX_ELICITATIONS: usize = 16;
 
 /// What was answered so far.
-pub(crate) type Answers = Map<String, Json>;
+pub(crate) type InputResponses = Map<String, Json>;
 
 /// Seals states with a key that ends with the process.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds(RandomState);
+pub(crate) struct RequestStates(RandomState);
 
-impl Rounds {
+impl RequestStates {
     /// The state for a question, to come back with its answer.
-    pub(crate) fn state(&self, call: &Call<'_>, answers: &Answers, asked: &str) -> String {
+    pub(crate) fn issue(
+        &self,
+        call: &MethodCall<'_>,
+        answers: &InputResponses,
+        asked: &str,
+    ) -> String {
         let body = json!({"answers": answers, "asked": asked});
         json!({"seal": self.seal(call, &body), "body": body}).to_string()
     }
 
     /// What was answered before and now, where the state is one of ours and of this call.
-    pub(crate) fn answers(&self, call: &Call<'_>) -> Result<Answers, Stop> {
+    pub(crate) fn verify(&self, call: &MethodCall<'_>) -> Result<InputResponses, HandlerError> {
         let params = call.params;
         let Some(state) = params.get("requestState") else {
             return match params.get("inputResponses") {
-                None => Ok(Answers::new()),
-                Some(_) => Err(Stop::invalid("`inputResponses` comes without `requestState`")),
+                None => Ok(InputResponses::new()),
+                Some(_) => Err(HandlerError::invalid_params(
+                    "`inputResponses` comes without `requestState`",
+                )),
             };
         };
-        let foreign = || Stop::invalid("`requestState` is not one that was given for this call");
-        let text = state.as_str().filter(|it| it.len() <= LONGEST).ok_or_else(foreign)?;
+        let foreign = || {
+            HandlerError::invalid_params("`requestState` is not one that was given for this call")
+        };
+        let text = state.as_str().filter(|it| it.len() <= MAX_STATE_LENGTH).ok_or_else(foreign)?;
         let state: Json = serde_json::from_str(text).map_err(|_| foreign())?;
         let body = &state["body"];
         if state["seal"] != self.seal(call, body) {
@@ -50,7 +59,7 @@ impl Rounds {
         Ok(answers)
     }
 
-    fn seal(&self, call: &Call<'_>, body: &Json) -> String {
+    fn seal(&self, call: &MethodCall<'_>, body: &Json) -> String {
         let about: Map<String, Json> = call
             .params
             .as_object()
@@ -66,7 +75,7 @@ impl Rounds {
 
 /// A question of a client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
+pub(crate) struct MethodCall<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: &'a Json,
 }
@@ -77,16 +86,16 @@ mod tests {
 
     #[test]
     fn a_state_is_good_for_its_call_alone_and_as_it_was_given() {
-        let rounds = Rounds::default();
+        let rounds = RequestStates::default();
         let first = json!({"name": "book", "arguments": {"a": 1}, "_meta": {"x": 1}});
-        let call = Call { method: "tools/call", params: &first };
-        let state = rounds.state(&call, &Answers::new(), "q");
+        let call = MethodCall { method: "tools/call", params: &first };
+        let state = rounds.issue(&call, &InputResponses::new(), "q");
         let again = |name: &str, state: &str| {
             let params = json!({
                 "name": name, "arguments": {"a": 1}, "requestState": state,
                 "inputResponses": {"q": {"action": "accept"}, "other": 1},
             });
-            rounds.answers(&Call { method: "tools/call", params: &params })
+            rounds.verify(&MethodCall { method: "tools/call", params: &params })
         };
         let expected = json!({"q": {"action": "accept"}});
         assert_eq!(again("book", &state).map(Json::Object).expect("ours"), expected);
@@ -94,6 +103,6 @@ mod tests {
         assert!(again("book", &state.replace("\"asked\":\"q\"", "\"asked\":\"other\"")).is_err());
         assert!(again("book", "nonsense").is_err());
         let alone = json!({"inputResponses": {}});
-        assert!(rounds.answers(&Call { method: "tools/call", params: &alone }).is_err());
+        assert!(rounds.verify(&MethodCall { method: "tools/call", params: &alone }).is_err());
     }
 }

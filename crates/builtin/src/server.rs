@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value as Json, json};
-use switchboard_wire::link::Link;
-use switchboard_wire::reception::Identity;
+use switchboard_wire::link::Transport;
+use switchboard_wire::reception::ServerIdentity;
 
-use crate::news::{Herald, News};
+use crate::news::{ChangeNotifier, ServerChange};
 use crate::prompting::Prompt;
-use crate::resource::Resources;
-use crate::rounds::Rounds;
+use crate::resource::ResourceProvider;
+use crate::rounds::RequestStates;
 use crate::serving;
 use crate::tooling::Tool;
 
@@ -22,10 +22,10 @@ pub struct Server {
     version: String,
     instructions: Option<String>,
     tools: RwLock<BTreeMap<String, Tool>>,
-    resources: Option<Arc<dyn Resources>>,
+    resources: Option<Arc<dyn ResourceProvider>>,
     prompts: Vec<Prompt>,
-    herald: Herald,
-    pub(crate) rounds: Rounds,
+    changes: ChangeNotifier,
+    pub(crate) request_states: RequestStates,
 }
 
 impl fmt::Debug for Server {
@@ -45,8 +45,8 @@ impl Server {
             tools: RwLock::default(),
             resources: None,
             prompts: Vec::new(),
-            herald: Herald::default(),
-            rounds: Rounds::default(),
+            changes: ChangeNotifier::default(),
+            request_states: RequestStates::default(),
         }
     }
 
@@ -64,14 +64,18 @@ impl Server {
 
     /// One tool more.
     pub fn tool(self, tool: Tool) -> Server {
-        self.put_tool(tool);
+        self.add_tool(tool);
         self
     }
 
     /// What it has to read, and who tells when that changes.
-    pub fn resources(mut self, resources: Arc<dyn Resources>, herald: &Herald) -> Server {
+    pub fn resources(
+        mut self,
+        resources: Arc<dyn ResourceProvider>,
+        herald: &ChangeNotifier,
+    ) -> Server {
         self.resources = Some(resources);
-        self.herald = herald.clone();
+        self.changes = herald.clone();
         self
     }
 
@@ -82,26 +86,30 @@ impl Server {
     }
 
     /// Adds a tool, or replaces the one of its name, while clients are there. They are told.
-    pub fn put_tool(&self, tool: Tool) {
+    pub fn add_tool(&self, tool: Tool) {
         let name = tool.name().to_owned();
         self.tools.write().unwrap_or_else(PoisonError::into_inner).insert(name, tool);
-        self.herald.tell(News::Tools);
+        self.changes.notify(ServerChange::ToolListChanged);
     }
 
     /// Takes a tool away while clients are there. They are told; calls under way go on.
-    pub fn take_tool(&self, name: &str) -> Option<Tool> {
+    pub fn remove_tool(&self, name: &str) -> Option<Tool> {
         let taken = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        self.herald.tell(News::Tools);
+        self.changes.notify(ServerChange::ToolListChanged);
         taken
     }
 
     /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
-    pub async fn serve(self: Arc<Server>, link: impl Link) {
+    pub async fn serve(self: Arc<Server>, link: impl Transport) {
         serving::serve(self, link, std::future::pending()).await;
     }
 
     /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
-    pub async fn serve_until(self: Arc<Server>, link: impl Link, stop: impl Future<Output = ()>) {
+    pub async fn serve_until(
+        self: Arc<Server>,
+        link: impl Transport,
+        stop: impl Future<Output = ()>,
+    ) {
         serving::serve(self, link, stop).await;
     }
 
@@ -109,12 +117,12 @@ impl Server {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    pub(crate) fn listed_tools(&self) -> Vec<Json> {
+    pub(crate) fn tool_list(&self) -> Vec<Json> {
         let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
-        tools.values().map(Tool::listed).collect()
+        tools.values().map(Tool::to_json).collect()
     }
 
-    pub(crate) fn readable(&self) -> Option<&Arc<dyn Resources>> {
+    pub(crate) fn resource_provider(&self) -> Option<&Arc<dyn ResourceProvider>> {
         self.resources.as_ref()
     }
 
@@ -122,11 +130,11 @@ impl Server {
         &self.prompts
     }
 
-    pub(crate) fn herald(&self) -> &Herald {
-        &self.herald
+    pub(crate) fn changes(&self) -> &ChangeNotifier {
+        &self.changes
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> ServerIdentity {
         let mut capabilities = Map::new();
         let mut can = |name: &str, how: Json| capabilities.insert(name.to_owned(), how);
         can("logging", json!({}));
@@ -140,7 +148,7 @@ impl Server {
         if self.resources.is_some() || !self.prompts.is_empty() {
             can("completions", json!({}));
         }
-        Identity {
+        ServerIdentity {
             name: self.name.clone(),
             title: self.title.clone(),
             version: self.version.clone(),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::{Stop, Working};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::{HandlerError, HandlerFuture};
 
-type Handler = Arc<dyn Fn(Context, Json) -> Working<'static, Output> + Send + Sync>;
+type Handler =
+    Arc<dyn Fn(HandlerContext, Json) -> HandlerFuture<'static, ToolOutput> + Send + Sync>;
 
 /// A tool.
 #[derive(Clone)]
@@ -18,34 +19,34 @@ pub struct Tool {
     name: String,
     title: Option<String>,
     description: String,
-    input: Json,
-    output: Option<Json>,
-    effect: Effect,
-    again: Again,
-    reach: Reach,
+    input_schema: Json,
+    output_schema: Option<Json>,
+    effect: ToolEffect,
+    idempotency: Idempotency,
+    world: World,
     handler: Handler,
 }
 
 /// What a tool does to what it works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Reads,
-    Adds,
-    Destroys,
+enum ToolEffect {
+    ReadOnly,
+    NonDestructive,
+    Destructive,
 }
 
 /// What calling it a second time does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Again {
-    DoesMore,
-    ChangesNothing,
+enum Idempotency {
+    NotIdempotent,
+    Idempotent,
 }
 
 /// How far it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Inside,
-    World,
+enum World {
+    Closed,
+    Open,
 }
 
 impl fmt::Debug for Tool {
@@ -62,14 +63,14 @@ impl Tool {
     pub fn new<A, H, F>(name: &str, description: &str, handler: H) -> Tool
     where
         A: DeserializeOwned,
-        H: Fn(Context, A) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Output, Stop>> + Send + 'static,
+        H: Fn(HandlerContext, A) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ToolOutput, HandlerError>> + Send + 'static,
     {
         let handler: Handler =
             Arc::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
                 Ok(arguments) => Box::pin(handler(context, arguments)),
                 Err(error) => {
-                    let stop = Stop::failed(format!("the arguments do not fit: {error}"));
+                    let stop = HandlerError::failed(format!("the arguments do not fit: {error}"));
                     Box::pin(std::future::ready(Err(stop)))
                 }
             });
@@ -77,11 +78,11 @@ impl Tool {
             name: name.to_owned(),
             title: None,
             description: description.to_owned(),
-            input: json!({"type": "object"}),
-            output: None,
-            effect: Effect::Destroys,
-            again: Again::DoesMore,
-            reach: Reach::Inside,
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            effect: ToolEffect::Destructive,
+            idempotency: Idempotency::NotIdempotent,
+            world: World::Closed,
             handler,
         }
     }
@@ -93,38 +94,38 @@ impl Tool {
     }
 
     /// What it takes: a schema for each argument, and those that must be there.
-    pub fn takes(mut self, properties: Json, required: &[&str]) -> Tool {
-        self.input = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    pub fn input_schema(mut self, properties: Json, required: &[&str]) -> Tool {
+        self.input_schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         self
     }
 
     /// The schema of what it gives to machines.
-    pub fn gives(mut self, schema: Json) -> Tool {
-        self.output = Some(schema);
+    pub fn output_schema(mut self, schema: Json) -> Tool {
+        self.output_schema = Some(schema);
         self
     }
 
     /// It changes nothing.
-    pub fn reads(mut self) -> Tool {
-        self.effect = Effect::Reads;
+    pub fn read_only(mut self) -> Tool {
+        self.effect = ToolEffect::ReadOnly;
         self
     }
 
     /// It adds something and takes nothing away.
-    pub fn adds(mut self) -> Tool {
-        self.effect = Effect::Adds;
+    pub fn non_destructive(mut self) -> Tool {
+        self.effect = ToolEffect::NonDestructive;
         self
     }
 
     /// Calling it twice does no more than calling it once.
     pub fn idempotent(mut self) -> Tool {
-        self.again = Again::ChangesNothing;
+        self.idempotency = Idempotency::Idempotent;
         self
     }
 
     /// It deals with others than its server.
-    pub fn reaches_out(mut self) -> Tool {
-        self.reach = Reach::World;
+    pub fn open_world(mut self) -> Tool {
+        self.world = World::Open;
         self
     }
 
@@ -133,30 +134,40 @@ impl Tool {
         &self.name
     }
 
-    pub(crate) fn listed(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         let mut hints = Map::new();
-        hints.insert("readOnlyHint".to_owned(), json!(self.effect == Effect::Reads));
-        if self.effect != Effect::Reads {
-            hints.insert("destructiveHint".to_owned(), json!(self.effect == Effect::Destroys));
-            hints.insert("idempotentHint".to_owned(), json!(self.again == Again::ChangesNothing));
+        hints.insert("readOnlyHint".to_owned(), json!(self.effect == ToolEffect::ReadOnly));
+        if self.effect != ToolEffect::ReadOnly {
+            hints.insert(
+                "destructiveHint".to_owned(),
+                json!(self.effect == ToolEffect::Destructive),
+            );
+            hints.insert(
+                "idempotentHint".to_owned(),
+                json!(self.idempotency == Idempotency::Idempotent),
+            );
         }
-        hints.insert("openWorldHint".to_owned(), json!(self.reach == Reach::World));
+        hints.insert("openWorldHint".to_owned(), json!(self.world == World::Open));
         let mut tool = json!({
             "name": self.name,
             "description": self.description,
-            "inputSchema": self.input,
+            "inputSchema": self.input_schema,
             "annotations": hints,
         });
         if let Some(title) = &self.title {
             tool["title"] = json!(title);
         }
-        if let Some(output) = &self.output {
+        if let Some(output) = &self.output_schema {
             tool["outputSchema"] = output.clone();
         }
         tool
     }
 
-    pub(crate) fn call(&self, context: Context, arguments: Json) -> Working<'static, Output> {
+    pub(crate) fn call(
+        &self,
+        context: HandlerContext,
+        arguments: Json,
+    ) -> HandlerFuture<'static, ToolOutput> {
         (self.handler)(context, arguments)
     }
 }

@@ -33,18 +33,18 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard_wire::link::Link;
-use switchboard_wire::process::{GuardProgram, Program};
+use switchboard_wire::link::Transport;
+use switchboard_wire::process::{Program, WatchdogProgram};
 
 use crate::server::Server;
-use workplace::Workplace;
+use workplace::WorkspaceSession;
 
 /// The name that it goes by.
 pub const NAME: &str = "workspace";
 
 /// What a workspace is given. Variables do not print: secrets may be among them.
 #[derive(Clone)]
-pub struct Settings {
+pub struct WorkspaceSettings {
     /// The folders that files may be touched in. Relative paths begin at the first one.
     pub roots: Vec<PathBuf>,
     /// Whether the client has a say in that.
@@ -52,15 +52,15 @@ pub struct Settings {
     /// All variables that commands get.
     pub environment: Vec<(String, String)>,
     /// The folder below which the outputs of commands are kept while their client is there.
-    pub outputs: PathBuf,
+    pub output_dir: PathBuf,
     /// Who ends commands when this process can not.
-    pub guard: Option<GuardProgram>,
+    pub guard: Option<WatchdogProgram>,
     /// A program that reads the text out of PDFs: one whose `main` calls [`pdf_text::read_out`]. Without it they are not
     /// shown.
     pub pdf_reader: Option<Program>,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for WorkspaceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("roots", &self.roots)
@@ -73,25 +73,29 @@ impl fmt::Debug for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRoots {
     /// They take the place of those in the settings.
-    Followed,
+    Used,
     /// Nothing: the settings have the last word.
     Ignored,
 }
 
 /// Talks to one client until its link ends, and ends what it started. Dropping the future does so too, but nobody
 /// waits for it then.
-pub async fn serve(settings: Settings, link: impl Link) {
+pub async fn serve(settings: WorkspaceSettings, link: impl Transport) {
     serve_until(settings, link, std::future::pending()).await;
 }
 
 /// The same, until somebody wants it to end.
-pub async fn serve_until(settings: Settings, link: impl Link, stop: impl Future<Output = ()>) {
-    let place = Workplace::new(settings);
+pub async fn serve_until(
+    settings: WorkspaceSettings,
+    link: impl Transport,
+    stop: impl Future<Output = ()>,
+) {
+    let place = WorkspaceSession::new(settings);
     server(&place).serve_until(link, stop).await;
-    place.end().await;
+    place.shut_down().await;
 }
 
-fn server(place: &Arc<Workplace>) -> Arc<Server> {
+fn server(place: &Arc<WorkspaceSession>) -> Arc<Server> {
     let server = Server::new("switchboard-workspace", env!("CARGO_PKG_VERSION"))
         .title("Switchboard's workspace")
         .instructions(

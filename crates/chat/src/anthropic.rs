@@ -4,36 +4,36 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::language_model::{Answered, Delta, ModelRequest, Stop, Usage};
-use crate::model_client::{Hearing, Manner};
-use crate::model_trouble::Trouble;
-use crate::utterance::{CallWanted, Part, Speaker, Utterance};
+use crate::language_model::{ModelRequest, ModelResponse, ResponseDelta, StopReason, Usage};
+use crate::model_client::{RequestSettings, ResponseParser};
+use crate::model_trouble::AttemptError;
+use crate::utterance::{ContentBlock, Message, Role, ToolUse};
 
 /// The longest answer, unless told otherwise; the service wants to be told.
-const USUAL_LENGTH: u64 = 16_000;
+const DEFAULT_MAX_TOKENS: u64 = 16_000;
 /// The most pieces of one answer.
-const MOST_BLOCKS: u64 = 10_000;
+const MAX_BLOCKS: u64 = 10_000;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
-    let thinking = manner.thinking.map(|it| it.max(1024));
-    let length = manner.longest(request).unwrap_or(USUAL_LENGTH);
+pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
+    let thinking = manner.thinking_budget.map(|it| it.max(1024));
+    let length = manner.max_output_tokens(request).unwrap_or(DEFAULT_MAX_TOKENS);
     // What is thought counts as part of the answer.
     let length = length.saturating_add(thinking.unwrap_or_default());
     let mut body = json!({
         "model": manner.model,
         "max_tokens": length,
         "stream": true,
-        "messages": messages(&request.said, manner),
+        "messages": messages(&request.messages, manner),
     });
-    if !request.system.trim().is_empty() {
-        body["system"] = json!([{"type": "text", "text": &*request.system}]);
-        remember(&mut body["system"]);
+    if !request.system_prompt.trim().is_empty() {
+        body["system"] = json!([{"type": "text", "text": &*request.system_prompt}]);
+        mark_cacheable(&mut body["system"]);
     }
     if !request.tools.is_empty() {
-        let tool = |it: &crate::language_model::ToolOffer| json!({"name": it.name, "description": it.description, "input_schema": it.schema});
+        let tool = |it: &crate::language_model::ToolDefinition| json!({"name": it.name, "description": it.description, "input_schema": it.input_schema});
         body["tools"] = request.tools.iter().map(tool).collect();
-        remember(&mut body["tools"]);
+        mark_cacheable(&mut body["tools"]);
     }
     if let Some(tokens) = thinking {
         body["thinking"] = json!({"type": "enabled", "budget_tokens": tokens});
@@ -42,7 +42,7 @@ pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
 }
 
 /// Marks the last of a list as the end of something that is worth remembering.
-fn remember(list: &mut Json) {
+fn mark_cacheable(list: &mut Json) {
     if let Some(last) = list.as_array_mut().and_then(|it| it.last_mut()) {
         // What was thought cannot be marked.
         let is_thought = matches!(last["type"].as_str(), Some("thinking" | "redacted_thinking"));
@@ -52,56 +52,56 @@ fn remember(list: &mut Json) {
     }
 }
 
-fn messages(said: &[Utterance], manner: &Manner) -> Json {
-    let mut messages: Vec<(Speaker, Vec<Json>)> = Vec::new();
+fn messages(said: &[Message], manner: &RequestSettings) -> Json {
+    let mut messages: Vec<(Role, Vec<Json>)> = Vec::new();
     for utterance in said {
-        let content = utterance.parts.iter().filter_map(|part| content(part, manner));
+        let content = utterance.content.iter().filter_map(|part| content(part, manner));
         match messages.last_mut() {
-            Some((speaker, blocks)) if *speaker == utterance.speaker => blocks.extend(content),
-            Some(_) | None => messages.push((utterance.speaker, content.collect())),
+            Some((speaker, blocks)) if *speaker == utterance.role => blocks.extend(content),
+            Some(_) | None => messages.push((utterance.role, content.collect())),
         }
     }
     messages.retain(|(_, blocks)| !blocks.is_empty());
-    let message = |(speaker, blocks): (Speaker, Vec<Json>)| {
+    let message = |(speaker, blocks): (Role, Vec<Json>)| {
         let role = match speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+            Role::User => "user",
+            Role::Assistant => "assistant",
         };
         json!({"role": role, "content": blocks})
     };
     let mut messages: Vec<Json> = messages.into_iter().map(message).collect();
     if let Some(last) = messages.last_mut() {
-        remember(&mut last["content"]);
+        mark_cacheable(&mut last["content"]);
     }
     Json::Array(messages)
 }
 
-fn content(part: &Part, manner: &Manner) -> Option<Json> {
+fn content(part: &ContentBlock, manner: &RequestSettings) -> Option<Json> {
     Some(match part {
         // The service refuses empty texts.
-        Part::Text { text } if text.trim().is_empty() => return None,
-        Part::Text { text } => json!({"type": "text", "text": text}),
-        Part::Picture { mime, base64 } => {
+        ContentBlock::Text { text } if text.trim().is_empty() => return None,
+        ContentBlock::Text { text } => json!({"type": "text", "text": text}),
+        ContentBlock::Image { mime, base64 } => {
             let source = json!({"type": "base64", "media_type": mime, "data": base64});
             json!({"type": "image", "source": source})
         }
-        Part::Thought { proof, .. } => {
-            let proof = proof.as_ref().filter(|it| it["by"] == *manner.thinker)?;
+        ContentBlock::Thinking { provider_block: proof, .. } => {
+            let proof = proof.as_ref().filter(|it| it["by"] == *manner.model_id)?;
             proof["block"].clone()
         }
-        Part::Call(call) => {
+        ContentBlock::ToolUse(call) => {
             let input = match call.arguments.is_object() {
                 true => call.arguments.clone(),
                 // What was no object cannot be said again as it was.
                 false => json!({"arguments": call.arguments}),
             };
-            json!({"type": "tool_use", "id": id(&call.id), "name": call.tool, "input": input})
+            json!({"type": "tool_use", "id": safe_id(&call.id), "name": call.tool, "input": input})
         }
-        Part::Result(result) => {
+        ContentBlock::ToolResult(result) => {
             let inner: Vec<Json> =
-                result.parts.iter().filter_map(|it| content(it, manner)).collect();
+                result.content.iter().filter_map(|it| content(it, manner)).collect();
             json!({
-                "type": "tool_result", "tool_use_id": id(&result.id),
+                "type": "tool_result", "tool_use_id": safe_id(&result.id),
                 "content": inner, "is_error": result.is_error,
             })
         }
@@ -109,80 +109,80 @@ fn content(part: &Part, manner: &Manner) -> Option<Json> {
 }
 
 /// Names of calls that another model gave may have other characters in them.
-fn id(id: &str) -> String {
+fn safe_id(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     id.chars().map(plain).collect()
 }
 
 /// What was heard of an answer so far.
-pub(crate) struct Heard {
-    thinker: String,
-    blocks: BTreeMap<u64, Block>,
-    stop: Option<Stop>,
+pub(crate) struct MessagesParser {
+    model_id: String,
+    blocks: BTreeMap<u64, PartialBlock>,
+    stop: Option<StopReason>,
     usage: Usage,
-    is_over: bool,
+    is_complete: bool,
 }
 
 /// A piece of an answer as it grows.
-enum Block {
+enum PartialBlock {
     Text(String),
-    Thought { text: String, signature: String },
+    Thinking { text: String, signature: String },
     Redacted(Json),
-    Call { id: String, name: String, input: Json, arguments: String },
+    ToolUse { id: String, name: String, input: Json, arguments: String },
     Other,
 }
 
-impl Heard {
-    pub(crate) fn new(thinker: String) -> Heard {
+impl MessagesParser {
+    pub(crate) fn new(model_id: String) -> MessagesParser {
         let (blocks, usage) = (BTreeMap::new(), Usage::default());
-        Heard { thinker, blocks, stop: None, usage, is_over: false }
+        MessagesParser { model_id, blocks, stop: None, usage, is_complete: false }
     }
 
-    fn begin(&mut self, at: u64, block: &Json) -> Result<Vec<Delta>, Trouble> {
-        if at > MOST_BLOCKS {
-            return Err(Trouble::senseless("an answer of too many pieces"));
+    fn start_block(&mut self, at: u64, block: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
+        if at > MAX_BLOCKS {
+            return Err(AttemptError::invalid_response("an answer of too many pieces"));
         }
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
         let begun = match block["type"].as_str() {
             Some("text") => {
                 if !text("text").is_empty() {
-                    deltas.push(Delta::Text(text("text")));
+                    deltas.push(ResponseDelta::Text(text("text")));
                 }
-                Block::Text(text("text"))
+                PartialBlock::Text(text("text"))
             }
             Some("thinking") => {
-                Block::Thought { text: text("thinking"), signature: text("signature") }
+                PartialBlock::Thinking { text: text("thinking"), signature: text("signature") }
             }
-            Some("redacted_thinking") => Block::Redacted(block.clone()),
-            Some("tool_use") => Block::Call {
+            Some("redacted_thinking") => PartialBlock::Redacted(block.clone()),
+            Some("tool_use") => PartialBlock::ToolUse {
                 id: text("id"),
                 name: text("name"),
                 input: block["input"].clone(),
                 arguments: String::new(),
             },
-            Some(_) | None => Block::Other,
+            Some(_) | None => PartialBlock::Other,
         };
         self.blocks.insert(at, begun);
         Ok(deltas)
     }
 
-    fn more(&mut self, at: u64, delta: &Json) -> Vec<Delta> {
+    fn extend_block(&mut self, at: u64, delta: &Json) -> Vec<ResponseDelta> {
         let piece = |name: &str| delta[name].as_str().unwrap_or_default();
         match (self.blocks.get_mut(&at), delta["type"].as_str()) {
-            (Some(Block::Text(text)), Some("text_delta")) => {
+            (Some(PartialBlock::Text(text)), Some("text_delta")) => {
                 text.push_str(piece("text"));
-                vec![Delta::Text(piece("text").to_owned())]
+                vec![ResponseDelta::Text(piece("text").to_owned())]
             }
-            (Some(Block::Thought { text, .. }), Some("thinking_delta")) => {
+            (Some(PartialBlock::Thinking { text, .. }), Some("thinking_delta")) => {
                 text.push_str(piece("thinking"));
-                vec![Delta::Thought(piece("thinking").to_owned())]
+                vec![ResponseDelta::Thinking(piece("thinking").to_owned())]
             }
-            (Some(Block::Thought { signature, .. }), Some("signature_delta")) => {
+            (Some(PartialBlock::Thinking { signature, .. }), Some("signature_delta")) => {
                 signature.push_str(piece("signature"));
                 Vec::new()
             }
-            (Some(Block::Call { arguments, .. }), Some("input_json_delta")) => {
+            (Some(PartialBlock::ToolUse { arguments, .. }), Some("input_json_delta")) => {
                 arguments.push_str(piece("partial_json"));
                 Vec::new()
             }
@@ -191,7 +191,7 @@ impl Heard {
         }
     }
 
-    fn count(&mut self, usage: &Json) {
+    fn add_usage(&mut self, usage: &Json) {
         let number = |name: &str| usage[name].as_u64();
         if let Some(fresh) = number("input_tokens") {
             let (read, written) =
@@ -206,22 +206,22 @@ impl Heard {
     }
 }
 
-impl Hearing for Heard {
-    fn take(&mut self, event: &Json) -> Result<Vec<Delta>, Trouble> {
+impl ResponseParser for MessagesParser {
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         let at = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str() {
-            Some("message_start") => self.count(&event["message"]["usage"]),
-            Some("content_block_start") => return self.begin(at, &event["content_block"]),
-            Some("content_block_delta") => return Ok(self.more(at, &event["delta"])),
+            Some("message_start") => self.add_usage(&event["message"]["usage"]),
+            Some("content_block_start") => return self.start_block(at, &event["content_block"]),
+            Some("content_block_delta") => return Ok(self.extend_block(at, &event["delta"])),
             Some("message_delta") => {
-                self.count(&event["usage"]);
-                self.stop = event["delta"]["stop_reason"].as_str().map(stop).or(self.stop);
+                self.add_usage(&event["usage"]);
+                self.stop = event["delta"]["stop_reason"].as_str().map(stop_reason).or(self.stop);
             }
-            Some("message_stop") => self.is_over = true,
+            Some("message_stop") => self.is_complete = true,
             Some("error") => {
                 let error = &event["error"];
                 let text = |name: &str| error[name].as_str().unwrap_or_default();
-                return Err(Trouble::told(text("type"), text("message")));
+                return Err(AttemptError::from_error_event(text("type"), text("message")));
             }
             // A sign of life, the end of a piece, or something new.
             Some(_) | None => {}
@@ -229,47 +229,50 @@ impl Hearing for Heard {
         Ok(Vec::new())
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
-    fn finish(self: Box<Self>) -> Result<Answered, Trouble> {
-        let Some(stop) = self.stop.filter(|_| self.is_over) else {
-            return Err(Trouble::broken_off("the stream ended before the answer did"));
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError> {
+        let Some(stop) = self.stop.filter(|_| self.is_complete) else {
+            return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
-        let thinker = self.thinker;
-        let part = |block: Block| part(block, &thinker, stop);
+        let thinker = self.model_id;
+        let part = |block: PartialBlock| content_block(block, &thinker, stop);
         let parts = self.blocks.into_values().filter_map(part).collect();
-        Ok(Answered { parts, stop, usage: self.usage })
+        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
     }
 }
 
-fn part(block: Block, thinker: &str, stop: Stop) -> Option<Part> {
+fn content_block(block: PartialBlock, thinker: &str, stop: StopReason) -> Option<ContentBlock> {
     Some(match block {
-        Block::Text(text) if text.is_empty() => return None,
-        Block::Text(text) => Part::Text { text },
-        Block::Thought { text, signature } => {
+        PartialBlock::Text(text) if text.is_empty() => return None,
+        PartialBlock::Text(text) => ContentBlock::Text { text },
+        PartialBlock::Thinking { text, signature } => {
             let block = json!({"type": "thinking", "thinking": text, "signature": signature});
-            Part::Thought { text, proof: Some(json!({"by": thinker, "block": block})) }
+            ContentBlock::Thinking {
+                text,
+                provider_block: Some(json!({"by": thinker, "block": block})),
+            }
         }
-        Block::Redacted(block) => {
+        PartialBlock::Redacted(block) => {
             let proof = Some(json!({"by": thinker, "block": block}));
-            Part::Thought { text: String::new(), proof }
+            ContentBlock::Thinking { text: String::new(), provider_block: proof }
         }
-        Block::Call { id, name, input, arguments } => {
-            let arguments = arguments_of(input, &arguments);
+        PartialBlock::ToolUse { id, name, input, arguments } => {
+            let arguments = parse_arguments(input, &arguments);
             // An answer that was cut may end in the middle of a call.
-            if stop == Stop::Length && !arguments.is_object() {
+            if stop == StopReason::MaxTokens && !arguments.is_object() {
                 return None;
             }
-            Part::Call(CallWanted { id, tool: name, arguments })
+            ContentBlock::ToolUse(ToolUse { id, tool: name, arguments })
         }
-        Block::Other => return None,
+        PartialBlock::Other => return None,
     })
 }
 
 /// Arguments come in pieces, or at once, or not at all where there are none.
-fn arguments_of(input: Json, pieces: &str) -> Json {
+fn parse_arguments(input: Json, pieces: &str) -> Json {
     match pieces.trim() {
         "" if input.is_object() => input,
         "" => Json::Object(Map::new()),
@@ -277,11 +280,11 @@ fn arguments_of(input: Json, pieces: &str) -> Json {
     }
 }
 
-fn stop(reason: &str) -> Stop {
+fn stop_reason(reason: &str) -> StopReason {
     match reason {
-        "tool_use" => Stop::Calls,
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-        "refusal" => Stop::Refusal,
-        _ => Stop::End,
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::EndTurn,
     }
 }

@@ -3,47 +3,47 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use crate::model_trouble::Again;
+use crate::model_trouble::RetryAdvice;
 
 /// How patient a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Temper {
+pub struct RetryPolicy {
     /// How often it asks in all.
-    pub attempts: u32,
+    pub max_attempts: u32,
     /// How long it waits before the second attempt; each further wait is twice as long.
-    pub pause: Duration,
+    pub initial_backoff: Duration,
     /// How long it waits at most, where the service does not say.
-    pub longest_pause: Duration,
+    pub max_backoff: Duration,
     /// How long the service may take to begin.
-    pub beginning: Duration,
+    pub response_timeout: Duration,
     /// How long a stream may be silent.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
-impl Default for Temper {
-    fn default() -> Temper {
-        Temper {
-            attempts: 5,
-            pause: Duration::from_millis(500),
-            longest_pause: Duration::from_secs(30),
-            beginning: Duration::from_secs(300),
-            idle: Duration::from_secs(120),
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: 5,
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(300),
+            idle_timeout: Duration::from_secs(120),
         }
     }
 }
 
-impl Temper {
+impl RetryPolicy {
     /// How long to wait after so many attempts; none where it is enough.
-    pub(crate) fn wait(&self, attempt: u32, again: Again) -> Option<Duration> {
-        if attempt >= self.attempts {
+    pub(crate) fn backoff(&self, attempt: u32, again: RetryAdvice) -> Option<Duration> {
+        if attempt >= self.max_attempts {
             return None;
         }
         match again {
-            Again::No => None,
-            Again::After(wait) => Some(wait),
-            Again::Soon => {
+            RetryAdvice::Never => None,
+            RetryAdvice::After(wait) => Some(wait),
+            RetryAdvice::WithBackoff => {
                 let factor = 2u32.saturating_pow(attempt.saturating_sub(1));
-                let most = self.pause.saturating_mul(factor).min(self.longest_pause);
+                let most = self.initial_backoff.saturating_mul(factor).min(self.max_backoff);
                 // From half of it to all of it, so that many who failed together do not come back together.
                 let spread = RandomState::new().hash_one(attempt) % 1000;
                 let share = 500 + u32::try_from(spread / 2).unwrap_or_default();
@@ -59,16 +59,16 @@ mod tests {
 
     #[test]
     fn waits_grow_and_end_and_a_services_word_counts() {
-        let temper = Temper::default();
+        let temper = RetryPolicy::default();
         for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (4, 4000)] {
-            let wait = temper.wait(attempt, Again::Soon).expect("it goes on");
+            let wait = temper.backoff(attempt, RetryAdvice::WithBackoff).expect("it goes on");
             let most = Duration::from_millis(most);
             assert!(wait >= most / 2 && wait <= most, "{attempt}: {wait:?}");
         }
-        assert_eq!(temper.wait(5, Again::Soon), None);
-        assert_eq!(temper.wait(1, Again::No), None);
+        assert_eq!(temper.backoff(5, RetryAdvice::WithBackoff), None);
+        assert_eq!(temper.backoff(1, RetryAdvice::Never), None);
         let said = Duration::from_secs(7);
-        assert_eq!(temper.wait(3, Again::After(said)), Some(said));
-        assert_eq!(temper.wait(5, Again::After(said)), None);
+        assert_eq!(temper.backoff(3, RetryAdvice::After(said)), Some(said));
+        assert_eq!(temper.backoff(5, RetryAdvice::After(said)), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The usual words.
-pub fn usual(working_folder: &Path, today: &str) -> String {
+pub fn default_system_prompt(working_folder: &Path, today: &str) -> String {
     format!(
         "You are the assistant in Switchboard, a program in a terminal that connects a person's MCP servers with a \
          model. Help the person: answer, and call tools where they help. Tools are named `mcp__server__tool`; a \

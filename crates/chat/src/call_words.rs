@@ -2,16 +2,16 @@
 
 use std::error::Error;
 
-use switchboard::calling::CallFailure;
-use switchboard::yielded::{self, Yield};
+use switchboard::calling::ToolCallError;
+use switchboard::yielded::{self, ToolOutput};
 
-use crate::utterance::Part;
+use crate::utterance::ContentBlock;
 
 /// What a call gave.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct ResultContent {
     /// For the model.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) content: Vec<ContentBlock>,
     /// For a person.
     pub(crate) text: String,
     /// Did it fail?
@@ -19,42 +19,46 @@ pub(crate) struct Words {
 }
 
 /// What is said where a tool says nothing: models take an empty result for a mistake.
-const NOTHING: &str = "(the tool gave nothing back)";
+const EMPTY_RESULT: &str = "(the tool gave nothing back)";
 
 /// A result of words alone.
-pub(crate) fn of_text(text: String) -> Words {
-    Words { parts: vec![Part::Text { text: text.clone() }], text, is_error: false }
+pub(crate) fn from_text(text: String) -> ResultContent {
+    ResultContent {
+        content: vec![ContentBlock::Text { text: text.clone() }],
+        text,
+        is_error: false,
+    }
 }
 
 /// A result as it was bounded by the host.
-pub(crate) fn of_yield(yielded: Yield) -> Words {
-    let remarks = yielded.remarks.iter().map(|it| format!("[note: {it}]"));
-    let remarks: Vec<Part> = remarks.map(|text| Part::Text { text }).collect();
+pub(crate) fn from_output(yielded: ToolOutput) -> ResultContent {
+    let remarks = yielded.notes.iter().map(|it| format!("[note: {it}]"));
+    let remarks: Vec<ContentBlock> = remarks.map(|text| ContentBlock::Text { text }).collect();
     let is_error = yielded.is_error;
-    let mut parts: Vec<Part> = yielded.parts.into_iter().map(part).collect();
-    parts.retain(|part| !matches!(part, Part::Text { text } if text.is_empty()));
+    let mut parts: Vec<ContentBlock> = yielded.blocks.into_iter().map(content_block).collect();
+    parts.retain(|part| !matches!(part, ContentBlock::Text { text } if text.is_empty()));
     parts.extend(remarks);
     if parts.is_empty() {
-        parts.push(Part::Text { text: NOTHING.to_owned() });
+        parts.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
     }
-    let text = parts.iter().filter_map(shown).collect::<Vec<_>>().join("\n");
-    Words { parts, text, is_error }
+    let text = parts.iter().filter_map(display_text).collect::<Vec<_>>().join("\n");
+    ResultContent { content: parts, text, is_error }
 }
 
-fn part(part: yielded::Part) -> Part {
-    use yielded::Part as From;
+fn content_block(part: yielded::ContentBlock) -> ContentBlock {
+    use yielded::ContentBlock as From;
     let mime = |mime: Option<String>| mime.unwrap_or_else(|| "data".to_owned());
     let of = |uri: Option<String>| uri.map(|uri| format!(" of {uri}")).unwrap_or_default();
     let text = match part {
         From::Image { mime, base64, .. } => {
-            return Part::Picture { mime: mime.to_owned(), base64 };
+            return ContentBlock::Image { mime: mime.to_owned(), base64 };
         }
         From::Text { text, from_uri: None } => text,
         From::Text { text, from_uri: Some(uri) } => format!("[{uri}]\n{text}"),
         From::Saved { path, mime: kind, bytes, from_uri } => {
             format!("[{}{}, {bytes} bytes, saved in {}]", mime(kind), of(from_uri), path.display())
         }
-        From::Unsaved { mime: kind, from_uri } => {
+        From::NotSaved { mime: kind, from_uri } => {
             format!("[{}{}, not saved]", mime(kind), of(from_uri))
         }
         From::Link { uri, name, description, .. } => {
@@ -63,21 +67,23 @@ fn part(part: yielded::Part) -> Part {
         }
         From::Unknown { raw, .. } => String::from_utf8_lossy(raw.as_bytes()).into_owned(),
     };
-    Part::Text { text }
+    ContentBlock::Text { text }
 }
 
-fn shown(part: &Part) -> Option<String> {
+fn display_text(part: &ContentBlock) -> Option<String> {
     match part {
-        Part::Text { text } => Some(text.clone()),
-        Part::Picture { mime, base64 } => {
+        ContentBlock::Text { text } => Some(text.clone()),
+        ContentBlock::Image { mime, base64 } => {
             Some(format!("[{mime}, {} KB]", base64.len() * 3 / 4 / 1024))
         }
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => {
+            None
+        }
     }
 }
 
 /// Why there is no result, so that a model can make something of it.
-pub(crate) fn of_failure(failure: &CallFailure) -> Words {
+pub(crate) fn from_failure(failure: &ToolCallError) -> ResultContent {
     let mut text = failure.to_string();
     let mut cause = failure.source();
     while let Some(error) = cause {
@@ -85,15 +91,17 @@ pub(crate) fn of_failure(failure: &CallFailure) -> Words {
         cause = error.source();
     }
     match failure {
-        CallFailure::NoTool { nearest, .. } if !nearest.is_empty() => {
+        ToolCallError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
             text.push_str(&format!("; the nearest are {}", nearest.join(", ")));
         }
-        CallFailure::Arguments { faults, .. } => {
+        ToolCallError::InvalidArguments { faults, .. } => {
             for fault in faults {
                 text.push_str(&format!("\n- {fault}"));
             }
         }
-        CallFailure::NoTool { .. } | CallFailure::Denied { .. } | CallFailure::Ask(_) => {}
+        ToolCallError::UnknownTool { .. }
+        | ToolCallError::Denied { .. }
+        | ToolCallError::Request(_) => {}
     }
-    Words { parts: vec![Part::Text { text: text.clone() }], text, is_error: true }
+    ResultContent { content: vec![ContentBlock::Text { text: text.clone() }], text, is_error: true }
 }

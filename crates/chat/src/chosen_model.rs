@@ -3,44 +3,44 @@
 
 use std::fmt;
 
-use switchboard::config::model_choice::{ModelChoice, Provider};
+use switchboard::config::model_choice::{ModelProvider, ModelSettings};
 use switchboard::config::secret::Secret;
 use switchboard::config::template::Template;
 use thiserror::Error;
 use url::Url;
 
 /// What a provider is known by.
-struct Known {
-    provider: Provider,
+struct ProviderDefaults {
+    provider: ModelProvider,
     base_url: &'static str,
-    usual_name: &'static str,
+    default_model: &'static str,
     /// How its models' names begin.
-    beginnings: &'static [&'static str],
+    model_prefixes: &'static [&'static str],
 }
 
-const KNOWN: &[Known] = &[
-    Known {
-        provider: Provider::Anthropic,
+const PROVIDERS: &[ProviderDefaults] = &[
+    ProviderDefaults {
+        provider: ModelProvider::Anthropic,
         base_url: "https://api.anthropic.com",
-        usual_name: "claude-sonnet-4-5",
-        beginnings: &["claude"],
+        default_model: "claude-sonnet-4-5",
+        model_prefixes: &["claude"],
     },
-    Known {
-        provider: Provider::OpenAi,
+    ProviderDefaults {
+        provider: ModelProvider::OpenAi,
         base_url: "https://api.openai.com/v1",
-        usual_name: "gpt-5",
-        beginnings: &["gpt-", "chatgpt-", "o1", "o3", "o4"],
+        default_model: "gpt-5",
+        model_prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4"],
     },
-    Known {
-        provider: Provider::OpenAiResponses,
+    ProviderDefaults {
+        provider: ModelProvider::OpenAiResponses,
         base_url: "https://api.openai.com/v1",
-        usual_name: "gpt-5",
-        beginnings: &[],
+        default_model: "gpt-5",
+        model_prefixes: &[],
     },
 ];
 
 /// How much models can look at, by how their names begin; the first that fits.
-const WINDOWS: &[(&str, u64)] = &[
+const CONTEXT_WINDOWS: &[(&str, u64)] = &[
     ("claude", 200_000),
     ("gpt-5", 400_000),
     ("gpt-4.1", 1_047_576),
@@ -49,13 +49,13 @@ const WINDOWS: &[(&str, u64)] = &[
     ("o4", 200_000),
 ];
 
-fn known(provider: Provider) -> &'static Known {
-    KNOWN.iter().find(|it| it.provider == provider).expect("every provider is in the table")
+fn provider_defaults(provider: ModelProvider) -> &'static ProviderDefaults {
+    PROVIDERS.iter().find(|it| it.provider == provider).expect("every provider is in the table")
 }
 
 /// A key and where it is shown, as one place says.
 #[derive(Debug, Clone, Default)]
-pub struct Access {
+pub struct ApiAccess {
     /// The key.
     pub key: Option<Secret>,
     /// The address.
@@ -64,20 +64,20 @@ pub struct Access {
 
 /// What a person said besides the settings.
 #[derive(Debug, Clone, Default)]
-pub struct ModelWishes {
+pub struct ModelOverrides {
     /// `provider/name` or a name: from the command line, else from the environment.
-    pub wanted: Option<String>,
+    pub model: Option<String>,
     /// For Anthropic's messages.
-    pub anthropic: Access,
+    pub anthropic: ApiAccess,
     /// For OpenAI's ways.
-    pub openai: Access,
+    pub openai: ApiAccess,
 }
 
 /// A model that was chosen.
 #[derive(Debug, Clone)]
-pub struct ChosenModel {
+pub struct ModelConfig {
     /// How it is spoken to.
-    pub provider: Provider,
+    pub provider: ModelProvider,
     /// What it is called there.
     pub name: String,
     /// Where it is.
@@ -87,13 +87,13 @@ pub struct ChosenModel {
     /// The longest answer, in tokens.
     pub max_tokens: Option<u64>,
     /// How much it can look at, in tokens.
-    pub window: Option<u64>,
+    pub context_window: Option<u64>,
     /// How many tokens it may think with.
-    pub thinking: Option<u64>,
+    pub thinking_budget: Option<u64>,
 }
 
 /// As people write it.
-impl fmt::Display for ChosenModel {
+impl fmt::Display for ModelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider.id(), self.name)
     }
@@ -101,37 +101,39 @@ impl fmt::Display for ChosenModel {
 
 /// Why no choice can be made of it.
 #[derive(Debug, Error)]
-pub enum ChoiceError {
+pub enum ModelConfigError {
     /// A model of a provider that there is no key for.
     #[error("there is no key for a model of `{}`", .0.id())]
-    NoKey(Provider),
+    MissingKey(ModelProvider),
     /// The key cannot be had.
     #[error("the key of the model cannot be used: {0}")]
-    Key(String),
+    UnusableKey(String),
     /// An address that is none.
     #[error("the model's base URL is no http or https address")]
-    BaseUrl,
+    InvalidBaseUrl,
 }
 
 /// Makes the choice; none where nothing says which. `reveal` puts variables and secrets into a key.
-pub fn choose(
-    settings: Option<&ModelChoice>,
-    wishes: &ModelWishes,
+pub fn resolve_model(
+    settings: Option<&ModelSettings>,
+    wishes: &ModelOverrides,
     reveal: impl Fn(&Template) -> Result<Secret, String>,
-) -> Result<Option<ChosenModel>, ChoiceError> {
-    let (wanted_provider, wanted_name) = wishes.wanted.as_deref().map_or((None, None), taken_apart);
+) -> Result<Option<ModelConfig>, ModelConfigError> {
+    let (wanted_provider, wanted_name) =
+        wishes.model.as_deref().map_or((None, None), split_provider);
     let of_name = wanted_name.and_then(|name| {
-        let begins = |it: &&Known| it.beginnings.iter().any(|start| name.starts_with(start));
-        KNOWN.iter().find(begins).map(|it| it.provider)
+        let begins =
+            |it: &&ProviderDefaults| it.model_prefixes.iter().any(|start| name.starts_with(start));
+        PROVIDERS.iter().find(begins).map(|it| it.provider)
     });
     let Some(provider) = wanted_provider
         .or(settings.map(|it| it.provider))
         .or(of_name.filter(|it| wishes.has_access(*it)))
-        .or_else(|| wishes.usual(wanted_name))
+        .or_else(|| wishes.default_provider(wanted_name))
     else {
         return match (wanted_provider.or(of_name), wanted_name) {
-            (Some(provider), _) => Err(ChoiceError::NoKey(provider)),
-            (None, Some(_)) => Err(ChoiceError::NoKey(Provider::Anthropic)),
+            (Some(provider), _) => Err(ModelConfigError::MissingKey(provider)),
+            (None, Some(_)) => Err(ModelConfigError::MissingKey(ModelProvider::Anthropic)),
             (None, None) => Ok(None),
         };
     };
@@ -139,58 +141,64 @@ pub fn choose(
     let of_settings = settings.filter(|it| it.base_url.is_some() || it.api_key.is_some());
     let access = match of_settings {
         Some(it) => {
-            let key = it.api_key.as_ref().map(reveal).transpose().map_err(ChoiceError::Key)?;
-            Access { key, base_url: it.base_url.clone() }
+            let key = it
+                .api_key
+                .as_ref()
+                .map(reveal)
+                .transpose()
+                .map_err(ModelConfigError::UnusableKey)?;
+            ApiAccess { key, base_url: it.base_url.clone() }
         }
         None => wishes.access(provider).clone(),
     };
     if access.key.is_none() && access.base_url.is_none() {
-        return Err(ChoiceError::NoKey(provider));
+        return Err(ModelConfigError::MissingKey(provider));
     }
-    let known = known(provider);
+    let known = provider_defaults(provider);
     let base_url = Url::parse(access.base_url.as_deref().unwrap_or(known.base_url)).ok();
     let base_url = base_url.filter(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
     let name = wanted_name.or(settings.and_then(|it| it.name.as_deref()));
-    let name = name.unwrap_or(known.usual_name).to_owned();
+    let name = name.unwrap_or(known.default_model).to_owned();
     // A window that was written down belongs to the model that was.
     let is_written = settings.is_some_and(|it| it.name.as_ref().is_none_or(|it| *it == name));
-    let window = settings.filter(|_| is_written).and_then(|it| it.window);
-    let usual_window = || WINDOWS.iter().find(|(start, _)| name.starts_with(start)).map(|it| it.1);
-    Ok(Some(ChosenModel {
+    let window = settings.filter(|_| is_written).and_then(|it| it.context_window);
+    let usual_window =
+        || CONTEXT_WINDOWS.iter().find(|(start, _)| name.starts_with(start)).map(|it| it.1);
+    Ok(Some(ModelConfig {
         provider,
-        base_url: base_url.ok_or(ChoiceError::BaseUrl)?,
+        base_url: base_url.ok_or(ModelConfigError::InvalidBaseUrl)?,
         key: access.key,
         max_tokens: settings.and_then(|it| it.max_tokens),
-        window: window.or_else(usual_window),
-        thinking: settings.and_then(|it| it.thinking),
+        context_window: window.or_else(usual_window),
+        thinking_budget: settings.and_then(|it| it.thinking_tokens),
         name,
     }))
 }
 
-impl ModelWishes {
-    fn access(&self, provider: Provider) -> &Access {
+impl ModelOverrides {
+    fn access(&self, provider: ModelProvider) -> &ApiAccess {
         match provider {
-            Provider::Anthropic => &self.anthropic,
-            Provider::OpenAi | Provider::OpenAiResponses => &self.openai,
+            ModelProvider::Anthropic => &self.anthropic,
+            ModelProvider::OpenAi | ModelProvider::OpenAiResponses => &self.openai,
         }
     }
 
-    fn has_access(&self, provider: Provider) -> bool {
+    fn has_access(&self, provider: ModelProvider) -> bool {
         let access = self.access(provider);
         access.key.is_some() || access.base_url.is_some()
     }
 
     /// Whose key is there. An address alone is enough for who says which model: those on this machine want no key.
-    fn usual(&self, name: Option<&str>) -> Option<Provider> {
-        let both = [Provider::Anthropic, Provider::OpenAi];
-        let has_key = |it: &Provider| self.access(*it).key.is_some();
-        let is_there = |it: &Provider| name.is_some() && self.has_access(*it);
+    fn default_provider(&self, name: Option<&str>) -> Option<ModelProvider> {
+        let both = [ModelProvider::Anthropic, ModelProvider::OpenAi];
+        let has_key = |it: &ModelProvider| self.access(*it).key.is_some();
+        let is_there = |it: &ModelProvider| name.is_some() && self.has_access(*it);
         both.into_iter().find(has_key).or_else(|| both.into_iter().find(is_there))
     }
 }
 
 /// `provider/name`, `provider` or a name. Names have slashes, too.
-fn taken_apart(wanted: &str) -> (Option<Provider>, Option<&str>) {
+fn split_provider(wanted: &str) -> (Option<ModelProvider>, Option<&str>) {
     let wanted = wanted.trim();
     if wanted.is_empty() {
         return (None, None);
@@ -199,7 +207,7 @@ fn taken_apart(wanted: &str) -> (Option<Provider>, Option<&str>) {
         Some((first, rest)) => (first, Some(rest).filter(|it| !it.is_empty())),
         None => (wanted, None),
     };
-    match Provider::parse(first) {
+    match ModelProvider::parse(first) {
         Some(provider) => (Some(provider), rest),
         None => (None, Some(wanted)),
     }
@@ -217,21 +225,23 @@ mod tests {
     fn chosen(settings: &str, variables: &[(&str, &str)]) -> String {
         let text = format!(r#"{{"model": {settings}}}"#);
         let source = Source::file(Scope::User, "settings.json");
-        let settings = Settings::read(&source, &text, Authority::Person).model;
+        let settings = Settings::read(&source, &text, Authority::User).model;
         let get = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
-        let access =
-            |key: &str, base: &str| Access { key: get(key).map(Secret::new), base_url: get(base) };
-        let wishes = ModelWishes {
-            wanted: get("wanted"),
+        let access = |key: &str, base: &str| ApiAccess {
+            key: get(key).map(Secret::new),
+            base_url: get(base),
+        };
+        let wishes = ModelOverrides {
+            model: get("wanted"),
             anthropic: access("akey", "abase"),
             openai: access("okey", "obase"),
         };
-        let reveal = |key: &Template| Ok(Secret::new(key.written().to_owned()));
-        match choose(settings.as_ref(), &wishes, reveal) {
+        let reveal = |key: &Template| Ok(Secret::new(key.as_str().to_owned()));
+        match resolve_model(settings.as_ref(), &wishes, reveal) {
             Ok(None) => "none".to_owned(),
             Ok(Some(it)) => {
                 let key = it.key.as_ref().map_or("-", |it| it.reveal());
-                format!("{it} {} {key} {}", it.base_url, it.window.unwrap_or_default())
+                format!("{it} {} {key} {}", it.base_url, it.context_window.unwrap_or_default())
             }
             Err(error) => error.to_string(),
         }

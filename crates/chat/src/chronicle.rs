@@ -10,52 +10,52 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use switchboard::config::entry::sha256;
-use switchboard::logbook::stamp;
-use switchboard::places::Places;
+use switchboard::logbook::utc_timestamp;
+use switchboard::places::Paths;
 use switchboard::store;
 use thiserror::Error;
 
-use crate::utterance::{CallResult, Part, Speaker, Utterance};
+use crate::utterance::{ContentBlock, Message, Role, ToolResult};
 
 /// How many conversations of one project are kept.
-const KEPT: usize = 200;
+const MAX_TRANSCRIPTS: usize = 200;
 /// The largest record that is read.
-const LARGEST: u64 = 256 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// How much of the first words is listed, in characters.
-const FIRST_WORDS: usize = 120;
+const PREVIEW_CHARS: usize = 120;
 const EXTENSION: &str = "jsonl";
 /// What a model is told of a call whose result was never written down.
-const LOST: &str = "the program ended before the result came";
+const RESULT_LOST: &str = "the program ended before the result came";
 
 /// The conversations of one project.
 #[derive(Debug, Clone)]
-pub struct Chronicles {
+pub struct TranscriptStore {
     folder: PathBuf,
     project: PathBuf,
 }
 
 /// A conversation that was had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past {
+pub struct TranscriptSummary {
     /// What it is called.
     pub id: String,
     /// When something was last said.
-    pub when: SystemTime,
+    pub modified: SystemTime,
     /// What the person said first.
-    pub first_words: String,
+    pub preview: String,
     /// How many utterances it has.
-    pub utterances: usize,
+    pub messages: usize,
 }
 
 /// Why a conversation cannot be gone on with.
 #[derive(Debug, Error)]
-pub enum ChronicleError {
+pub enum TranscriptError {
     /// There is none of that name.
     #[error("there is no conversation `{0}` in this project")]
-    NoSuch(String),
+    NotFound(String),
     /// There is none at all.
     #[error("there is no conversation in this project yet")]
-    NoneYet,
+    Empty,
     /// It cannot be read.
     #[error("the conversation `{id}` cannot be read")]
     Unreadable {
@@ -67,49 +67,50 @@ pub enum ChronicleError {
     },
 }
 
-impl Chronicles {
+impl TranscriptStore {
     /// Those of the project at `root`.
-    pub fn of(places: &Places, root: &Path) -> Chronicles {
-        Chronicles { folder: places.conversations(root), project: root.to_owned() }
+    pub fn for_project(places: &Paths, root: &Path) -> TranscriptStore {
+        TranscriptStore { folder: places.conversations(root), project: root.to_owned() }
     }
 
     /// All of them, the one that was last spoken in first. What cannot be read is left out.
-    pub fn list(&self) -> io::Result<Vec<Past>> {
-        let mut all: Vec<Past> = self.files()?.into_iter().filter_map(past).collect();
-        all.sort_by(|a, b| (b.when, &b.id).cmp(&(a.when, &a.id)));
+    pub fn list(&self) -> io::Result<Vec<TranscriptSummary>> {
+        let mut all: Vec<TranscriptSummary> =
+            self.files()?.into_iter().filter_map(summary).collect();
+        all.sort_by(|a, b| (b.modified, &b.id).cmp(&(a.modified, &a.id)));
         Ok(all)
     }
 
     /// A new one. Its file is made when something is said.
-    pub fn begin(&self) -> Chronicle {
-        Chronicle { of: self.clone(), open: None }
+    pub fn create(&self) -> Transcript {
+        Transcript { store: self.clone(), file: None }
     }
 
     /// The one that was last spoken in, to go on with.
-    pub fn last(&self) -> Result<(Chronicle, Vec<Utterance>), ChronicleError> {
+    pub fn resume_last(&self) -> Result<(Transcript, Vec<Message>), TranscriptError> {
         let files = self.files().unwrap_or_default();
         let when = |path: &PathBuf| path.metadata().and_then(|it| it.modified()).ok();
         let last = files.into_iter().max_by_key(|path| (when(path), path.clone()));
-        let id = last.and_then(|path| id_of(&path)).ok_or(ChronicleError::NoneYet)?;
+        let id = last.and_then(|path| id_of(&path)).ok_or(TranscriptError::Empty)?;
         self.resume(&id)
     }
 
     /// One by its name, to go on with.
-    pub fn resume(&self, id: &str) -> Result<(Chronicle, Vec<Utterance>), ChronicleError> {
-        let no_such = || ChronicleError::NoSuch(id.chars().take(80).collect());
+    pub fn resume(&self, id: &str) -> Result<(Transcript, Vec<Message>), TranscriptError> {
+        let no_such = || TranscriptError::NotFound(id.chars().take(80).collect());
         if !is_id(id) {
             return Err(no_such());
         }
         let path = self.path(id);
-        let unreadable = |error| ChronicleError::Unreadable { id: id.to_owned(), error };
+        let unreadable = |error| TranscriptError::Unreadable { id: id.to_owned(), error };
         let said = match read(&path) {
             Ok(said) => said,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_such()),
             Err(error) => return Err(unreadable(error)),
         };
-        let file = whole_lines(&path).map_err(unreadable)?;
-        let chronicle = Chronicle { of: self.clone(), open: Some((id.to_owned(), file)) };
-        Ok((chronicle, mended(said)))
+        let file = open_for_append(&path).map_err(unreadable)?;
+        let chronicle = Transcript { store: self.clone(), file: Some((id.to_owned(), file)) };
+        Ok((chronicle, repaired(said)))
     }
 
     fn path(&self, id: &str) -> PathBuf {
@@ -131,7 +132,7 @@ impl Chronicles {
         let mut files = self.files().unwrap_or_default();
         let when = |path: &PathBuf| path.metadata().and_then(|it| it.modified()).ok();
         files.sort_by_key(when);
-        let surplus = files.len().saturating_sub(KEPT);
+        let surplus = files.len().saturating_sub(MAX_TRANSCRIPTS);
         for old in &files[..surplus] {
             let _gone_already = fs::remove_file(old);
         }
@@ -140,49 +141,50 @@ impl Chronicles {
 
 /// A conversation as it is written down.
 #[derive(Debug)]
-pub struct Chronicle {
-    of: Chronicles,
+pub struct Transcript {
+    store: TranscriptStore,
     /// There once something was said.
-    open: Option<(String, File)>,
+    file: Option<(String, File)>,
 }
 
-impl Chronicle {
+impl Transcript {
     /// What it is called, once something was said.
     pub fn id(&self) -> Option<&str> {
-        self.open.as_ref().map(|(id, _)| id.as_str())
+        self.file.as_ref().map(|(id, _)| id.as_str())
     }
 
     /// Another one of the same project, in which nothing is said yet.
-    pub fn another(self) -> Chronicle {
-        Chronicle { open: None, ..self }
+    pub fn restarted(self) -> Transcript {
+        Transcript { file: None, ..self }
     }
 
     /// Writes down what was said. Waits for the disk.
-    pub fn append(&mut self, utterance: &Utterance) -> io::Result<()> {
-        if self.open.is_none() {
-            self.open = Some(self.make()?);
-            self.of.prune();
+    pub fn append(&mut self, utterance: &Message) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.create_file()?);
+            self.store.prune();
         }
-        let Some((_, file)) = &mut self.open else { return Ok(()) };
-        let line = Line { at: stamp(SystemTime::now()), utterance: utterance.clone() };
+        let Some((_, file)) = &mut self.file else { return Ok(()) };
+        let line =
+            TranscriptLine { at: utc_timestamp(SystemTime::now()), message: utterance.clone() };
         write_line(file, &serde_json::to_string(&line)?)
     }
 
-    fn make(&self) -> io::Result<(String, File)> {
-        let id = fresh_id();
-        let mut file = store::append(&self.of.path(&id))?;
-        let began = stamp(SystemTime::now());
-        let head = json!({"conversation": 1, "began": began, "folder": self.of.project});
+    fn create_file(&self) -> io::Result<(String, File)> {
+        let id = new_id();
+        let mut file = store::open_append(&self.store.path(&id))?;
+        let began = utc_timestamp(SystemTime::now());
+        let head = json!({"conversation": 1, "began": began, "folder": self.store.project});
         write_line(&mut file, &head.to_string())?;
         Ok((id, file))
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct TranscriptLine {
     at: String,
     #[serde(flatten)]
-    utterance: Utterance,
+    message: Message,
 }
 
 /// In one piece, so that two processes do not write into each other's lines.
@@ -191,10 +193,10 @@ fn write_line(file: &mut File, line: &str) -> io::Result<()> {
 }
 
 /// The time, and something that two processes of the same second do not share.
-fn fresh_id() -> String {
+fn new_id() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now();
-    let when: String = stamp(now).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let when: String = utc_timestamp(now).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let made = MADE.fetch_add(1, Ordering::Relaxed);
     let seed = format!("{now:?} {} {made}", std::process::id());
     format!("{when}-{}", &sha256(seed.as_bytes())[..8])
@@ -211,7 +213,7 @@ fn id_of(path: &Path) -> Option<String> {
 }
 
 /// Opens a record to add to it. What was not finished gets an end, so that the next line is one.
-fn whole_lines(path: &Path) -> io::Result<File> {
+fn open_for_append(path: &Path) -> io::Result<File> {
     let mut reading = File::open(path)?;
     let length = reading.metadata()?.len();
     let mut last = [b'\n'];
@@ -219,97 +221,101 @@ fn whole_lines(path: &Path) -> io::Result<File> {
         reading.seek(SeekFrom::End(-1))?;
         reading.read_exact(&mut last)?;
     }
-    let mut file = store::append(path)?;
+    let mut file = store::open_append(path)?;
     if last != [b'\n'] {
         file.write_all(b"\n")?;
     }
     Ok(file)
 }
 
-fn read(path: &Path) -> io::Result<Vec<Utterance>> {
+fn read(path: &Path) -> io::Result<Vec<Message>> {
     let file = File::open(path)?;
-    if file.metadata()?.len() > LARGEST {
+    if file.metadata()?.len() > MAX_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
     }
     let mut said = Vec::new();
-    for line in BufReader::new(file.take(LARGEST)).split(b'\n') {
+    for line in BufReader::new(file.take(MAX_FILE_BYTES)).split(b'\n') {
         // What was not finished, and what somebody else wrote, is no utterance.
-        if let Ok(line) = serde_json::from_slice::<Line>(&line?) {
-            said.push(line.utterance);
+        if let Ok(line) = serde_json::from_slice::<TranscriptLine>(&line?) {
+            said.push(line.message);
         }
     }
     Ok(said)
 }
 
-fn past(path: PathBuf) -> Option<Past> {
+fn summary(path: PathBuf) -> Option<TranscriptSummary> {
     let id = id_of(&path)?;
     let file = File::open(&path).ok()?;
     let when = file.metadata().ok()?.modified().ok()?;
     let (mut utterances, mut first_words) = (0, String::new());
-    for line in BufReader::new(file.take(LARGEST)).split(b'\n') {
+    for line in BufReader::new(file.take(MAX_FILE_BYTES)).split(b'\n') {
         let line = line.ok()?;
         if first_words.is_empty() {
-            let Ok(line) = serde_json::from_slice::<Line>(&line) else { continue };
-            first_words = words_of(&line.utterance);
+            let Ok(line) = serde_json::from_slice::<TranscriptLine>(&line) else { continue };
+            first_words = first_text(&line.message);
             utterances += 1;
         } else if !line.is_empty() {
             utterances += 1;
         }
     }
-    Some(Past { id, when, first_words, utterances })
+    Some(TranscriptSummary { id, modified: when, preview: first_words, messages: utterances })
 }
 
-fn words_of(utterance: &Utterance) -> String {
-    let text = |part: &Part| match part {
-        Part::Text { text } => Some(text.clone()),
-        Part::Picture { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+fn first_text(utterance: &Message) -> String {
+    let text = |part: &ContentBlock| match part {
+        ContentBlock::Text { text } => Some(text.clone()),
+        ContentBlock::Image { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult(_) => None,
     };
-    let text = utterance.parts.iter().find_map(text).unwrap_or_default();
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(FIRST_WORDS).collect()
+    let text = utterance.content.iter().find_map(text).unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect()
 }
 
 /// Models refuse a conversation in which a call has no result, or a result no call.
-fn mended(said: Vec<Utterance>) -> Vec<Utterance> {
-    let mut whole: Vec<Utterance> = Vec::with_capacity(said.len() + 1);
+fn repaired(said: Vec<Message>) -> Vec<Message> {
+    let mut whole: Vec<Message> = Vec::with_capacity(said.len() + 1);
     let mut open: Vec<String> = Vec::new();
     for mut utterance in said {
-        if utterance.speaker == Speaker::User {
-            utterance.parts.retain(|part| match part {
-                Part::Result(result) => {
+        if utterance.role == Role::User {
+            utterance.content.retain(|part| match part {
+                ContentBlock::ToolResult(result) => {
                     let known = open.iter().position(|id| *id == result.id);
                     known.map(|at| open.remove(at)).is_some()
                 }
-                Part::Text { .. } | Part::Picture { .. } | Part::Thought { .. } | Part::Call(_) => {
-                    true
-                }
+                ContentBlock::Text { .. }
+                | ContentBlock::Image { .. }
+                | ContentBlock::Thinking { .. }
+                | ContentBlock::ToolUse(_) => true,
             });
-            let lost = open.drain(..).map(lost);
-            utterance.parts.splice(..0, lost);
+            let lost = open.drain(..).map(missing_result);
+            utterance.content.splice(..0, lost);
         } else {
             if !open.is_empty() {
-                let parts = open.drain(..).map(lost).collect();
-                whole.push(Utterance { speaker: Speaker::User, parts });
+                let parts = open.drain(..).map(missing_result).collect();
+                whole.push(Message { role: Role::User, content: parts });
             }
-            open.extend(utterance.parts.iter().filter_map(|part| match part {
-                Part::Call(call) => Some(call.id.clone()),
-                Part::Text { .. }
-                | Part::Picture { .. }
-                | Part::Thought { .. }
-                | Part::Result(_) => None,
+            open.extend(utterance.content.iter().filter_map(|part| match part {
+                ContentBlock::ToolUse(call) => Some(call.id.clone()),
+                ContentBlock::Text { .. }
+                | ContentBlock::Image { .. }
+                | ContentBlock::Thinking { .. }
+                | ContentBlock::ToolResult(_) => None,
             }));
         }
-        if !utterance.parts.is_empty() {
+        if !utterance.content.is_empty() {
             whole.push(utterance);
         }
     }
     if !open.is_empty() {
-        let parts = open.drain(..).map(lost).collect();
-        whole.push(Utterance { speaker: Speaker::User, parts });
+        let parts = open.drain(..).map(missing_result).collect();
+        whole.push(Message { role: Role::User, content: parts });
     }
     whole
 }
 
-fn lost(id: String) -> Part {
-    let parts = vec![Part::Text { text: LOST.to_owned() }];
-    Part::Result(CallResult { id, parts, is_error: true })
+fn missing_result(id: String) -> ContentBlock {
+    let parts = vec![ContentBlock::Text { text: RESULT_LOST.to_owned() }];
+    ContentBlock::ToolResult(ToolResult { id, content: parts, is_error: true })
 }

@@ -8,112 +8,124 @@ mod mouth;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use switchboard::engine::Host;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::chronicle::Chronicle;
-use crate::happening::{Happening, TurnEnd};
-use crate::language_model::{Answered, LanguageModel, ModelError, Stop, Usage};
-use crate::offers::Offers;
-use crate::talk::{Order, Setting, Standing};
-use crate::utterance::{CallWanted, Part, Speaker, Utterance};
-use asking_model::Asked;
-use mouth::{Halt, Mouth};
+use crate::chronicle::Transcript;
+use crate::happening::{ConversationEvent, TurnEnd};
+use crate::language_model::{LanguageModel, ModelError, ModelResponse, StopReason, Usage};
+use crate::offers::OfferedTools;
+use crate::talk::{Command, ConversationSetup, ConversationStatus};
+use crate::utterance::{ContentBlock, Message, Role, ToolUse};
+use asking_model::ModelOutcome;
+use mouth::{LoopChannel, StopCause};
 
 /// How long servers may take to come up before a model is asked for the first time.
-const COMING_UP: Duration = Duration::from_secs(3);
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a model is told of a call that was not made, or not finished, because the person had enough.
-const STOPPED: &str = "the person stopped it";
+const CALL_STOPPED: &str = "the person stopped it";
 /// What a model is told of an answer that the person had enough of.
-pub(crate) const STOPPED_HERE: &str = "[the person stopped the answer here]";
+pub(crate) const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
 /// What a model is told of a call in an answer that was cut.
-const CUT: &str = "the answer was cut short before the call was made; make it again, shorter";
+const CALL_CUT_SHORT: &str =
+    "the answer was cut short before the call was made; make it again, shorter";
 
 /// A conversation.
-pub(crate) struct Dialogue {
+pub(crate) struct AgentLoop {
     host: Host,
-    desk: Arc<Desk>,
-    system: Arc<str>,
-    rounds: usize,
-    said: Vec<Utterance>,
-    offers: Offers,
-    spent: Usage,
+    call_context: Arc<CallContext>,
+    system_prompt: Arc<str>,
+    max_rounds: usize,
+    messages: Vec<Message>,
+    offered_tools: OfferedTools,
+    total_usage: Usage,
     /// How many calls there were, to name those that the model did not name.
-    calls: u64,
-    chronicle: Option<Chronicle>,
-    standing: watch::Sender<Standing>,
+    call_count: u64,
+    transcript: Option<Transcript>,
+    status: watch::Sender<ConversationStatus>,
     /// Have the servers had their time to come up?
-    has_waited: bool,
+    has_waited_for_servers: bool,
 }
 
-impl Dialogue {
-    pub(crate) fn begin(
-        setting: Setting,
-        chronicle: Option<Chronicle>,
-        standing: watch::Sender<Standing>,
-    ) -> Begun {
-        let Setting { host, desk, model, system, before, rounds } = setting;
-        let mut offers = Offers::default();
-        offers.recall(&before);
+impl AgentLoop {
+    pub(crate) fn prepare(
+        setting: ConversationSetup,
+        chronicle: Option<Transcript>,
+        standing: watch::Sender<ConversationStatus>,
+    ) -> AgentTask {
+        let ConversationSetup {
+            host,
+            call_context: desk,
+            model,
+            system_prompt: system,
+            history: before,
+            max_rounds: rounds,
+        } = setting;
+        let mut offers = OfferedTools::default();
+        offers.restore(&before);
         let id = chronicle.as_ref().and_then(|it| it.id()).map(Arc::from);
         standing.send_modify(|it| it.id = id);
         let (said, spent, calls) = (before, Usage::default(), 0);
-        let dialogue = Dialogue {
+        let dialogue = AgentLoop {
             host,
-            desk,
-            system,
-            rounds,
-            said,
-            offers,
-            spent,
-            calls,
-            chronicle,
-            standing,
-            has_waited: false,
+            call_context: desk,
+            system_prompt: system,
+            max_rounds: rounds,
+            messages: said,
+            offered_tools: offers,
+            total_usage: spent,
+            call_count: calls,
+            transcript: chronicle,
+            status: standing,
+            has_waited_for_servers: false,
         };
-        Begun { dialogue, model }
+        AgentTask { agent_loop: dialogue, model }
     }
 
     /// One turn: from what waits to be heard to the model's last word.
-    async fn turn(&mut self, mouth: &mut Mouth) -> TurnEnd {
-        self.take_up(mouth, Vec::new()).await;
+    async fn turn(&mut self, mouth: &mut LoopChannel) -> TurnEnd {
+        self.accept_queued(mouth, Vec::new()).await;
         self.wait_for_servers(mouth).await;
-        for _round in 0..self.rounds {
-            if let Some(desk) = mouth.take_desk() {
-                self.desk = desk;
+        for _round in 0..self.max_rounds {
+            if let Some(desk) = mouth.take_call_context() {
+                self.call_context = desk;
             }
-            let Some(model) = mouth.model() else { return TurnEnd::Failed(not_set()) };
-            let answered = match self.ask(&*model, mouth).await {
-                Asked::Answered(answered) => self.named(answered),
-                Asked::Failed(error) => return TurnEnd::Failed(error),
-                Asked::Halted { text } => {
-                    self.keep_beginning(text).await;
+            let Some(model) = mouth.model() else { return TurnEnd::Failed(model_not_configured()) };
+            let answered = match self.request_response(&*model, mouth).await {
+                ModelOutcome::Response(answered) => self.with_call_ids(answered),
+                ModelOutcome::Failed(error) => return TurnEnd::Failed(error),
+                ModelOutcome::Stopped { text } => {
+                    self.keep_partial_response(text).await;
                     return TurnEnd::Interrupted;
                 }
             };
-            let Answered { parts, stop, usage } = answered;
-            self.count(&usage);
-            let calls = calls_in(&parts);
+            let ModelResponse { content: parts, stop_reason: stop, usage } = answered;
+            self.add_usage(&usage);
+            let calls = tool_uses(&parts);
             if !parts.is_empty() {
-                self.add(Utterance { speaker: Speaker::Assistant, parts }).await;
+                self.add(Message { role: Role::Assistant, content: parts }).await;
             }
-            mouth.tell(Happening::AnswerEnded).await;
-            mouth.tell(Happening::Used(self.spent)).await;
-            if stop == Stop::Length || stop == Stop::Refusal {
-                self.leave_unmade(&calls, CUT).await;
-                return if stop == Stop::Length { TurnEnd::CutShort } else { TurnEnd::Refused };
+            mouth.send(ConversationEvent::ResponseEnded).await;
+            mouth.send(ConversationEvent::Usage(self.total_usage)).await;
+            if stop == StopReason::MaxTokens || stop == StopReason::Refusal {
+                self.skip_calls(&calls, CALL_CUT_SHORT).await;
+                return if stop == StopReason::MaxTokens {
+                    TurnEnd::CutShort
+                } else {
+                    TurnEnd::Refused
+                };
             }
             if calls.is_empty() {
                 return TurnEnd::Finished;
             }
-            let results = self.make(&calls, mouth).await;
-            let is_halted = mouth.halt().is_some();
-            let results = results.into_iter().map(Part::Result).collect();
+            let results = self.run_calls(&calls, mouth).await;
+            let is_halted = mouth.stop_cause().is_some();
+            let results = results.into_iter().map(ContentBlock::ToolResult).collect();
             match is_halted {
-                true => self.add(Utterance { speaker: Speaker::User, parts: results }).await,
-                false => self.take_up(mouth, results).await,
+                true => self.add(Message { role: Role::User, content: results }).await,
+                false => self.accept_queued(mouth, results).await,
             }
             if is_halted {
                 return TurnEnd::Interrupted;
@@ -124,59 +136,62 @@ impl Dialogue {
 
     /// Who speaks as soon as the program is there should have the tools too. Once: a server that does not come up holds
     /// nobody up a second time.
-    async fn wait_for_servers(&mut self, mouth: &mut Mouth) {
-        if std::mem::replace(&mut self.has_waited, true) {
+    async fn wait_for_servers(&mut self, mouth: &mut LoopChannel) {
+        if std::mem::replace(&mut self.has_waited_for_servers, true) {
             return;
         }
         let host = self.host.clone();
-        let ready = timeout(COMING_UP, async {
+        let ready = timeout(SERVER_START_TIMEOUT, async {
             host.settled().await;
             host.settled_pool().await;
         });
         let mut ready = std::pin::pin!(ready);
-        while mouth.halt().is_none() {
+        while mouth.stop_cause().is_none() {
             tokio::select! {
                 _ready_or_not = &mut ready => return,
-                () = mouth.listen() => {}
+                () = mouth.receive() => {}
             }
         }
     }
 
     /// What waits becomes part of the conversation, behind the results of calls where there are some.
-    async fn take_up(&mut self, mouth: &mut Mouth, results: Vec<Part>) {
-        let waiting = mouth.take_waiting();
+    async fn accept_queued(&mut self, mouth: &mut LoopChannel, results: Vec<ContentBlock>) {
+        let waiting = mouth.take_queued();
         let (sayings, mut parts) = (waiting.len(), results);
         parts.extend(waiting.into_iter().flatten());
         if !parts.is_empty() {
-            self.add(Utterance { speaker: Speaker::User, parts }).await;
+            self.add(Message { role: Role::User, content: parts }).await;
         }
         if sayings > 0 {
-            mouth.tell(Happening::TakenUp { sayings }).await;
+            mouth.send(ConversationEvent::MessagesAccepted { count: sayings }).await;
         }
     }
 
     /// An answer that was stopped stays as far as the person has seen it.
-    async fn keep_beginning(&mut self, text: String) {
+    async fn keep_partial_response(&mut self, text: String) {
         if !text.trim().is_empty() {
-            let parts = vec![Part::Text { text }];
-            self.add(Utterance { speaker: Speaker::Assistant, parts }).await;
-            let text = STOPPED_HERE.to_owned();
-            self.add(Utterance { speaker: Speaker::User, parts: vec![Part::Text { text }] }).await;
+            let parts = vec![ContentBlock::Text { text }];
+            self.add(Message { role: Role::Assistant, content: parts }).await;
+            let text = INTERRUPTED_MARKER.to_owned();
+            self.add(Message { role: Role::User, content: vec![ContentBlock::Text { text }] })
+                .await;
         }
     }
 
     /// A conversation in which a call has no result is one that models refuse.
-    async fn leave_unmade(&mut self, calls: &[CallWanted], why: &str) {
+    async fn skip_calls(&mut self, calls: &[ToolUse], why: &str) {
         if !calls.is_empty() {
-            let parts = calls.iter().map(|it| Part::Result(making_calls::unmade(it, why)));
+            let parts = calls
+                .iter()
+                .map(|it| ContentBlock::ToolResult(making_calls::skipped_result(it, why)));
             let parts = parts.collect();
-            self.add(Utterance { speaker: Speaker::User, parts }).await;
+            self.add(Message { role: Role::User, content: parts }).await;
         }
     }
 
-    async fn add(&mut self, utterance: Utterance) {
-        self.said.push(utterance.clone());
-        let Some(mut chronicle) = self.chronicle.take() else { return };
+    async fn add(&mut self, utterance: Message) {
+        self.messages.push(utterance.clone());
+        let Some(mut chronicle) = self.transcript.take() else { return };
         let write = move || {
             let written = chronicle.append(&utterance);
             (chronicle, written)
@@ -186,34 +201,34 @@ impl Dialogue {
         let id = chronicle.id().map(Arc::from);
         match written {
             Ok(()) => {
-                self.chronicle = Some(chronicle);
-                self.standing.send_modify(|it| it.id = id);
+                self.transcript = Some(chronicle);
+                self.status.send_modify(|it| it.id = id);
             }
             // A record with a hole would be worse than one that ends here.
             Err(error) => {
                 let why: Arc<str> = error.to_string().into();
-                self.standing.send_modify(|it| it.not_kept = Some(why));
+                self.status.send_modify(|it| it.write_error = Some(why));
             }
         }
     }
 
-    fn count(&mut self, usage: &Usage) {
-        let Usage { input, cached, output } = &mut self.spent;
+    fn add_usage(&mut self, usage: &Usage) {
+        let Usage { input, cached, output } = &mut self.total_usage;
         *input = input.saturating_add(usage.input);
         *cached = cached.saturating_add(usage.cached);
         *output = output.saturating_add(usage.output);
         let context = usage.input.saturating_add(usage.output);
-        self.standing.send_modify(|it| it.context = context);
+        self.status.send_modify(|it| it.context_tokens = context);
     }
 
     /// Calls that have no name of their own get one: their results must find them.
-    fn named(&mut self, mut answered: Answered) -> Answered {
+    fn with_call_ids(&mut self, mut answered: ModelResponse) -> ModelResponse {
         let mut seen: Vec<String> = Vec::new();
-        for part in &mut answered.parts {
-            if let Part::Call(call) = part {
-                self.calls += 1;
+        for part in &mut answered.content {
+            if let ContentBlock::ToolUse(call) = part {
+                self.call_count += 1;
                 if call.id.is_empty() || seen.contains(&call.id) {
-                    call.id = format!("call_{}", self.calls);
+                    call.id = format!("call_{}", self.call_count);
                 }
                 seen.push(call.id.clone());
             }
@@ -221,53 +236,60 @@ impl Dialogue {
         answered
     }
 
-    fn forget(&mut self) {
-        self.said.clear();
-        self.offers = Offers::default();
-        self.spent = Usage::default();
-        self.chronicle = self.chronicle.take().map(Chronicle::another);
-        self.standing.send_replace(Standing::default());
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.offered_tools = OfferedTools::default();
+        self.total_usage = Usage::default();
+        self.transcript = self.transcript.take().map(Transcript::restarted);
+        self.status.send_replace(ConversationStatus::default());
     }
 }
 
-fn calls_in(parts: &[Part]) -> Vec<CallWanted> {
-    let call = |part: &Part| match part {
-        Part::Call(call) => Some(call.clone()),
-        Part::Text { .. } | Part::Picture { .. } | Part::Thought { .. } | Part::Result(_) => None,
+fn tool_uses(parts: &[ContentBlock]) -> Vec<ToolUse> {
+    let call = |part: &ContentBlock| match part {
+        ContentBlock::ToolUse(call) => Some(call.clone()),
+        ContentBlock::Text { .. }
+        | ContentBlock::Image { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolResult(_) => None,
     };
     parts.iter().filter_map(call).collect()
 }
 
-fn not_set() -> ModelError {
-    let kind = crate::language_model::ModelErrorKind::NotSet;
+fn model_not_configured() -> ModelError {
+    let kind = crate::language_model::ModelErrorKind::NotConfigured;
     ModelError { model: "the model".to_owned(), kind }
 }
 
 /// A conversation that has not begun to listen yet.
-pub(crate) struct Begun {
-    dialogue: Dialogue,
+pub(crate) struct AgentTask {
+    agent_loop: AgentLoop,
     model: Option<Arc<dyn LanguageModel>>,
 }
 
-impl Begun {
+impl AgentTask {
     /// Listens until nobody is there any more.
-    pub(crate) async fn run(self, orders: mpsc::Receiver<Order>, out: mpsc::Sender<Happening>) {
-        let Begun { mut dialogue, model } = self;
-        let mut mouth = Mouth::new(orders, out, model);
+    pub(crate) async fn run(
+        self,
+        orders: mpsc::Receiver<Command>,
+        out: mpsc::Sender<ConversationEvent>,
+    ) {
+        let AgentTask { agent_loop: mut dialogue, model } = self;
+        let mut mouth = LoopChannel::new(orders, out, model);
         loop {
-            match mouth.halt() {
-                Some(Halt::Gone) => return,
-                Some(Halt::Clear) => dialogue.forget(),
+            match mouth.stop_cause() {
+                Some(StopCause::Disconnected) => return,
+                Some(StopCause::Clear) => dialogue.clear(),
                 // What is to be stopped has ended by itself.
-                Some(Halt::Interrupt) | None => {}
+                Some(StopCause::Interrupt) | None => {}
             }
-            mouth.go_on();
-            if !mouth.has_waiting() {
-                mouth.listen().await;
+            mouth.clear_stop_cause();
+            if !mouth.has_queued() {
+                mouth.receive().await;
                 continue;
             }
             let ended = dialogue.turn(&mut mouth).await;
-            mouth.tell(Happening::TurnEnded(ended)).await;
+            mouth.send(ConversationEvent::TurnEnded(ended)).await;
         }
     }
 }

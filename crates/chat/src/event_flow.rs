@@ -4,33 +4,38 @@ use std::time::Duration;
 
 use reqwest::Response;
 use serde_json::Value as Json;
-use switchboard::wire::events::{Decoder, TooLarge};
+use switchboard::wire::events::{EventTooLarge, SseDecoder};
 use tokio::time::timeout;
 
-use crate::model_trouble::Trouble;
+use crate::model_trouble::AttemptError;
 
 /// The largest event.
-const LARGEST_EVENT: usize = 16 * 1024 * 1024;
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 /// The most bytes of one answer.
-const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 /// What ends the streams of some services.
 const DONE: &[u8] = b"[DONE]";
 
 /// A stream of events.
-pub(crate) struct EventFlow {
+pub(crate) struct SseStream {
     response: Response,
-    decoder: Decoder,
-    read: usize,
-    idle: Duration,
+    decoder: SseDecoder,
+    bytes_read: usize,
+    idle_timeout: Duration,
 }
 
-impl EventFlow {
-    pub(crate) fn new(response: Response, idle: Duration) -> EventFlow {
-        EventFlow { response, decoder: Decoder::new(LARGEST_EVENT), read: 0, idle }
+impl SseStream {
+    pub(crate) fn new(response: Response, idle_timeout: Duration) -> SseStream {
+        SseStream {
+            response,
+            decoder: SseDecoder::new(MAX_EVENT_BYTES),
+            bytes_read: 0,
+            idle_timeout,
+        }
     }
 
     /// The next event's data. None where the stream ends.
-    pub(crate) async fn next(&mut self) -> Result<Option<Json>, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Json>, AttemptError> {
         loop {
             match self.decoder.next() {
                 Some(Ok(event)) if event.data.is_empty() => continue,
@@ -39,23 +44,29 @@ impl EventFlow {
                     let json = serde_json::from_slice(&event.data);
                     return json
                         .map(Some)
-                        .map_err(|_| Trouble::senseless("an event that is no JSON"));
+                        .map_err(|_| AttemptError::invalid_response("an event that is no JSON"));
                 }
-                Some(Err(TooLarge)) => return Err(Trouble::senseless("an event without end")),
+                Some(Err(EventTooLarge)) => {
+                    return Err(AttemptError::invalid_response("an event without end"));
+                }
                 None => {}
             }
-            let piece = match timeout(self.idle, self.response.chunk()).await {
+            let piece = match timeout(self.idle_timeout, self.response.chunk()).await {
                 Ok(Ok(piece)) => piece,
-                Ok(Err(error)) => return Err(Trouble::broken_off(&cause(&error))),
+                Ok(Err(error)) => {
+                    return Err(AttemptError::stream_interrupted(&root_cause(&error)));
+                }
                 Err(_) => {
-                    let seconds = self.idle.as_secs_f64();
-                    return Err(Trouble::broken_off(&format!("nothing came for {seconds} s")));
+                    let seconds = self.idle_timeout.as_secs_f64();
+                    return Err(AttemptError::stream_interrupted(&format!(
+                        "nothing came for {seconds} s"
+                    )));
                 }
             };
             let Some(piece) = piece else { return Ok(None) };
-            self.read = self.read.saturating_add(piece.len());
-            if self.read > LARGEST_ANSWER {
-                return Err(Trouble::senseless("an answer without end"));
+            self.bytes_read = self.bytes_read.saturating_add(piece.len());
+            if self.bytes_read > MAX_RESPONSE_BYTES {
+                return Err(AttemptError::invalid_response("an answer without end"));
             }
             self.decoder.feed(piece);
         }
@@ -63,7 +74,7 @@ impl EventFlow {
 }
 
 /// The innermost cause: the outer ones only say that a request failed, and where.
-pub(crate) fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut inner: &dyn std::error::Error = error;
     while let Some(source) = inner.source() {
         inner = source;

@@ -10,28 +10,28 @@ use crate::language_model::{ModelError, Usage};
 
 /// Something that happened.
 #[derive(Debug)]
-pub enum Happening {
+pub enum ConversationEvent {
     /// What a person said has been taken up; a turn begins. Said once for everything that was taken up together.
-    TakenUp {
+    MessagesAccepted {
         /// How many sayings that waited are now part of the conversation.
-        sayings: usize,
+        count: usize,
     },
     /// The model goes on with its words.
     Text(String),
     /// The model goes on thinking.
-    Thought(String),
+    Thinking(String),
     /// The model has ended one answer: what follows is another one (after calls, usually).
-    AnswerEnded,
+    ResponseEnded,
     /// A call begins (it may still need somebody's leave).
-    CallBegan(CallSeen),
+    CallStarted(ToolCallView),
     /// A call says how far it is.
     CallProgress {
         /// Which.
         id: Arc<str>,
         /// How far.
-        done: f64,
+        progress: f64,
         /// Of how much.
-        of: Option<f64>,
+        total: Option<f64>,
         /// What it is doing.
         message: Option<String>,
     },
@@ -40,22 +40,22 @@ pub enum Happening {
         /// Which.
         id: Arc<str>,
         /// How.
-        ended: CallEnd,
+        outcome: CallOutcome,
         /// What it gave, as text; pictures and files are named in it.
         text: String,
         /// How long it took, people's time included.
-        took: Duration,
+        duration: Duration,
     },
     /// What the conversation costs so far.
-    Used(Usage),
+    Usage(Usage),
     /// The model did not answer, and is asked again.
-    Again {
+    Retrying {
         /// How often it has been tried.
         attempt: u32,
         /// How long it waits.
         after: Duration,
         /// Why.
-        because: String,
+        reason: String,
     },
     /// The turn is over; the person may speak (or what waits is taken up next).
     TurnEnded(TurnEnd),
@@ -63,7 +63,7 @@ pub enum Happening {
 
 /// A call as a face shows it.
 #[derive(Debug, Clone)]
-pub struct CallSeen {
+pub struct ToolCallView {
     /// Its name among the calls of the conversation.
     pub id: Arc<str>,
     /// The tool's exposed name.
@@ -76,7 +76,7 @@ pub struct CallSeen {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallEnd {
+pub enum CallOutcome {
     /// Well.
     Done,
     /// The tool says that it failed.

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use crate::utterance::{Part, Utterance};
+use crate::utterance::{ContentBlock, Message};
 
 /// A model.
 pub trait LanguageModel: Send + Sync {
@@ -18,77 +18,82 @@ pub trait LanguageModel: Send + Sync {
     fn name(&self) -> &str;
 
     /// How many tokens it can look at, where that is known.
-    fn window(&self) -> Option<u64>;
+    fn context_window(&self) -> Option<u64>;
 
     /// Answers a conversation. Says what it says piece by piece, and gives the whole in the end. Dropping it stops it.
-    fn answer<'a>(&'a self, request: ModelRequest, said: mpsc::Sender<Delta>) -> Answering<'a>;
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest,
+        said: mpsc::Sender<ResponseDelta>,
+    ) -> ResponseFuture<'a>;
 }
 
 /// An answer under way.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answered, ModelError>> + Send + 'a>>;
+pub type ResponseFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<ModelResponse, ModelError>> + Send + 'a>>;
 
 /// What a model is asked.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
     /// What it should know of its place.
-    pub system: Arc<str>,
+    pub system_prompt: Arc<str>,
     /// What was said so far.
-    pub said: Arc<[Utterance]>,
+    pub messages: Arc<[Message]>,
     /// What it may call.
-    pub tools: Arc<[ToolOffer]>,
+    pub tools: Arc<[ToolDefinition]>,
     /// The longest answer, in tokens, where that matters to who asks.
     pub max_tokens: Option<u64>,
 }
 
 /// A tool as a model sees it.
 #[derive(Debug, Clone)]
-pub struct ToolOffer {
+pub struct ToolDefinition {
     /// Its exposed name.
     pub name: String,
     /// What it does.
     pub description: String,
     /// What its arguments look like.
-    pub schema: Json,
+    pub input_schema: Json,
 }
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Delta {
+pub enum ResponseDelta {
     /// More words.
     Text(String),
     /// More thought.
-    Thought(String),
+    Thinking(String),
     /// It asks again after a failure; what it said of this answer so far does not count.
-    Again {
+    Retrying {
         /// How often it has been tried.
         attempt: u32,
         /// How long it waits.
         after: Duration,
         /// Why.
-        because: String,
+        reason: String,
     },
 }
 
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered {
+pub struct ModelResponse {
     /// What the model said, thought and wants called.
-    pub parts: Vec<Part>,
+    pub content: Vec<ContentBlock>,
     /// Why it stopped.
-    pub stop: Stop,
+    pub stop_reason: StopReason,
     /// What it cost.
     pub usage: Usage,
 }
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// It was done.
-    End,
+    EndTurn,
     /// It wants calls made.
-    Calls,
+    ToolUse,
     /// Its answer may not be longer.
-    Length,
+    MaxTokens,
     /// It would not answer.
     Refusal,
 }
@@ -120,22 +125,22 @@ pub struct ModelError {
 pub enum ModelErrorKind {
     /// No model is set.
     #[error("no model is set up")]
-    NotSet,
+    NotConfigured,
     /// It cannot be reached.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
     /// The key is wrong or missing.
     #[error("it does not accept the key: {0}")]
-    Key(String),
+    KeyRejected(String),
     /// Too much was asked of it, for longer than we were willing to wait.
     #[error("it is asked too much: {0}")]
-    Busy(String),
+    Overloaded(String),
     /// The conversation is longer than it can look at.
     #[error("the conversation is too long for it: {0}")]
-    TooLong(String),
+    ContextTooLong(String),
     /// It says that the request is wrong.
     #[error("it refused the request ({status}): {message}")]
-    Refused {
+    Rejected {
         /// The HTTP status.
         status: u16,
         /// What it says.
@@ -143,8 +148,8 @@ pub enum ModelErrorKind {
     },
     /// It answered something that is no answer.
     #[error("it answered nonsense: {0}")]
-    Senseless(String),
+    InvalidResponse(String),
     /// It began and did not end.
     #[error("its answer broke off: {0}")]
-    BrokenOff(String),
+    StreamInterrupted(String),
 }

@@ -10,45 +10,46 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::Value as Json;
-use switchboard::config::model_choice::Provider;
+use switchboard::config::model_choice::ModelProvider;
 use switchboard::config::secret::Secret;
 use switchboard::config::shown::printable;
-use switchboard::wire::network::{Network, SetupError};
+use switchboard::wire::network::{HttpClient, HttpSetupError};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use url::Url;
 
 use crate::anthropic;
-use crate::attempts::Temper;
-use crate::chosen_model::ChosenModel;
-use crate::event_flow::{EventFlow, cause};
+use crate::attempts::RetryPolicy;
+use crate::chosen_model::ModelConfig;
+use crate::event_flow::{SseStream, root_cause};
 use crate::language_model::{
-    Answered, Answering, Delta, LanguageModel, ModelError, ModelErrorKind, ModelRequest,
+    LanguageModel, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseDelta,
+    ResponseFuture,
 };
-use crate::model_trouble::{Again, Trouble};
+use crate::model_trouble::{AttemptError, RetryAdvice};
 use crate::openai_chat;
 use crate::openai_responses;
 
 /// The most of a refusal that is read.
-const LARGEST_REFUSAL: usize = 64 * 1024;
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// How long a refusal may take.
-const REFUSING: Duration = Duration::from_secs(10);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a request is written with, besides what was said.
 #[derive(Debug)]
-pub(crate) struct Manner {
+pub(crate) struct RequestSettings {
     pub(crate) model: String,
     pub(crate) max_tokens: Option<u64>,
-    pub(crate) thinking: Option<u64>,
+    pub(crate) thinking_budget: Option<u64>,
     /// Who may take back what was thought: the same model in the same language.
-    pub(crate) thinker: String,
+    pub(crate) model_id: String,
     /// Does it give away its thoughts in a form that can be given back? Asked until it says no.
-    pub(crate) gives_thoughts: AtomicBool,
+    pub(crate) returns_encrypted_reasoning: AtomicBool,
 }
 
-impl Manner {
+impl RequestSettings {
     /// The longest answer, in tokens, whoever is the stricter.
-    pub(crate) fn longest(&self, request: &ModelRequest) -> Option<u64> {
+    pub(crate) fn max_output_tokens(&self, request: &ModelRequest) -> Option<u64> {
         match (self.max_tokens, request.max_tokens) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
@@ -57,15 +58,15 @@ impl Manner {
 }
 
 /// Takes the events of one answer.
-pub(crate) trait Hearing: Send {
+pub(crate) trait ResponseParser: Send {
     /// Takes one, and says what may be passed on at once.
-    fn take(&mut self, event: &Json) -> Result<Vec<Delta>, Trouble>;
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError>;
 
     /// Is it all there? Some streams go on after their last word.
-    fn is_over(&self) -> bool;
+    fn is_complete(&self) -> bool;
 
     /// The whole answer, where it is one.
-    fn finish(self: Box<Self>) -> Result<Answered, Trouble>;
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError>;
 }
 
 /// A model at a URL.
@@ -74,11 +75,11 @@ pub struct ModelClient {
     endpoint: Url,
     headers: HeaderMap,
     key: Option<Secret>,
-    provider: Provider,
-    manner: Arc<Manner>,
+    provider: ModelProvider,
+    settings: Arc<RequestSettings>,
     name: String,
-    window: Option<u64>,
-    temper: Temper,
+    context_window: Option<u64>,
+    retry_policy: RetryPolicy,
 }
 
 impl fmt::Debug for ModelClient {
@@ -90,141 +91,163 @@ impl fmt::Debug for ModelClient {
 impl ModelClient {
     /// A client for the model that was chosen. It follows no redirects.
     pub fn new(
-        chosen: &ChosenModel,
-        network: &Network,
-        temper: Temper,
-    ) -> Result<ModelClient, SetupError> {
-        let client = network.client(|builder| builder)?;
-        let ChosenModel { provider, name, base_url, key, max_tokens, window, thinking } = chosen;
-        let manner = Manner {
+        chosen: &ModelConfig,
+        network: &HttpClient,
+        temper: RetryPolicy,
+    ) -> Result<ModelClient, HttpSetupError> {
+        let client = network.reqwest_client(|builder| builder)?;
+        let ModelConfig {
+            provider,
+            name,
+            base_url,
+            key,
+            max_tokens,
+            context_window: window,
+            thinking_budget: thinking,
+        } = chosen;
+        let manner = RequestSettings {
             model: name.clone(),
             max_tokens: *max_tokens,
-            thinking: *thinking,
-            thinker: format!("{}/{name}", provider.id()),
-            gives_thoughts: AtomicBool::new(true),
+            thinking_budget: *thinking,
+            model_id: format!("{}/{name}", provider.id()),
+            returns_encrypted_reasoning: AtomicBool::new(true),
         };
         Ok(ModelClient {
             client,
-            endpoint: endpoint(*provider, base_url),
-            headers: headers(*provider, key.as_ref()),
+            endpoint: endpoint_url(*provider, base_url),
+            headers: request_headers(*provider, key.as_ref()),
             key: key.clone(),
             provider: *provider,
-            manner: Arc::new(manner),
+            settings: Arc::new(manner),
             name: name.clone(),
-            window: *window,
-            temper,
+            context_window: *window,
+            retry_policy: temper,
         })
     }
 
-    fn body(&self, request: &ModelRequest) -> Bytes {
+    fn request_body(&self, request: &ModelRequest) -> Bytes {
         let body = match self.provider {
-            Provider::Anthropic => anthropic::body(request, &self.manner),
-            Provider::OpenAi => openai_chat::body(request, &self.manner),
-            Provider::OpenAiResponses => openai_responses::body(request, &self.manner),
+            ModelProvider::Anthropic => anthropic::body(request, &self.settings),
+            ModelProvider::OpenAi => openai_chat::body(request, &self.settings),
+            ModelProvider::OpenAiResponses => openai_responses::body(request, &self.settings),
         };
         body.to_string().into()
     }
 
-    fn hearing(&self) -> Box<dyn Hearing> {
-        let thinker = self.manner.thinker.clone();
+    fn response_parser(&self) -> Box<dyn ResponseParser> {
+        let thinker = self.settings.model_id.clone();
         match self.provider {
-            Provider::Anthropic => Box::new(anthropic::Heard::new(thinker)),
-            Provider::OpenAi => Box::new(openai_chat::Heard::default()),
-            Provider::OpenAiResponses => Box::new(openai_responses::Heard::new(thinker)),
+            ModelProvider::Anthropic => Box::new(anthropic::MessagesParser::new(thinker)),
+            ModelProvider::OpenAi => Box::new(openai_chat::ChatCompletionsParser::default()),
+            ModelProvider::OpenAiResponses => {
+                Box::new(openai_responses::ResponsesParser::new(thinker))
+            }
         }
     }
 
     /// Asks as often as may help.
-    async fn persist(
+    async fn respond_with_retries(
         &self,
         request: &ModelRequest,
-        said: &mpsc::Sender<Delta>,
-    ) -> Result<Answered, ModelError> {
+        said: &mpsc::Sender<ResponseDelta>,
+    ) -> Result<ModelResponse, ModelError> {
         let mut attempt = 1;
         loop {
-            let trouble = match self.once(self.body(request), said).await {
+            let trouble = match self.attempt(self.request_body(request), said).await {
                 Ok(answered) => return Ok(answered),
-                Err(trouble) => self.hushed(trouble),
+                Err(trouble) => self.without_key(trouble),
             };
-            let Some(after) = self.temper.wait(attempt, trouble.again) else {
+            let Some(after) = self.retry_policy.backoff(attempt, trouble.retry) else {
                 let host = self.endpoint.host_str().unwrap_or_default();
                 let model = format!("{} at {host}", printable(&self.name));
                 return Err(ModelError { model, kind: trouble.kind });
             };
             let because = trouble.kind.to_string();
-            let _nobody_listens = said.send(Delta::Again { attempt, after, because }).await;
+            let _nobody_listens =
+                said.send(ResponseDelta::Retrying { attempt, after, reason: because }).await;
             tokio::time::sleep(after).await;
             attempt += 1;
         }
     }
 
-    async fn once(&self, body: Bytes, said: &mpsc::Sender<Delta>) -> Result<Answered, Trouble> {
+    async fn attempt(
+        &self,
+        body: Bytes,
+        said: &mpsc::Sender<ResponseDelta>,
+    ) -> Result<ModelResponse, AttemptError> {
         let response = self.send(body).await?;
-        let mut flow = EventFlow::new(response, self.temper.idle);
-        let mut heard = self.hearing();
-        while !heard.is_over() {
+        let mut flow = SseStream::new(response, self.retry_policy.idle_timeout);
+        let mut heard = self.response_parser();
+        while !heard.is_complete() {
             let Some(event) = flow.next().await? else { break };
-            for delta in heard.take(&event)? {
+            for delta in heard.push_event(&event)? {
                 let _nobody_listens = said.send(delta).await;
             }
         }
         heard.finish()
     }
 
-    async fn send(&self, body: Bytes) -> Result<Response, Trouble> {
+    async fn send(&self, body: Bytes) -> Result<Response, AttemptError> {
         let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
-        let response = match timeout(self.temper.beginning, request.body(body).send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&cause(&error))),
-            Err(_) => {
-                let seconds = self.temper.beginning.as_secs_f64();
-                return Err(self.unreachable(&format!("no answer within {seconds} s")));
-            }
-        };
+        let response =
+            match timeout(self.retry_policy.response_timeout, request.body(body).send()).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => return Err(self.unreachable(&root_cause(&error))),
+                Err(_) => {
+                    let seconds = self.retry_policy.response_timeout.as_secs_f64();
+                    return Err(self.unreachable(&format!("no answer within {seconds} s")));
+                }
+            };
         if response.status() != StatusCode::OK {
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = refusal(response).await;
-            let mut trouble = Trouble::refused(status, &headers, &body);
+            let body = error_body(response).await;
+            let mut trouble = AttemptError::from_status(status, &headers, &body);
             let is_about_thoughts =
-                Trouble::param(&body).is_some_and(|it| it.starts_with("include"));
-            if is_about_thoughts && self.manner.gives_thoughts.swap(false, Ordering::Relaxed) {
-                trouble.again = Again::After(Duration::ZERO);
+                AttemptError::rejected_parameter(&body).is_some_and(|it| it.starts_with("include"));
+            if is_about_thoughts
+                && self.settings.returns_encrypted_reasoning.swap(false, Ordering::Relaxed)
+            {
+                trouble.retry = RetryAdvice::After(Duration::ZERO);
             }
             return Err(trouble);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
         match kind {
             Some(kind) if kind.starts_with("text/event-stream") => Ok(response),
-            Some(kind) => Err(Trouble::senseless(&format!("{kind} instead of a stream of events"))),
-            None => Err(Trouble::senseless("something instead of a stream of events")),
+            Some(kind) => Err(AttemptError::invalid_response(&format!(
+                "{kind} instead of a stream of events"
+            ))),
+            None => Err(AttemptError::invalid_response("something instead of a stream of events")),
         }
     }
 
-    fn unreachable(&self, why: &str) -> Trouble {
+    fn unreachable(&self, why: &str) -> AttemptError {
         let url = self.endpoint.origin().ascii_serialization();
         let why = format!("{url}: {}", printable(why));
-        Trouble { kind: ModelErrorKind::Unreachable(why), again: Again::Soon }
+        AttemptError { kind: ModelErrorKind::Unreachable(why), retry: RetryAdvice::WithBackoff }
     }
 
     /// A service that quotes what it was shown is not quoted with it.
-    fn hushed(&self, trouble: Trouble) -> Trouble {
+    fn without_key(&self, trouble: AttemptError) -> AttemptError {
         let Some(key) = self.key.as_ref().map(Secret::reveal).filter(|it| !it.is_empty()) else {
             return trouble;
         };
         let hush = |text: String| text.replace(key, "…");
         let kind = match trouble.kind {
-            ModelErrorKind::NotSet => ModelErrorKind::NotSet,
+            ModelErrorKind::NotConfigured => ModelErrorKind::NotConfigured,
             ModelErrorKind::Unreachable(text) => ModelErrorKind::Unreachable(hush(text)),
-            ModelErrorKind::Key(text) => ModelErrorKind::Key(hush(text)),
-            ModelErrorKind::Busy(text) => ModelErrorKind::Busy(hush(text)),
-            ModelErrorKind::TooLong(text) => ModelErrorKind::TooLong(hush(text)),
-            ModelErrorKind::Refused { status, message } => {
-                ModelErrorKind::Refused { status, message: hush(message) }
+            ModelErrorKind::KeyRejected(text) => ModelErrorKind::KeyRejected(hush(text)),
+            ModelErrorKind::Overloaded(text) => ModelErrorKind::Overloaded(hush(text)),
+            ModelErrorKind::ContextTooLong(text) => ModelErrorKind::ContextTooLong(hush(text)),
+            ModelErrorKind::Rejected { status, message } => {
+                ModelErrorKind::Rejected { status, message: hush(message) }
             }
-            ModelErrorKind::Senseless(text) => ModelErrorKind::Senseless(hush(text)),
-            ModelErrorKind::BrokenOff(text) => ModelErrorKind::BrokenOff(hush(text)),
+            ModelErrorKind::InvalidResponse(text) => ModelErrorKind::InvalidResponse(hush(text)),
+            ModelErrorKind::StreamInterrupted(text) => {
+                ModelErrorKind::StreamInterrupted(hush(text))
+            }
         };
-        Trouble { kind, ..trouble }
+        AttemptError { kind, ..trouble }
     }
 }
 
@@ -233,37 +256,41 @@ impl LanguageModel for ModelClient {
         &self.name
     }
 
-    fn window(&self) -> Option<u64> {
-        self.window
+    fn context_window(&self) -> Option<u64> {
+        self.context_window
     }
 
-    fn answer<'a>(&'a self, request: ModelRequest, said: mpsc::Sender<Delta>) -> Answering<'a> {
-        Box::pin(async move { self.persist(&request, &said).await })
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest,
+        said: mpsc::Sender<ResponseDelta>,
+    ) -> ResponseFuture<'a> {
+        Box::pin(async move { self.respond_with_retries(&request, &said).await })
     }
 }
 
 /// As much of a refusal as is worth reading.
-async fn refusal(mut response: Response) -> Vec<u8> {
+async fn error_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(piece)) = response.chunk().await {
-            let room = LARGEST_REFUSAL - body.len();
+            let room = MAX_ERROR_BODY_BYTES - body.len();
             body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if body.len() >= LARGEST_REFUSAL {
+            if body.len() >= MAX_ERROR_BODY_BYTES {
                 break;
             }
         }
     };
-    let _what_came_is_enough = timeout(REFUSING, read).await;
+    let _what_came_is_enough = timeout(ERROR_BODY_TIMEOUT, read).await;
     body
 }
 
 /// Where requests go. People write the base with and without the version.
-fn endpoint(provider: Provider, base: &Url) -> Url {
+fn endpoint_url(provider: ModelProvider, base: &Url) -> Url {
     let (version, path) = match provider {
-        Provider::Anthropic => ("v1", "messages"),
-        Provider::OpenAi => ("", "chat/completions"),
-        Provider::OpenAiResponses => ("", "responses"),
+        ModelProvider::Anthropic => ("v1", "messages"),
+        ModelProvider::OpenAi => ("", "chat/completions"),
+        ModelProvider::OpenAiResponses => ("", "responses"),
     };
     let mut endpoint = base.clone();
     let base = base.path().trim_end_matches('/');
@@ -276,17 +303,17 @@ fn endpoint(provider: Provider, base: &Url) -> Url {
     endpoint
 }
 
-fn headers(provider: Provider, key: Option<&Secret>) -> HeaderMap {
+fn request_headers(provider: ModelProvider, key: Option<&Secret>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let (name, value) = match provider {
-        Provider::Anthropic => {
+        ModelProvider::Anthropic => {
             let version = HeaderName::from_static("anthropic-version");
             headers.insert(version, HeaderValue::from_static("2023-06-01"));
             (HeaderName::from_static("x-api-key"), key.map(|it| it.reveal().to_owned()))
         }
-        Provider::OpenAi | Provider::OpenAiResponses => {
+        ModelProvider::OpenAi | ModelProvider::OpenAiResponses => {
             (AUTHORIZATION, key.map(|it| format!("Bearer {}", it.reveal())))
         }
     };
@@ -303,18 +330,26 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(provider: Provider, base: &str, expected: &str) {
+    fn check(provider: ModelProvider, base: &str, expected: &str) {
         let base = Url::parse(base).expect("a URL");
-        assert_eq!(endpoint(provider, &base).as_str(), expected);
+        assert_eq!(endpoint_url(provider, &base).as_str(), expected);
     }
 
     #[test]
     fn a_base_may_have_its_version_and_a_slash_or_not() {
         let messages = "https://a.example/v1/messages";
-        check(Provider::Anthropic, "https://a.example", messages);
-        check(Provider::Anthropic, "https://a.example/v1/", messages);
-        check(Provider::Anthropic, "https://a.example/x", "https://a.example/x/v1/messages");
-        check(Provider::OpenAi, "http://localhost:1/v1", "http://localhost:1/v1/chat/completions");
-        check(Provider::OpenAiResponses, "https://o.example/v1/", "https://o.example/v1/responses");
+        check(ModelProvider::Anthropic, "https://a.example", messages);
+        check(ModelProvider::Anthropic, "https://a.example/v1/", messages);
+        check(ModelProvider::Anthropic, "https://a.example/x", "https://a.example/x/v1/messages");
+        check(
+            ModelProvider::OpenAi,
+            "http://localhost:1/v1",
+            "http://localhost:1/v1/chat/completions",
+        );
+        check(
+            ModelProvider::OpenAiResponses,
+            "https://o.example/v1/",
+            "https://o.example/v1/responses",
+        );
     }
 }

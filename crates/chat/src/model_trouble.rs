@@ -10,135 +10,151 @@ use switchboard::config::shown::printable;
 use crate::language_model::ModelErrorKind;
 
 /// The longest message of a service that is passed on, in characters.
-const LONGEST: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 /// The longest that a service may make us wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// A failed attempt.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct AttemptError {
     pub(crate) kind: ModelErrorKind,
-    pub(crate) again: Again,
+    pub(crate) retry: RetryAdvice,
 }
 
 /// May another attempt help?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryAdvice {
     /// No.
-    No,
+    Never,
     /// Yes, after a while.
-    Soon,
+    WithBackoff,
     /// Yes, after this while.
     After(Duration),
 }
 
-impl Trouble {
-    pub(crate) fn broken_off(why: &str) -> Trouble {
-        Trouble { kind: ModelErrorKind::BrokenOff(shown(why)), again: Again::Soon }
+impl AttemptError {
+    pub(crate) fn stream_interrupted(why: &str) -> AttemptError {
+        AttemptError {
+            kind: ModelErrorKind::StreamInterrupted(printable_message(why)),
+            retry: RetryAdvice::WithBackoff,
+        }
     }
 
-    pub(crate) fn senseless(why: &str) -> Trouble {
-        Trouble { kind: ModelErrorKind::Senseless(shown(why)), again: Again::No }
+    pub(crate) fn invalid_response(why: &str) -> AttemptError {
+        AttemptError {
+            kind: ModelErrorKind::InvalidResponse(printable_message(why)),
+            retry: RetryAdvice::Never,
+        }
     }
 
     /// What a service says in the middle of a stream, by the word that it has for it.
-    pub(crate) fn told(word: &str, message: &str) -> Trouble {
-        let message = shown(&format!("{message} ({word})"));
+    pub(crate) fn from_error_event(word: &str, message: &str) -> AttemptError {
+        let message = printable_message(&format!("{message} ({word})"));
         match word {
-            "overloaded_error" | "rate_limit_error" | "rate_limit_exceeded" => {
-                Trouble { kind: ModelErrorKind::Busy(message), again: Again::Soon }
-            }
-            "authentication_error" | "permission_error" | "invalid_api_key" => {
-                Trouble { kind: ModelErrorKind::Key(message), again: Again::No }
-            }
-            "context_length_exceeded" | "request_too_large" => {
-                Trouble { kind: ModelErrorKind::TooLong(message), again: Again::No }
-            }
+            "overloaded_error" | "rate_limit_error" | "rate_limit_exceeded" => AttemptError {
+                kind: ModelErrorKind::Overloaded(message),
+                retry: RetryAdvice::WithBackoff,
+            },
+            "authentication_error" | "permission_error" | "invalid_api_key" => AttemptError {
+                kind: ModelErrorKind::KeyRejected(message),
+                retry: RetryAdvice::Never,
+            },
+            "context_length_exceeded" | "request_too_large" => AttemptError {
+                kind: ModelErrorKind::ContextTooLong(message),
+                retry: RetryAdvice::Never,
+            },
             "invalid_request_error"
             | "invalid_prompt"
             | "not_found_error"
             | "insufficient_quota" => {
-                let kind = ModelErrorKind::Refused { status: 200, message };
-                Trouble { kind, again: Again::No }
+                let kind = ModelErrorKind::Rejected { status: 200, message };
+                AttemptError { kind, retry: RetryAdvice::Never }
             }
             // A server's own error, a time that was over, and what nobody knows yet.
-            _ => Trouble { kind: ModelErrorKind::BrokenOff(message), again: Again::Soon },
+            _ => AttemptError {
+                kind: ModelErrorKind::StreamInterrupted(message),
+                retry: RetryAdvice::WithBackoff,
+            },
         }
     }
 
     /// What a service says instead of an answer.
-    pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Trouble {
-        let said = Said::of(body);
+    pub(crate) fn from_status(
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> AttemptError {
+        let said = ErrorBody::parse(body);
         let message = match said.message.is_empty() {
             true => status.to_string(),
             false => format!("{} ({})", said.message, status.as_u16()),
         };
         let kind = match status.as_u16() {
-            401 | 403 => ModelErrorKind::Key(message),
+            401 | 403 => ModelErrorKind::KeyRejected(message),
             404 => {
                 let message =
                     format!("there is no such model, or nothing at this address: {message}");
-                ModelErrorKind::Refused { status: 404, message }
+                ModelErrorKind::Rejected { status: 404, message }
             }
-            413 => ModelErrorKind::TooLong(message),
-            400 if said.is_too_long() => ModelErrorKind::TooLong(message),
+            413 => ModelErrorKind::ContextTooLong(message),
+            400 if said.is_too_long() => ModelErrorKind::ContextTooLong(message),
             300..=399 => {
                 let message = "it sends us elsewhere, and we follow nobody there".to_owned();
-                ModelErrorKind::Refused { status: status.as_u16(), message }
+                ModelErrorKind::Rejected { status: status.as_u16(), message }
             }
-            429 | 503 | 529 => ModelErrorKind::Busy(message),
-            status => ModelErrorKind::Refused { status, message },
+            429 | 503 | 529 => ModelErrorKind::Overloaded(message),
+            status => ModelErrorKind::Rejected { status, message },
         };
         let helps = match headers.get("x-should-retry").and_then(|it| it.to_str().ok()) {
             Some("true") => true,
             Some("false") => false,
-            Some(_) | None => said.code != "insufficient_quota" && is_passing(status),
+            Some(_) | None => said.code != "insufficient_quota" && is_transient(status),
         };
-        let again = match (helps, wait(headers)) {
-            (false, _) => Again::No,
-            (true, None) => Again::Soon,
-            (true, Some(wait)) => Again::After(wait),
+        let retry = match (helps, retry_after(headers)) {
+            (false, _) => RetryAdvice::Never,
+            (true, None) => RetryAdvice::WithBackoff,
+            (true, Some(wait)) => RetryAdvice::After(wait),
         };
-        Trouble { kind, again }
+        AttemptError { kind, retry }
     }
 
     /// Which part of the request a refusal is about, where it says so.
-    pub(crate) fn param(body: &[u8]) -> Option<String> {
+    pub(crate) fn rejected_parameter(body: &[u8]) -> Option<String> {
         let body: Json = serde_json::from_slice(body).ok()?;
         body["error"]["param"].as_str().map(str::to_owned)
     }
 }
 
-fn is_passing(status: StatusCode) -> bool {
+fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 425 | 429 | 500..=599)
 }
 
 /// How long a service wants us to wait, as far as we are willing to.
-fn wait(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = match number("retry-after-ms") {
         Some(milliseconds) => milliseconds / 1000.0,
         None => number(RETRY_AFTER.as_str())?,
     };
     let wait = Duration::try_from_secs_f64(seconds).ok()?;
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 /// What is in the body of a refusal.
-struct Said {
+struct ErrorBody {
     message: String,
     code: String,
 }
 
-impl Said {
-    fn of(body: &[u8]) -> Said {
+impl ErrorBody {
+    fn parse(body: &[u8]) -> ErrorBody {
         let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
         let Ok(json) = serde_json::from_slice::<Json>(body) else {
             let text = String::from_utf8_lossy(body);
             // A page for browsers says nothing in its first lines.
             let message =
                 if text.trim_start().starts_with('<') { "a web page" } else { text.trim() };
-            return Said { message: shown(message), code: String::new() };
+            return ErrorBody { message: printable_message(message), code: String::new() };
         };
         // Three shapes: an object with a message, a text, and the message alone.
         let error = &json["error"];
@@ -150,7 +166,7 @@ impl Said {
                 text(&error["type"])
             }
         };
-        Said { message: shown(&message), code }
+        ErrorBody { message: printable_message(&message), code }
     }
 
     /// One service has a word for it, the other only says so.
@@ -160,8 +176,8 @@ impl Said {
 }
 
 /// A service's words, cut and harmless.
-pub(crate) fn shown(text: &str) -> String {
-    let text: String = text.chars().take(LONGEST).collect();
+pub(crate) fn printable_message(text: &str) -> String {
+    let text: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
     printable(text.trim())
 }
 
@@ -170,22 +186,22 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(name: &'static str, value: &str, expected: Again) {
+    fn check(name: &'static str, value: &str, expected: RetryAdvice) {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().expect("a header"));
-        let trouble = Trouble::refused(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}");
-        assert_eq!(trouble.again, expected, "{name}: {value}");
+        let trouble = AttemptError::from_status(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}");
+        assert_eq!(trouble.retry, expected, "{name}: {value}");
     }
 
     #[test]
     fn a_service_may_make_us_wait_for_a_minute_and_no_longer() {
-        check("retry-after", "7", Again::After(Duration::from_secs(7)));
-        check("retry-after", "86400", Again::After(Duration::from_secs(60)));
-        check("retry-after-ms", "1500", Again::After(Duration::from_millis(1500)));
+        check("retry-after", "7", RetryAdvice::After(Duration::from_secs(7)));
+        check("retry-after", "86400", RetryAdvice::After(Duration::from_secs(60)));
+        check("retry-after-ms", "1500", RetryAdvice::After(Duration::from_millis(1500)));
         // A date is not read: the usual wait is as good.
-        check("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", Again::Soon);
-        check("retry-after", "-1", Again::Soon);
-        check("retry-after", "NaN", Again::Soon);
-        check("x-should-retry", "false", Again::No);
+        check("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", RetryAdvice::WithBackoff);
+        check("retry-after", "-1", RetryAdvice::WithBackoff);
+        check("retry-after", "NaN", RetryAdvice::WithBackoff);
+        check("x-should-retry", "false", RetryAdvice::Never);
     }
 }

@@ -8,102 +8,109 @@ use serde_json::{Value as Json, json};
 use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 
-use crate::language_model::ToolOffer;
-use crate::utterance::{Part, Utterance};
+use crate::language_model::ToolDefinition;
+use crate::utterance::{ContentBlock, Message};
 
 /// What the tool that finds others is called. Servers' tools have names with a prefix, so none of theirs is called so.
-pub const SEARCH: &str = "search_tools";
+pub const SEARCH_TOOL: &str = "search_tools";
 /// How many tools a search finds, unless told otherwise, and at most.
-const USUAL: usize = 8;
-const MOST: usize = 20;
+const DEFAULT_RESULTS: usize = 8;
+const MAX_RESULTS: usize = 20;
 /// The most tools that a model is shown because it found or used them; the oldest are left out.
-const MOST_LEARNT: usize = 64;
+const MAX_DISCOVERED: usize = 64;
 
 /// The tools that a model is shown.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub(crate) struct OfferedTools {
     /// Names of deferred tools that were found or used, in that order.
-    learnt: Vec<String>,
+    discovered: Vec<String>,
     /// What was last offered, of which revision of the pool, with how much learnt.
-    last: Option<(u64, Arc<[ToolOffer]>)>,
+    cached: Option<(u64, Arc<[ToolDefinition]>)>,
 }
 
-impl Offers {
+impl OfferedTools {
     /// Tools that were used in a conversation that is gone on with.
-    pub(crate) fn recall(&mut self, said: &[Utterance]) {
-        let name = |part: &Part| match part {
-            Part::Call(call) => Some(call.tool.clone()),
-            Part::Text { .. } | Part::Picture { .. } | Part::Thought { .. } | Part::Result(_) => {
-                None
-            }
+    pub(crate) fn restore(&mut self, said: &[Message]) {
+        let name = |part: &ContentBlock| match part {
+            ContentBlock::ToolUse(call) => Some(call.tool.clone()),
+            ContentBlock::Text { .. }
+            | ContentBlock::Image { .. }
+            | ContentBlock::Thinking { .. }
+            | ContentBlock::ToolResult(_) => None,
         };
-        self.learn(said.iter().flat_map(|it| it.parts.iter().filter_map(name)).collect());
+        self.add_discovered(
+            said.iter().flat_map(|it| it.content.iter().filter_map(name)).collect(),
+        );
     }
 
     /// These are shown from now on.
-    pub(crate) fn learn(&mut self, names: Vec<String>) {
+    pub(crate) fn add_discovered(&mut self, names: Vec<String>) {
         for name in names {
-            if name != SEARCH && !self.learnt.contains(&name) {
-                self.learnt.push(name);
-                self.last = None;
+            if name != SEARCH_TOOL && !self.discovered.contains(&name) {
+                self.discovered.push(name);
+                self.cached = None;
             }
         }
-        let surplus = self.learnt.len().saturating_sub(MOST_LEARNT);
-        self.learnt.drain(..surplus);
+        let surplus = self.discovered.len().saturating_sub(MAX_DISCOVERED);
+        self.discovered.drain(..surplus);
     }
 
     /// What the model is shown of this pool.
-    pub(crate) fn now(&mut self, pool: &Pool) -> Arc<[ToolOffer]> {
-        if let Some((revision, offers)) = &self.last
+    pub(crate) fn definitions(&mut self, pool: &Pool) -> Arc<[ToolDefinition]> {
+        if let Some((revision, offers)) = &self.cached
             && *revision == pool.revision()
         {
             return offers.clone();
         }
         let (deferred, at_once): (Vec<&Arc<Tool>>, Vec<&Arc<Tool>>) =
             pool.tools().iter().partition(|it| pool.is_deferred(it));
-        let mut offers = Vec::with_capacity(at_once.len() + self.learnt.len() + 1);
+        let mut offers = Vec::with_capacity(at_once.len() + self.discovered.len() + 1);
         if !deferred.is_empty() {
-            offers.push(searcher(deferred.len()));
+            offers.push(search_tool_definition(deferred.len()));
         }
-        offers.extend(at_once.iter().map(|it| offer(it)));
-        let learnt = self.learnt.iter().filter_map(|name| pool.find(name));
-        offers.extend(learnt.filter(|it| pool.is_deferred(it)).map(|it| offer(it)));
-        let offers: Arc<[ToolOffer]> = offers.into();
-        self.last = Some((pool.revision(), offers.clone()));
+        offers.extend(at_once.iter().map(|it| definition(it)));
+        let learnt = self.discovered.iter().filter_map(|name| pool.find(name));
+        offers.extend(learnt.filter(|it| pool.is_deferred(it)).map(|it| definition(it)));
+        let offers: Arc<[ToolDefinition]> = offers.into();
+        self.cached = Some((pool.revision(), offers.clone()));
         offers
     }
 }
 
-fn offer(tool: &Tool) -> ToolOffer {
+fn definition(tool: &Tool) -> ToolDefinition {
     let schema = tool.input_schema.decode().unwrap_or_else(|_| json!({"type": "object"}));
-    ToolOffer { name: tool.exposed.clone(), description: tool.description.clone(), schema }
+    ToolDefinition {
+        name: tool.exposed_name.clone(),
+        description: tool.description.clone(),
+        input_schema: schema,
+    }
 }
 
-fn searcher(hidden: usize) -> ToolOffer {
-    ToolOffer {
-        name: SEARCH.to_owned(),
+fn search_tool_definition(hidden: usize) -> ToolDefinition {
+    ToolDefinition {
+        name: SEARCH_TOOL.to_owned(),
         description: format!(
             "Finds tools by words. {hidden} tools are not listed here; what this finds can be called from then on."
         ),
-        schema: json!({"type": "object", "required": ["query"], "properties": {
+        input_schema: json!({"type": "object", "required": ["query"], "properties": {
             "query": {"type": "string", "description": "words that say what is to be done, or a tool's name"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": DEFAULT_RESULTS},
         }}),
     }
 }
 
 /// Finds tools: what is said of them, and their names.
-pub(crate) fn search(pool: &Pool, arguments: &Json) -> (String, Vec<String>) {
+pub(crate) fn search_tools(pool: &Pool, arguments: &Json) -> (String, Vec<String>) {
     let query = arguments["query"].as_str().unwrap_or_default();
     let limit = arguments["limit"].as_u64().and_then(|it| usize::try_from(it).ok());
-    let found = pool.search(query, limit.unwrap_or(USUAL).clamp(1, MOST));
+    let found = pool.search(query, limit.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS));
     if found.is_empty() {
         return ("no tool fits these words".to_owned(), Vec::new());
     }
     let line = |tool: &Tool| {
         let first = tool.description.lines().next().unwrap_or_default();
-        format!("{}: {first}", tool.exposed)
+        format!("{}: {first}", tool.exposed_name)
     };
     let lines: Vec<String> = found.iter().map(|it| line(&it.tool)).collect();
-    (lines.join("\n"), found.iter().map(|it| it.tool.exposed.clone()).collect())
+    (lines.join("\n"), found.iter().map(|it| it.tool.exposed_name.clone()).collect())
 }

@@ -3,24 +3,26 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::language_model::{Answered, Delta, ModelRequest, Stop, ToolOffer, Usage};
-use crate::model_client::{Hearing, Manner};
-use crate::model_trouble::Trouble;
-use crate::utterance::{CallResult, CallWanted, Part, Speaker, Utterance};
+use crate::language_model::{
+    ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
+};
+use crate::model_client::{RequestSettings, ResponseParser};
+use crate::model_trouble::AttemptError;
+use crate::utterance::{ContentBlock, Message, Role, ToolResult, ToolUse};
 
 /// The most calls of one answer that are taken.
-const MOST_CALLS: usize = 256;
+const MAX_CALLS: usize = 256;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
+pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
     let mut messages = Vec::new();
-    if !request.system.trim().is_empty() {
-        messages.push(json!({"role": "system", "content": &*request.system}));
+    if !request.system_prompt.trim().is_empty() {
+        messages.push(json!({"role": "system", "content": &*request.system_prompt}));
     }
-    for utterance in request.said.iter() {
-        match utterance.speaker {
-            Speaker::User => of_user(utterance, &mut messages),
-            Speaker::Assistant => messages.extend(of_assistant(utterance)),
+    for utterance in request.messages.iter() {
+        match utterance.role {
+            Role::User => push_user_messages(utterance, &mut messages),
+            Role::Assistant => messages.extend(assistant_message(utterance)),
         }
     }
     let mut body = json!({
@@ -32,14 +34,14 @@ pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.longest(request) {
+    if let Some(tokens) = manner.max_output_tokens(request) {
         body["max_completion_tokens"] = json!(tokens);
     }
     body
 }
 
-fn tool(offer: &ToolOffer) -> Json {
-    let ToolOffer { name, description, schema } = offer;
+fn tool(offer: &ToolDefinition) -> Json {
+    let ToolDefinition { name, description, input_schema: schema } = offer;
     // The service wants to see that nothing is taken.
     let mut schema = schema.clone();
     if schema["properties"].is_null() {
@@ -49,17 +51,17 @@ fn tool(offer: &ToolOffer) -> Json {
 }
 
 /// Results first, right behind the calls. They are texts; their pictures follow as the person's.
-fn of_user(utterance: &Utterance, messages: &mut Vec<Json>) {
+fn push_user_messages(utterance: &Message, messages: &mut Vec<Json>) {
     let mut content = Vec::new();
-    for part in &utterance.parts {
+    for part in &utterance.content {
         match part {
-            Part::Result(result) => messages.push(of_result(result)),
-            Part::Text { text } => content.push(json!({"type": "text", "text": text})),
-            Part::Picture { mime, base64 } => content.push(picture(mime, base64)),
-            Part::Thought { .. } | Part::Call(_) => {}
+            ContentBlock::ToolResult(result) => messages.push(tool_message(result)),
+            ContentBlock::Text { text } => content.push(json!({"type": "text", "text": text})),
+            ContentBlock::Image { mime, base64 } => content.push(image_part(mime, base64)),
+            ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) => {}
         }
     }
-    let shown: Vec<Json> = utterance.parts.iter().flat_map(pictures_of).collect();
+    let shown: Vec<Json> = utterance.content.iter().flat_map(result_images).collect();
     if !shown.is_empty() {
         let about = json!({"type": "text", "text": "[pictures of the results above]"});
         let pictures: Vec<Json> = std::iter::once(about).chain(shown).collect();
@@ -74,40 +76,47 @@ fn of_user(utterance: &Utterance, messages: &mut Vec<Json>) {
     }
 }
 
-fn of_result(result: &CallResult) -> Json {
-    let text = |part: &Part| match part {
-        Part::Text { text } => Some(text.clone()),
-        Part::Picture { mime, .. } => Some(format!("[a picture, {mime}, shown below]")),
-        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+fn tool_message(result: &ToolResult) -> Json {
+    let text = |part: &ContentBlock| match part {
+        ContentBlock::Text { text } => Some(text.clone()),
+        ContentBlock::Image { mime, .. } => Some(format!("[a picture, {mime}, shown below]")),
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => {
+            None
+        }
     };
-    let text = result.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n");
+    let text = result.content.iter().filter_map(text).collect::<Vec<_>>().join("\n");
     let text = if result.is_error { format!("error: {text}") } else { text };
     json!({"role": "tool", "tool_call_id": result.id, "content": text})
 }
 
-fn pictures_of(part: &Part) -> Vec<Json> {
-    let Part::Result(result) = part else { return Vec::new() };
-    let shown = |part: &Part| match part {
-        Part::Picture { mime, base64 } => Some(picture(mime, base64)),
-        Part::Text { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+fn result_images(part: &ContentBlock) -> Vec<Json> {
+    let ContentBlock::ToolResult(result) = part else { return Vec::new() };
+    let shown = |part: &ContentBlock| match part {
+        ContentBlock::Image { mime, base64 } => Some(image_part(mime, base64)),
+        ContentBlock::Text { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult(_) => None,
     };
-    result.parts.iter().filter_map(shown).collect()
+    result.content.iter().filter_map(shown).collect()
 }
 
-fn picture(mime: &str, base64: &str) -> Json {
+fn image_part(mime: &str, base64: &str) -> Json {
     json!({"type": "image_url", "image_url": {"url": format!("data:{mime};base64,{base64}")}})
 }
 
-fn of_assistant(utterance: &Utterance) -> Option<Json> {
+fn assistant_message(utterance: &Message) -> Option<Json> {
     let (mut text, mut calls) = (String::new(), Vec::new());
-    for part in &utterance.parts {
+    for part in &utterance.content {
         match part {
-            Part::Text { text: more } => text.push_str(more),
-            Part::Call(call) => calls.push(json!({
+            ContentBlock::Text { text: more } => text.push_str(more),
+            ContentBlock::ToolUse(call) => calls.push(json!({
                 "id": call.id, "type": "function",
-                "function": {"name": call.tool, "arguments": as_text(&call.arguments)},
+                "function": {"name": call.tool, "arguments": arguments_to_text(&call.arguments)},
             })),
-            Part::Picture { .. } | Part::Thought { .. } | Part::Result(_) => {}
+            ContentBlock::Image { .. }
+            | ContentBlock::Thinking { .. }
+            | ContentBlock::ToolResult(_) => {}
         }
     }
     if text.is_empty() && calls.is_empty() {
@@ -122,12 +131,12 @@ fn of_assistant(utterance: &Utterance) -> Option<Json> {
 }
 
 /// Arguments travel as a text that holds JSON. What was none goes back as it came.
-pub(crate) fn as_text(arguments: &Json) -> String {
+pub(crate) fn arguments_to_text(arguments: &Json) -> String {
     arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
 }
 
 /// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
-pub(crate) fn of_text(text: &str) -> Json {
+pub(crate) fn arguments_from_text(text: &str) -> Json {
     match text.trim() {
         "" => Json::Object(Map::new()),
         text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
@@ -136,35 +145,36 @@ pub(crate) fn of_text(text: &str) -> Json {
 
 /// What was heard of an answer so far.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct ChatCompletionsParser {
     text: String,
-    thought: String,
+    thinking: String,
     is_refusal: bool,
-    calls: Vec<Begun>,
-    stop: Option<Stop>,
+    calls: Vec<PartialToolUse>,
+    stop: Option<StopReason>,
     usage: Usage,
 }
 
 /// A call as it grows.
-struct Begun {
+struct PartialToolUse {
     index: u64,
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Heard {
-    fn call(&mut self, position: usize, piece: &Json) -> Result<(), Trouble> {
+impl ChatCompletionsParser {
+    fn add_call_delta(&mut self, position: usize, piece: &Json) -> Result<(), AttemptError> {
         let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
         let position = u64::try_from(position).unwrap_or(u64::MAX);
         let index = piece["index"].as_u64().unwrap_or(position);
         let (id, name) = (text(&piece["id"]), text(&piece["function"]["name"]));
         // Some give every call the same number; a second id begins a second call.
-        let is_full = self.calls.len() >= MOST_CALLS;
+        let is_full = self.calls.len() >= MAX_CALLS;
         let known = self.calls.iter_mut().rev().find(|it| it.index == index);
         let known = known.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
         let arguments = &piece["function"]["arguments"];
-        let arguments = if arguments.is_null() { String::new() } else { as_text(arguments) };
+        let arguments =
+            if arguments.is_null() { String::new() } else { arguments_to_text(arguments) };
         match known {
             Some(begun) => {
                 if begun.id.is_empty() {
@@ -176,21 +186,21 @@ impl Heard {
                 begun.arguments.push_str(&arguments);
             }
             None if is_full => {
-                return Err(Trouble::senseless("an answer of too many calls"));
+                return Err(AttemptError::invalid_response("an answer of too many calls"));
             }
-            None => self.calls.push(Begun { index, id, name, arguments }),
+            None => self.calls.push(PartialToolUse { index, id, name, arguments }),
         }
         Ok(())
     }
 }
 
-impl Hearing for Heard {
-    fn take(&mut self, event: &Json) -> Result<Vec<Delta>, Trouble> {
+impl ResponseParser for ChatCompletionsParser {
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         let error = &event["error"];
         if !error.is_null() {
             let text = |name: &str| error[name].as_str();
             let word = text("code").or(text("type")).unwrap_or_default();
-            return Err(Trouble::told(word, text("message").unwrap_or_default()));
+            return Err(AttemptError::from_error_event(word, text("message").unwrap_or_default()));
         }
         if let Some(usage) = Some(&event["usage"]).filter(|it| it.is_object()) {
             let number = |json: &Json| json.as_u64().unwrap_or_default();
@@ -204,58 +214,61 @@ impl Hearing for Heard {
         let delta = &choice["delta"];
         let piece = |name: &str| delta[name].as_str().filter(|it| !it.is_empty());
         if let Some(more) = piece("reasoning_content").or(piece("reasoning")) {
-            self.thought.push_str(more);
-            deltas.push(Delta::Thought(more.to_owned()));
+            self.thinking.push_str(more);
+            deltas.push(ResponseDelta::Thinking(more.to_owned()));
         }
         for name in ["content", "refusal"] {
             if let Some(more) = piece(name) {
                 self.is_refusal |= name == "refusal";
                 self.text.push_str(more);
-                deltas.push(Delta::Text(more.to_owned()));
+                deltas.push(ResponseDelta::Text(more.to_owned()));
             }
         }
         for (position, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            self.call(position, call)?;
+            self.add_call_delta(position, call)?;
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.stop = Some(match reason {
-                "tool_calls" | "function_call" => Stop::Calls,
-                "length" => Stop::Length,
-                "content_filter" => Stop::Refusal,
-                _ => Stop::End,
+                "tool_calls" | "function_call" => StopReason::ToolUse,
+                "length" => StopReason::MaxTokens,
+                "content_filter" => StopReason::Refusal,
+                _ => StopReason::EndTurn,
             });
         }
         Ok(deltas)
     }
 
     /// What was used comes behind the last word, if it comes.
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         false
     }
 
-    fn finish(self: Box<Self>) -> Result<Answered, Trouble> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError> {
         let Some(stop) = self.stop else {
-            return Err(Trouble::broken_off("the stream ended before the answer did"));
+            return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
         let stop = match stop {
-            Stop::End if self.is_refusal => Stop::Refusal,
-            Stop::End if !self.calls.is_empty() => Stop::Calls,
-            Stop::End | Stop::Calls | Stop::Length | Stop::Refusal => stop,
+            StopReason::EndTurn if self.is_refusal => StopReason::Refusal,
+            StopReason::EndTurn if !self.calls.is_empty() => StopReason::ToolUse,
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::MaxTokens
+            | StopReason::Refusal => stop,
         };
         let mut parts = Vec::new();
-        if !self.thought.is_empty() {
-            parts.push(Part::Thought { text: self.thought, proof: None });
+        if !self.thinking.is_empty() {
+            parts.push(ContentBlock::Thinking { text: self.thinking, provider_block: None });
         }
         if !self.text.is_empty() {
-            parts.push(Part::Text { text: self.text });
+            parts.push(ContentBlock::Text { text: self.text });
         }
-        for Begun { id, name, arguments, .. } in self.calls {
-            let arguments = of_text(&arguments);
+        for PartialToolUse { id, name, arguments, .. } in self.calls {
+            let arguments = arguments_from_text(&arguments);
             // An answer that was cut may end in the middle of a call.
-            if stop != Stop::Length || arguments.is_object() {
-                parts.push(Part::Call(CallWanted { id, tool: name, arguments }));
+            if stop != StopReason::MaxTokens || arguments.is_object() {
+                parts.push(ContentBlock::ToolUse(ToolUse { id, tool: name, arguments }));
             }
         }
-        Ok(Answered { parts, stop, usage: self.usage })
+        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
     }
 }

@@ -5,33 +5,35 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value as Json, json};
 
-use crate::language_model::{Answered, Delta, ModelRequest, Stop, ToolOffer, Usage};
-use crate::model_client::{Hearing, Manner};
-use crate::model_trouble::Trouble;
-use crate::openai_chat::{as_text, of_text};
-use crate::utterance::{CallResult, CallWanted, Part, Speaker, Utterance};
+use crate::language_model::{
+    ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
+};
+use crate::model_client::{RequestSettings, ResponseParser};
+use crate::model_trouble::AttemptError;
+use crate::openai_chat::{arguments_from_text, arguments_to_text};
+use crate::utterance::{ContentBlock, Message, Role, ToolResult, ToolUse};
 
 /// The most items of one answer.
-const MOST_ITEMS: usize = 10_000;
+const MAX_ITEMS: usize = 10_000;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
-    let input: Vec<Json> = request.said.iter().flat_map(|it| items(it, manner)).collect();
+pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
+    let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, manner)).collect();
     let mut body = json!({
         "model": manner.model,
         "input": input,
         "stream": true,
         "store": false,
     });
-    if manner.gives_thoughts.load(Ordering::Relaxed) {
+    if manner.returns_encrypted_reasoning.load(Ordering::Relaxed) {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
-    if !request.system.trim().is_empty() {
-        body["instructions"] = json!(&*request.system);
+    if !request.system_prompt.trim().is_empty() {
+        body["instructions"] = json!(&*request.system_prompt);
     }
     if !request.tools.is_empty() {
-        let tool = |it: &ToolOffer| {
-            let mut schema = it.schema.clone();
+        let tool = |it: &ToolDefinition| {
+            let mut schema = it.input_schema.clone();
             if schema["properties"].is_null() {
                 schema["properties"] = json!({});
             }
@@ -42,43 +44,43 @@ pub(crate) fn body(request: &ModelRequest, manner: &Manner) -> Json {
         };
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.longest(request) {
+    if let Some(tokens) = manner.max_output_tokens(request) {
         body["max_output_tokens"] = json!(tokens);
     }
     body
 }
 
-fn items(utterance: &Utterance, manner: &Manner) -> Vec<Json> {
+fn items(utterance: &Message, manner: &RequestSettings) -> Vec<Json> {
     let mut items: Vec<Json> = Vec::new();
-    for part in &utterance.parts {
+    for part in &utterance.content {
         let content = match part {
-            Part::Text { text } => match utterance.speaker {
-                Speaker::User => json!({"type": "input_text", "text": text}),
-                Speaker::Assistant => json!({"type": "output_text", "text": text}),
+            ContentBlock::Text { text } => match utterance.role {
+                Role::User => json!({"type": "input_text", "text": text}),
+                Role::Assistant => json!({"type": "output_text", "text": text}),
             },
-            Part::Picture { mime, base64 } => picture(mime, base64),
-            Part::Thought { proof, .. } => {
-                let proof = proof.as_ref().filter(|it| it["by"] == *manner.thinker);
+            ContentBlock::Image { mime, base64 } => image_part(mime, base64),
+            ContentBlock::Thinking { provider_block: proof, .. } => {
+                let proof = proof.as_ref().filter(|it| it["by"] == *manner.model_id);
                 items.extend(proof.map(|it| it["block"].clone()));
                 continue;
             }
-            Part::Call(call) => {
+            ContentBlock::ToolUse(call) => {
                 items.push(json!({
                     "type": "function_call", "call_id": call.id, "name": call.tool,
-                    "arguments": as_text(&call.arguments),
+                    "arguments": arguments_to_text(&call.arguments),
                 }));
                 continue;
             }
-            Part::Result(result) => {
+            ContentBlock::ToolResult(result) => {
                 items.push(json!({
-                    "type": "function_call_output", "call_id": result.id, "output": output(result),
+                    "type": "function_call_output", "call_id": result.id, "output": function_output(result),
                 }));
                 continue;
             }
         };
-        let role = match utterance.speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+        let role = match utterance.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
         };
         match items.last_mut().filter(|it| it["type"] == "message") {
             Some(message) => {
@@ -92,24 +94,26 @@ fn items(utterance: &Utterance, manner: &Manner) -> Vec<Json> {
     items
 }
 
-fn picture(mime: &str, base64: &str) -> Json {
+fn image_part(mime: &str, base64: &str) -> Json {
     json!({"type": "input_image", "image_url": format!("data:{mime};base64,{base64}")})
 }
 
 /// A text where it is words alone, which everybody takes.
-fn output(result: &CallResult) -> Json {
+fn function_output(result: &ToolResult) -> Json {
     let failed = if result.is_error { "error: " } else { "" };
     let (mut text, mut content) = (failed.to_owned(), Vec::new());
-    for part in &result.parts {
+    for part in &result.content {
         match part {
-            Part::Text { text: more } => {
+            ContentBlock::Text { text: more } => {
                 if text.len() > failed.len() {
                     text.push('\n');
                 }
                 text.push_str(more);
             }
-            Part::Picture { mime, base64 } => content.push(picture(mime, base64)),
-            Part::Thought { .. } | Part::Call(_) | Part::Result(_) => {}
+            ContentBlock::Image { mime, base64 } => content.push(image_part(mime, base64)),
+            ContentBlock::Thinking { .. }
+            | ContentBlock::ToolUse(_)
+            | ContentBlock::ToolResult(_) => {}
         }
     }
     if content.is_empty() {
@@ -122,27 +126,27 @@ fn output(result: &CallResult) -> Json {
 }
 
 /// What was heard of an answer so far.
-pub(crate) struct Heard {
-    thinker: String,
+pub(crate) struct ResponsesParser {
+    model_id: String,
     items: Vec<Json>,
-    end: Option<End>,
+    end: Option<ResponseEnd>,
     usage: Usage,
 }
 
 /// How the answer ended.
 #[derive(Clone, Copy)]
-enum End {
+enum ResponseEnd {
     Completed,
     CutShort,
     Filtered,
 }
 
-impl Heard {
-    pub(crate) fn new(thinker: String) -> Heard {
-        Heard { thinker, items: Vec::new(), end: None, usage: Usage::default() }
+impl ResponsesParser {
+    pub(crate) fn new(model_id: String) -> ResponsesParser {
+        ResponsesParser { model_id, items: Vec::new(), end: None, usage: Usage::default() }
     }
 
-    fn over(&mut self, response: &Json, end: End) {
+    fn complete(&mut self, response: &Json, end: ResponseEnd) {
         let number = |json: &Json| json.as_u64().unwrap_or_default();
         let usage = &response["usage"];
         self.usage = Usage {
@@ -152,41 +156,41 @@ impl Heard {
         };
         if self.items.is_empty() {
             let items = response["output"].as_array().into_iter().flatten();
-            self.items = items.take(MOST_ITEMS).cloned().collect();
+            self.items = items.take(MAX_ITEMS).cloned().collect();
         }
         self.end = Some(end);
     }
 }
 
-impl Hearing for Heard {
-    fn take(&mut self, event: &Json) -> Result<Vec<Delta>, Trouble> {
+impl ResponseParser for ResponsesParser {
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         let piece = || event["delta"].as_str().unwrap_or_default().to_owned();
         let told = |error: &Json| {
             let text = |name: &str| error[name].as_str();
             let word = text("code").or(text("type")).unwrap_or_default();
-            Trouble::told(word, text("message").unwrap_or_default())
+            AttemptError::from_error_event(word, text("message").unwrap_or_default())
         };
         match event["type"].as_str() {
             Some("response.output_text.delta" | "response.refusal.delta") => {
-                return Ok(vec![Delta::Text(piece())]);
+                return Ok(vec![ResponseDelta::Text(piece())]);
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                return Ok(vec![Delta::Thought(piece())]);
+                return Ok(vec![ResponseDelta::Thinking(piece())]);
             }
             Some("response.output_item.done") => {
-                if self.items.len() >= MOST_ITEMS {
-                    return Err(Trouble::senseless("an answer of too many pieces"));
+                if self.items.len() >= MAX_ITEMS {
+                    return Err(AttemptError::invalid_response("an answer of too many pieces"));
                 }
                 self.items.push(event["item"].clone());
             }
-            Some("response.completed") => self.over(&event["response"], End::Completed),
+            Some("response.completed") => self.complete(&event["response"], ResponseEnd::Completed),
             Some("response.incomplete") => {
                 let reason = event["response"]["incomplete_details"]["reason"].as_str();
                 let end = match reason {
-                    Some("content_filter") => End::Filtered,
-                    Some(_) | None => End::CutShort,
+                    Some("content_filter") => ResponseEnd::Filtered,
+                    Some(_) | None => ResponseEnd::CutShort,
                 };
-                self.over(&event["response"], end);
+                self.complete(&event["response"], end);
             }
             Some("response.failed") => return Err(told(&event["response"]["error"])),
             Some("error") if event["error"].is_object() => return Err(told(&event["error"])),
@@ -197,57 +201,57 @@ impl Hearing for Heard {
         Ok(Vec::new())
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.end.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<Answered, Trouble> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError> {
         let Some(end) = self.end else {
-            return Err(Trouble::broken_off("the stream ended before the answer did"));
+            return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
         let (mut parts, mut is_refusal) = (Vec::new(), false);
         for item in &self.items {
             match item["type"].as_str() {
-                Some("message") => is_refusal |= said(item, &mut parts),
+                Some("message") => is_refusal |= push_message_text(item, &mut parts),
                 Some("function_call") => {
                     let text = |name: &str| item[name].as_str().unwrap_or_default();
-                    let arguments = of_text(text("arguments"));
+                    let arguments = arguments_from_text(text("arguments"));
                     let is_whole = item["status"] != "incomplete";
                     if is_whole || arguments.is_object() {
                         let (id, tool) = (text("call_id").to_owned(), text("name").to_owned());
-                        parts.push(Part::Call(CallWanted { id, tool, arguments }));
+                        parts.push(ContentBlock::ToolUse(ToolUse { id, tool, arguments }));
                     }
                 }
-                Some("reasoning") => parts.push(thought(item, &self.thinker)),
+                Some("reasoning") => parts.push(thinking_block(item, &self.model_id)),
                 Some(_) | None => {}
             }
         }
-        let wants_calls = parts.iter().any(|it| matches!(it, Part::Call(_)));
+        let wants_calls = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
         let stop = match end {
-            End::CutShort => Stop::Length,
-            End::Filtered => Stop::Refusal,
-            End::Completed if is_refusal => Stop::Refusal,
-            End::Completed if wants_calls => Stop::Calls,
-            End::Completed => Stop::End,
+            ResponseEnd::CutShort => StopReason::MaxTokens,
+            ResponseEnd::Filtered => StopReason::Refusal,
+            ResponseEnd::Completed if is_refusal => StopReason::Refusal,
+            ResponseEnd::Completed if wants_calls => StopReason::ToolUse,
+            ResponseEnd::Completed => StopReason::EndTurn,
         };
-        Ok(Answered { parts, stop, usage: self.usage })
+        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
     }
 }
 
 /// The words of a message. Is there a refusal among them?
-fn said(item: &Json, parts: &mut Vec<Part>) -> bool {
+fn push_message_text(item: &Json, parts: &mut Vec<ContentBlock>) -> bool {
     let mut is_refusal = false;
     for content in item["content"].as_array().into_iter().flatten() {
         is_refusal |= content["type"] == "refusal";
         let text = content["text"].as_str().or(content["refusal"].as_str()).unwrap_or_default();
         if !text.is_empty() {
-            parts.push(Part::Text { text: text.to_owned() });
+            parts.push(ContentBlock::Text { text: text.to_owned() });
         }
     }
     is_refusal
 }
 
-fn thought(item: &Json, thinker: &str) -> Part {
+fn thinking_block(item: &Json, thinker: &str) -> ContentBlock {
     let pieces = item["summary"].as_array().into_iter().flatten();
     let texts: Vec<&str> = pieces.filter_map(|it| it["text"].as_str()).collect();
     // What is not sealed lies with the service, which forgets it: it cannot be given back.
@@ -259,5 +263,5 @@ fn thought(item: &Json, thinker: &str) -> Part {
         }
         json!({"by": thinker, "block": block})
     });
-    Part::Thought { text: texts.join("\n\n"), proof }
+    ContentBlock::Thinking { text: texts.join("\n\n"), provider_block: proof }
 }

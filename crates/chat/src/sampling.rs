@@ -5,18 +5,18 @@ use std::error::Error;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use switchboard::counsel::{Model, Sampling};
+use switchboard::counsel::{SamplingFuture, SamplingModel};
 use tokio::sync::mpsc;
 
-use crate::language_model::{Delta, LanguageModel, ModelRequest, Stop};
-use crate::utterance::{Part, Speaker, Utterance};
+use crate::language_model::{LanguageModel, ModelRequest, ResponseDelta, StopReason};
+use crate::utterance::{ContentBlock, Message, Role};
 
 /// The most messages that a server may send along.
-const MOST_MESSAGES: usize = 500;
+const MAX_MESSAGES: usize = 500;
 /// The longest answer that a server may ask for, in tokens.
-const LONGEST: u64 = 32_000;
+const MAX_OUTPUT_TOKENS: u64 = 32_000;
 /// How many pieces of an answer may wait to be thrown away.
-const PIECES: usize = 16;
+const DELTA_BUFFER: usize = 16;
 
 /// A model that servers may ask.
 pub struct Sampler(Arc<dyn LanguageModel>);
@@ -28,9 +28,9 @@ impl Sampler {
     }
 
     async fn answer(&self, params: &Json) -> Result<Json, String> {
-        let request = read(params)?;
-        let (say, mut heard) = mpsc::channel::<Delta>(PIECES);
-        let answering = self.0.answer(request, say);
+        let request = parse_request(params)?;
+        let (say, mut heard) = mpsc::channel::<ResponseDelta>(DELTA_BUFFER);
+        let answering = self.0.respond(request, say);
         // Nobody reads along.
         let unheard = async { while heard.recv().await.is_some() {} };
         let (answered, ()) = tokio::join!(answering, unheard);
@@ -38,16 +38,19 @@ impl Sampler {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         })?;
-        let reason = match answered.stop {
-            Stop::End | Stop::Calls => "endTurn",
-            Stop::Length => "maxTokens",
-            Stop::Refusal => "refusal",
+        let reason = match answered.stop_reason {
+            StopReason::EndTurn | StopReason::ToolUse => "endTurn",
+            StopReason::MaxTokens => "maxTokens",
+            StopReason::Refusal => "refusal",
         };
-        let text = |part: &Part| match part {
-            Part::Text { text } => Some(text.as_str().to_owned()),
-            Part::Picture { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        let text = |part: &ContentBlock| match part {
+            ContentBlock::Text { text } => Some(text.as_str().to_owned()),
+            ContentBlock::Image { .. }
+            | ContentBlock::Thinking { .. }
+            | ContentBlock::ToolUse(_)
+            | ContentBlock::ToolResult(_) => None,
         };
-        let text: String = answered.parts.iter().filter_map(text).collect();
+        let text: String = answered.content.iter().filter_map(text).collect();
         Ok(json!({
             "role": "assistant",
             "content": {"type": "text", "text": text},
@@ -57,49 +60,49 @@ impl Sampler {
     }
 }
 
-impl Model for Sampler {
-    fn sample<'a>(&'a self, params: Json) -> Sampling<'a> {
+impl SamplingModel for Sampler {
+    fn create_message<'a>(&'a self, params: Json) -> SamplingFuture<'a> {
         Box::pin(async move { self.answer(&params).await })
     }
 }
 
-fn read(params: &Json) -> Result<ModelRequest, String> {
+fn parse_request(params: &Json) -> Result<ModelRequest, String> {
     let messages = params["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     if messages.is_empty() {
         return Err("there is nothing to answer".to_owned());
     }
-    if messages.len() > MOST_MESSAGES {
-        return Err(format!("at most {MOST_MESSAGES} messages are answered"));
+    if messages.len() > MAX_MESSAGES {
+        return Err(format!("at most {MAX_MESSAGES} messages are answered"));
     }
-    let said: Vec<Utterance> = messages.iter().map(utterance).collect();
-    let most = params["maxTokens"].as_u64().filter(|it| *it > 0).unwrap_or(LONGEST);
+    let said: Vec<Message> = messages.iter().map(parse_message).collect();
+    let most = params["maxTokens"].as_u64().filter(|it| *it > 0).unwrap_or(MAX_OUTPUT_TOKENS);
     Ok(ModelRequest {
-        system: params["systemPrompt"].as_str().unwrap_or_default().into(),
-        said: said.into(),
+        system_prompt: params["systemPrompt"].as_str().unwrap_or_default().into(),
+        messages: said.into(),
         tools: [].into(),
-        max_tokens: Some(most.min(LONGEST)),
+        max_tokens: Some(most.min(MAX_OUTPUT_TOKENS)),
     })
 }
 
-fn utterance(message: &Json) -> Utterance {
+fn parse_message(message: &Json) -> Message {
     let speaker = match message["role"].as_str() {
-        Some("assistant") => Speaker::Assistant,
-        Some(_) | None => Speaker::User,
+        Some("assistant") => Role::Assistant,
+        Some(_) | None => Role::User,
     };
     let content = &message["content"];
     let parts = match content.as_array() {
-        Some(list) => list.iter().map(part).collect(),
-        None => vec![part(content)],
+        Some(list) => list.iter().map(parse_content).collect(),
+        None => vec![parse_content(content)],
     };
-    Utterance { speaker, parts }
+    Message { role: speaker, content: parts }
 }
 
-fn part(content: &Json) -> Part {
+fn parse_content(content: &Json) -> ContentBlock {
     let text = |name: &str| content[name].as_str().unwrap_or_default().to_owned();
     match content["type"].as_str() {
-        Some("text") => Part::Text { text: text("text") },
-        Some("image") => Part::Picture { mime: text("mimeType"), base64: text("data") },
-        Some(other) => Part::Text { text: format!("[{other}, which cannot be shown]") },
-        None => Part::Text { text: String::new() },
+        Some("text") => ContentBlock::Text { text: text("text") },
+        Some("image") => ContentBlock::Image { mime: text("mimeType"), base64: text("data") },
+        Some(other) => ContentBlock::Text { text: format!("[{other}, which cannot be shown]") },
+        None => ContentBlock::Text { text: String::new() },
     }
 }

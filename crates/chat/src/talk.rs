@@ -2,130 +2,132 @@
 
 use std::sync::Arc;
 
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use switchboard::engine::Host;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::chronicle::Chronicle;
-use crate::dialogue::Dialogue;
-use crate::happening::Happening;
+use crate::chronicle::Transcript;
+use crate::dialogue::AgentLoop;
+use crate::happening::ConversationEvent;
 use crate::language_model::LanguageModel;
-use crate::utterance::{Part, Utterance};
+use crate::utterance::{ContentBlock, Message};
 
 /// How often a model may call tools and go on in one turn, unless told otherwise.
-pub const USUAL_ROUNDS: usize = 50;
+pub const DEFAULT_MAX_ROUNDS: usize = 50;
 /// How many orders may wait. The loop takes them whatever else it does.
-const ORDERS: usize = 16;
+const COMMAND_BUFFER: usize = 16;
 /// How much may have happened that nobody has looked at yet; then the conversation waits.
-const HAPPENINGS: usize = 256;
+const EVENT_BUFFER: usize = 256;
 
 /// What a conversation is made of.
-pub struct Setting {
+pub struct ConversationSetup {
     /// Where tools are called.
     pub host: Host,
     /// Under which rules, and who is asked.
-    pub desk: Arc<Desk>,
+    pub call_context: Arc<CallContext>,
     /// Who answers. Without one, everything that is said fails with a hint.
     pub model: Option<Arc<dyn LanguageModel>>,
     /// What the model should know of its place. What servers say of themselves is added by the loop.
-    pub system: Arc<str>,
+    pub system_prompt: Arc<str>,
     /// What was said before, where a conversation is gone on with.
-    pub before: Vec<Utterance>,
+    pub history: Vec<Message>,
     /// How often a model may call tools and go on, in one turn.
-    pub rounds: usize,
+    pub max_rounds: usize,
 }
 
 /// How a conversation stands.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
+pub struct ConversationStatus {
     /// What its record on disk is called, where it is kept and something was said.
     pub id: Option<Arc<str>>,
     /// How many tokens the model last looked at and wrote: what the next answer begins with.
-    pub context: u64,
+    pub context_tokens: u64,
     /// Why it is not kept on disk any more, where that failed.
-    pub not_kept: Option<Arc<str>>,
+    pub write_error: Option<Arc<str>>,
 }
 
 /// A conversation. Clones are the same one; it ends when all are gone.
 #[derive(Debug, Clone)]
-pub struct Talk {
-    orders: mpsc::Sender<Order>,
-    standing: watch::Receiver<Standing>,
+pub struct Conversation {
+    commands: mpsc::Sender<Command>,
+    status: watch::Receiver<ConversationStatus>,
 }
 
 /// What a face may want.
-pub(crate) enum Order {
-    Say(Vec<Part>),
+pub(crate) enum Command {
+    Send(Vec<ContentBlock>),
     Interrupt,
     Clear,
-    Model(Option<Arc<dyn LanguageModel>>),
-    Desk(Arc<Desk>),
-    TakeBack(oneshot::Sender<bool>),
+    SetModel(Option<Arc<dyn LanguageModel>>),
+    SetCallContext(Arc<CallContext>),
+    WithdrawLast(oneshot::Sender<bool>),
 }
 
-impl Talk {
+impl Conversation {
     /// Begins one that nobody keeps. What happens in it comes out of the receiver; the task ends after the last `Talk`
     /// is gone, and what is under way then is stopped.
-    pub fn begin(setting: Setting) -> (Talk, mpsc::Receiver<Happening>, JoinHandle<()>) {
-        Talk::start(setting, None)
+    pub fn start(
+        setting: ConversationSetup,
+    ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
+        Conversation::spawn(setting, None)
     }
 
     /// The same, kept on disk as it goes.
-    pub fn begin_kept(
-        setting: Setting,
-        chronicle: Chronicle,
-    ) -> (Talk, mpsc::Receiver<Happening>, JoinHandle<()>) {
-        Talk::start(setting, Some(chronicle))
+    pub fn start_recorded(
+        setting: ConversationSetup,
+        chronicle: Transcript,
+    ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
+        Conversation::spawn(setting, Some(chronicle))
     }
 
-    fn start(
-        setting: Setting,
-        chronicle: Option<Chronicle>,
-    ) -> (Talk, mpsc::Receiver<Happening>, JoinHandle<()>) {
-        let (orders, heard) = mpsc::channel(ORDERS);
-        let (out, happenings) = mpsc::channel(HAPPENINGS);
-        let (shown, standing) = watch::channel(Standing::default());
-        let dialogue = Dialogue::begin(setting, chronicle, shown);
+    fn spawn(
+        setting: ConversationSetup,
+        chronicle: Option<Transcript>,
+    ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
+        let (orders, heard) = mpsc::channel(COMMAND_BUFFER);
+        let (out, happenings) = mpsc::channel(EVENT_BUFFER);
+        let (shown, standing) = watch::channel(ConversationStatus::default());
+        let dialogue = AgentLoop::prepare(setting, chronicle, shown);
         let task = tokio::spawn(dialogue.run(heard, out));
-        (Talk { orders, standing }, happenings, task)
+        (Conversation { commands: orders, status: standing }, happenings, task)
     }
 
     /// Says something. While a turn is under way it waits, and is taken up as soon as the model can hear it: after the
     /// calls of this round, else in a turn of its own.
-    pub async fn say(&self, parts: Vec<Part>) {
-        let _ended = self.orders.send(Order::Say(parts)).await;
+    pub async fn send(&self, parts: Vec<ContentBlock>) {
+        let _ended = self.commands.send(Command::Send(parts)).await;
     }
 
     /// Stops the turn under way, its calls included. What was said stays.
     pub async fn interrupt(&self) {
-        let _ended = self.orders.send(Order::Interrupt).await;
+        let _ended = self.commands.send(Command::Interrupt).await;
     }
 
     /// Forgets everything that was said, and what waits. A turn under way is stopped.
     pub async fn clear(&self) {
-        let _ended = self.orders.send(Order::Clear).await;
+        let _ended = self.commands.send(Command::Clear).await;
     }
 
     /// Goes on with another model, from the next answer on.
     pub async fn set_model(&self, model: Option<Arc<dyn LanguageModel>>) {
-        let _ended = self.orders.send(Order::Model(model)).await;
+        let _ended = self.commands.send(Command::SetModel(model)).await;
     }
 
     /// Goes on at another desk, from the next round on: other rules, or more or less to be asked.
-    pub async fn set_desk(&self, desk: Arc<Desk>) {
-        let _ended = self.orders.send(Order::Desk(desk)).await;
+    pub async fn set_call_context(&self, desk: Arc<CallContext>) {
+        let _ended = self.commands.send(Command::SetCallContext(desk)).await;
     }
 
     /// Takes back what was said last. Says whether it still waited: what was taken up stays said.
-    pub async fn take_back(&self) -> bool {
+    pub async fn withdraw_last(&self) -> bool {
         let (reply, taken) = oneshot::channel();
-        let _ended = self.orders.send(Order::TakeBack(reply)).await;
+        let _ended = self.commands.send(Command::WithdrawLast(reply)).await;
         taken.await.unwrap_or(false)
     }
 
     /// How the conversation stands.
-    pub fn standing(&self) -> Standing {
-        self.standing.borrow().clone()
+    pub fn status(&self) -> ConversationStatus {
+        self.status.borrow().clone()
     }
 }

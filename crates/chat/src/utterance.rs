@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 /// Who says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Speaker {
+pub enum Role {
     /// The person, and what tools answered on the person's machine.
     User,
     /// The model.
@@ -15,45 +15,52 @@ pub enum Speaker {
 
 /// One side's turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Utterance {
+pub struct Message {
     /// Whose.
-    pub speaker: Speaker,
+    #[serde(rename = "speaker")]
+    pub role: Role,
     /// What, in order.
-    pub parts: Vec<Part>,
+    #[serde(rename = "parts")]
+    pub content: Vec<ContentBlock>,
 }
 
 /// A piece of what is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
+pub enum ContentBlock {
     /// Words.
     Text {
         /// Them.
         text: String,
     },
     /// A picture.
-    Picture {
+    #[serde(rename = "picture")]
+    Image {
         /// Its MIME type.
         mime: String,
         /// Its bytes as base64.
         base64: String,
     },
     /// What the model thought before it spoke. Goes back to the model as it came.
-    Thought {
+    #[serde(rename = "thought")]
+    Thinking {
         /// What may be shown of it.
         text: String,
         /// What the model's provider wants back, untouched.
-        proof: Option<Json>,
+        #[serde(rename = "proof")]
+        provider_block: Option<Json>,
     },
     /// A call that the model wants made.
-    Call(CallWanted),
+    #[serde(rename = "call")]
+    ToolUse(ToolUse),
     /// What became of one.
-    Result(CallResult),
+    #[serde(rename = "result")]
+    ToolResult(ToolResult),
 }
 
 /// A call that a model wants made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallWanted {
+pub struct ToolUse {
     /// The model's name for it.
     pub id: String,
     /// The tool's exposed name.
@@ -64,11 +71,12 @@ pub struct CallWanted {
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallResult {
+pub struct ToolResult {
     /// The model's name for the call.
     pub id: String,
     /// What the tool gave: words and pictures.
-    pub parts: Vec<Part>,
+    #[serde(rename = "parts")]
+    pub content: Vec<ContentBlock>,
     /// Did it fail?
     pub is_error: bool,
 }

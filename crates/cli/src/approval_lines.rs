@@ -3,63 +3,73 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
-use switchboard::calling::{Consented, Holds};
-use switchboard::config::permission::{Breadth, Suggestion, ToolRule};
-use switchboard::logbook::stamp;
-use switchboard::pin::{Alteration, Change};
-use switchboard_gateway::{Waiting, WaitingRoom};
+use switchboard::calling::{GrantScope, PermissionDecision};
+use switchboard::config::permission::{RuleCoverage, Suggestion, ToolRule};
+use switchboard::logbook::utc_timestamp;
+use switchboard::pin::{DefinitionDiff, LineChange};
+use switchboard_gateway::{ApprovalQueue, PendingApproval};
 
-const BREADTHS: [(Breadth, &str); 3] =
-    [(Breadth::Arguments, "arguments"), (Breadth::Tool, "tool"), (Breadth::Server, "server")];
-const CHANGES: [(Change, &str); 3] =
-    [(Change::Added, "added"), (Change::Removed, "removed"), (Change::Kept, "kept")];
+const BREADTH_NAMES: [(RuleCoverage, &str); 3] = [
+    (RuleCoverage::Arguments, "arguments"),
+    (RuleCoverage::Tool, "tool"),
+    (RuleCoverage::Server, "server"),
+];
+const CHANGE_NAMES: [(LineChange, &str); 3] = [
+    (LineChange::Added, "added"),
+    (LineChange::Removed, "removed"),
+    (LineChange::Unchanged, "kept"),
+];
 
 /// Asks for everything that waits.
-pub fn list() -> Json {
+pub fn list_request() -> Json {
     json!({"approvals": "list"})
 }
 
 /// Answers for a call. None where it is a rule that nobody suggested.
-pub fn decide(waiting: &Waiting, decision: &Consented) -> Option<Json> {
-    let number = waiting.number;
+pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision) -> Option<Json> {
+    let number = waiting.id;
     let (holds, rule) = match decision {
-        Consented::No(reason) => {
+        PermissionDecision::Deny(reason) => {
             return Some(json!({"approvals": "deny", "number": number, "reason": reason}));
         }
-        Consented::Yes { holds: Holds::Once, .. } => {
+        PermissionDecision::Allow { scope: GrantScope::Once, .. } => {
             return Some(json!({"approvals": "allow", "number": number}));
         }
-        Consented::Yes { holds: Holds::Session(rule), .. } => ("session", rule),
-        Consented::Yes { holds: Holds::Always(rule), .. } => ("always", rule),
+        PermissionDecision::Allow { scope: GrantScope::Session(rule), .. } => ("session", rule),
+        PermissionDecision::Allow { scope: GrantScope::Always(rule), .. } => ("always", rule),
     };
     let rule = waiting.suggestions.iter().position(|it| it.rule == *rule)?;
     Some(json!({"approvals": "allow", "number": number, "holds": holds, "rule": rule}))
 }
 
 /// What is said to another run of the program.
-pub async fn answer(room: Option<&WaitingRoom>, wish: &str, request: &Json) -> Json {
-    let queue = room.map(WaitingRoom::queue).unwrap_or_default();
+pub async fn respond(room: Option<&ApprovalQueue>, wish: &str, request: &Json) -> Json {
+    let queue = room.map(ApprovalQueue::pending).unwrap_or_default();
     if wish == "list" {
-        return json!({"waiting": queue.iter().map(|it| written(it)).collect::<Vec<_>>()});
+        return json!({"waiting": queue.iter().map(|it| to_json(it)).collect::<Vec<_>>()});
     }
     let number = request["number"].as_u64().unwrap_or_default();
     let unknown = || json!({"unknown": number});
-    let Some((room, waiting)) = room.zip(queue.iter().find(|it| it.number == number)) else {
+    let Some((room, waiting)) = room.zip(queue.iter().find(|it| it.id == number)) else {
         return unknown();
     };
-    let Some(decision) = decision(waiting, wish, request) else {
+    let Some(decision) = parse_decision(waiting, wish, request) else {
         return json!({"error": "this request is not known"});
     };
     match room.decide(number, decision).await {
-        Some(waiting) => json!({"decided": written(&waiting)}),
+        Some(waiting) => json!({"decided": to_json(&waiting)}),
         None => unknown(),
     }
 }
 
-fn decision(waiting: &Waiting, wish: &str, request: &Json) -> Option<Consented> {
+fn parse_decision(
+    waiting: &PendingApproval,
+    wish: &str,
+    request: &Json,
+) -> Option<PermissionDecision> {
     if wish == "deny" {
-        let because = &waiting.because;
-        return Some(Consented::No(match request["reason"].as_str() {
+        let because = &waiting.reason;
+        return Some(PermissionDecision::Deny(match request["reason"].as_str() {
             Some(reason) => format!("{because}, and whoever runs the gateway says: {reason}"),
             None => format!("{because}, and whoever runs the gateway said no"),
         }));
@@ -69,68 +79,71 @@ fn decision(waiting: &Waiting, wish: &str, request: &Json) -> Option<Consented> 
         waiting.suggestions.get(index).map(|it| it.rule.clone())
     };
     let holds = match request["holds"].as_str() {
-        None => Holds::Once,
-        Some("session") => Holds::Session(rule()?),
-        Some("always") => Holds::Always(rule()?),
+        None => GrantScope::Once,
+        Some("session") => GrantScope::Session(rule()?),
+        Some("always") => GrantScope::Always(rule()?),
         Some(_) => return None,
     };
     let who = "whoever runs the gateway said yes".to_owned();
-    (wish == "allow").then_some(Consented::Yes { who, holds })
+    (wish == "allow").then_some(PermissionDecision::Allow { decided_by: who, scope: holds })
 }
 
 /// A call, for programs.
-pub fn written(waiting: &Waiting) -> Json {
-    let waited = waiting.since.elapsed().unwrap_or_default().as_secs();
-    let rule = |it: &Suggestion| json!({"breadth": word(&BREADTHS, it.breadth), "rule": it.rule.to_string()});
+pub fn to_json(waiting: &PendingApproval) -> Json {
+    let waited = waiting.requested_at.elapsed().unwrap_or_default().as_secs();
+    let rule = |it: &Suggestion| json!({"breadth": name_of(&BREADTH_NAMES, it.coverage), "rule": it.rule.to_string()});
     let mut json = json!({
-        "number": waiting.number, "caller": waiting.caller, "server": waiting.server,
-        "tool": waiting.tool, "arguments": waiting.arguments, "because": waiting.because,
-        "since": stamp(waiting.since), "waitedSeconds": waited,
+        "number": waiting.id, "caller": waiting.caller, "server": waiting.server,
+        "tool": waiting.tool, "arguments": waiting.arguments, "because": waiting.reason,
+        "since": utc_timestamp(waiting.requested_at), "waitedSeconds": waited,
         "rules": waiting.suggestions.iter().map(rule).collect::<Vec<_>>(),
     });
     if !waiting.flags.is_empty() {
         json["odd"] = waiting.flags.clone().into();
     }
-    if let Some(alteration) = &waiting.alteration {
-        let line = |(change, line): &(Change, String)| json!([word(&CHANGES, *change), line]);
+    if let Some(alteration) = &waiting.definition_change {
+        let line =
+            |(change, line): &(LineChange, String)| json!([name_of(&CHANGE_NAMES, *change), line]);
         json["changes"] = alteration.lines.iter().map(line).collect();
     }
     json
 }
 
 /// A call that another run told of. None where it makes no sense.
-pub fn read(json: &Json) -> Option<Waiting> {
+pub fn from_json(json: &Json) -> Option<PendingApproval> {
     let text = |name: &str| json[name].as_str().map(str::to_owned);
     let waited = Duration::from_secs(json["waitedSeconds"].as_u64()?);
     let rule = |it: &Json| {
         let rule = ToolRule::parse(it["rule"].as_str()?).ok()?;
-        Some(Suggestion { breadth: meant(&BREADTHS, &it["breadth"])?, rule })
+        Some(Suggestion { coverage: value_of(&BREADTH_NAMES, &it["breadth"])?, rule })
     };
-    let line = |it: &Json| Some((meant(&CHANGES, &it[0])?, it[1].as_str()?.to_owned()));
+    let line = |it: &Json| Some((value_of(&CHANGE_NAMES, &it[0])?, it[1].as_str()?.to_owned()));
     let alteration = match json["changes"].as_array() {
-        Some(lines) => Some(Alteration { lines: lines.iter().map(line).collect::<Option<_>>()? }),
+        Some(lines) => {
+            Some(DefinitionDiff { lines: lines.iter().map(line).collect::<Option<_>>()? })
+        }
         None => None,
     };
     let flags = json["odd"].as_array().map(Vec::as_slice).unwrap_or_default();
-    Some(Waiting {
-        number: json["number"].as_u64()?,
+    Some(PendingApproval {
+        id: json["number"].as_u64()?,
         caller: text("caller")?,
         server: text("server")?,
         tool: text("tool")?,
         arguments: json["arguments"].clone(),
-        because: text("because")?,
+        reason: text("because")?,
         flags: flags.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
         suggestions: json["rules"].as_array()?.iter().map(rule).collect::<Option<_>>()?,
-        alteration,
-        since: SystemTime::now().checked_sub(waited)?,
+        definition_change: alteration,
+        requested_at: SystemTime::now().checked_sub(waited)?,
     })
 }
 
-fn word<T: PartialEq + Copy>(words: &[(T, &'static str)], meant: T) -> &'static str {
+fn name_of<T: PartialEq + Copy>(words: &[(T, &'static str)], meant: T) -> &'static str {
     words.iter().find(|it| it.0 == meant).map_or("", |it| it.1)
 }
 
-fn meant<T: Copy>(words: &[(T, &'static str)], word: &Json) -> Option<T> {
+fn value_of<T: Copy>(words: &[(T, &'static str)], word: &Json) -> Option<T> {
     words.iter().find(|it| *word == it.1).map(|it| it.0)
 }
 
@@ -140,32 +153,42 @@ mod tests {
 
     #[test]
     fn what_is_told_of_a_call_is_what_the_other_side_reads() {
-        let waiting = Waiting {
-            number: 7,
+        let waiting = PendingApproval {
+            id: 7,
             caller: "ada".to_owned(),
             server: "s".to_owned(),
             tool: "t".to_owned(),
             arguments: json!({"a": 1}),
-            because: "a rule asks".to_owned(),
+            reason: "a rule asks".to_owned(),
             flags: vec!["odd".to_owned()],
             suggestions: vec![Suggestion {
-                breadth: Breadth::Tool,
+                coverage: RuleCoverage::Tool,
                 rule: ToolRule::parse("mcp__s__t").expect("a rule"),
             }],
-            alteration: Some(Alteration { lines: vec![(Change::Added, "x".to_owned())] }),
-            since: SystemTime::now(),
+            definition_change: Some(DefinitionDiff {
+                lines: vec![(LineChange::Added, "x".to_owned())],
+            }),
+            requested_at: SystemTime::now(),
         };
-        let heard = read(&written(&waiting)).expect("it makes sense");
-        assert_eq!(Waiting { since: waiting.since, ..heard }, waiting);
+        let heard = from_json(&to_json(&waiting)).expect("it makes sense");
+        assert_eq!(PendingApproval { requested_at: waiting.requested_at, ..heard }, waiting);
         let rule = waiting.suggestions[0].rule.clone();
-        let yes = Consented::Yes { who: String::new(), holds: Holds::Session(rule.clone()) };
-        let request = decide(&waiting, &yes).expect("it was suggested");
-        let Some(Consented::Yes { holds, .. }) = decision(&waiting, "allow", &request) else {
+        let yes = PermissionDecision::Allow {
+            decided_by: String::new(),
+            scope: GrantScope::Session(rule.clone()),
+        };
+        let request = decision_request(&waiting, &yes).expect("it was suggested");
+        let Some(PermissionDecision::Allow { scope: holds, .. }) =
+            parse_decision(&waiting, "allow", &request)
+        else {
             panic!("{request}")
         };
-        assert_eq!(holds, Holds::Session(rule));
+        assert_eq!(holds, GrantScope::Session(rule));
         let other = ToolRule::parse("mcp__other").expect("a rule");
-        let always = Consented::Yes { who: String::new(), holds: Holds::Always(other) };
-        assert_eq!(decide(&waiting, &always), None);
+        let always = PermissionDecision::Allow {
+            decided_by: String::new(),
+            scope: GrantScope::Always(other),
+        };
+        assert_eq!(decision_request(&waiting, &always), None);
     }
 }

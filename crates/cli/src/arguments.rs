@@ -16,21 +16,21 @@ use crate::commands::{
 /// wrong where that fails. Every command also answers to `swb mcp …`.
 #[derive(Debug, Parser)]
 #[command(name = "swb", bin_name = "swb", version, max_term_width = 100)]
-pub struct Arguments {
+pub struct Cli {
     /// Flags of every command.
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalOptions,
     /// What is asked of the model.
     #[command(flatten)]
-    pub talk: print::Print,
+    pub conversation: print::ConversationArgs,
     /// What to do; without it, an overview.
     #[command(subcommand)]
-    pub command: Option<Top>,
+    pub command: Option<TopLevelCommand>,
 }
 
 /// Flags of every command.
 #[derive(Debug, Clone, Args)]
-pub struct Global {
+pub struct GlobalOptions {
     /// More servers, from a file or from JSON given here; may be repeated, the last one wins
     #[arg(long, global = true, value_name = "FILE|JSON", help_heading = "Global options")]
     pub mcp_config: Vec<String>,
@@ -44,13 +44,13 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub answers: Option<String>,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = "Global options")]
-    pub color: Colour,
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN", help_heading = "Global options")]
+    pub color: ColorMode,
 }
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
+pub enum ColorMode {
     /// On a terminal.
     Auto,
     /// Always.
@@ -61,99 +61,99 @@ pub enum Colour {
 
 /// A command, with or without `mcp` in front.
 #[derive(Debug, Subcommand)]
-pub enum Top {
+pub enum TopLevelCommand {
     /// The commands themselves.
     #[command(flatten)]
-    Plain(Verb),
+    Plain(CommandArgs),
     /// The same commands once more, for hands that type `mcp`
     Mcp {
         /// The command.
         #[command(subcommand)]
-        verb: Verb,
+        command: CommandArgs,
     },
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum CommandArgs {
     /// Watch a conversation that plays itself: no key, no network, nothing is kept
-    Demo(demo::Demo),
+    Demo(demo::DemoArgs),
     /// List configured servers, without connecting to any
-    List(list::List),
+    List(list::ListArgs),
     /// Connect to every server and show how each is doing
-    Status(status::StatusCommand),
+    Status(status::StatusArgs),
     /// Find out what is wrong with servers, and how to mend it
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Sign in to a server
-    Login(login::Login),
+    Login(login::LoginArgs),
     /// Sign out of a server: give the login back, and forget it
-    Logout(logout::Logout),
+    Logout(logout::LogoutArgs),
     /// Show every login, for whom, for what and until when
-    Auth(auth::AuthCommand),
+    Auth(auth::AuthArgs),
     /// Sign in at the identity provider, once for every server with `oauth.xaa`
-    Idp(idp::IdpCommand),
+    Idp(idp::IdpArgs),
     /// Show what a server said on standard error
-    Logs(logs::Logs),
+    Logs(logs::LogsArgs),
     /// Connect to one server and measure how long it takes to answer
-    Ping(ping::Ping),
+    Ping(ping::PingArgs),
     /// Have running programs of ours connect to a server anew
-    Reconnect(reconnect::Reconnect),
+    Reconnect(reconnect::ReconnectArgs),
     /// List every tool of every server, by the name that a model would see
-    Tools(tools::Tools),
+    Tools(tools::ToolsArgs),
     /// Find tools by what they are called and what they do
-    Search(search::Search),
+    Search(search::SearchArgs),
     /// Call a tool, under the rules
-    Call(call::Call),
+    Call(call::CallArgs),
     /// Read a resource of a server
-    Read(read::Read),
+    Read(read::ReadArgs),
     /// Read a result that was too long to be shown
-    Result(result::ResultCommand),
+    Result(result::ResultArgs),
     /// Show the rules about tools, and what they decide
-    Permissions(permissions::PermissionsCommand),
+    Permissions(permissions::PermissionsArgs),
     /// Show who called which tool, what was decided and how it ended
-    Audit(audit::Audit),
+    Audit(audit::AuditArgs),
     /// List what can be read from servers
-    Resources(resources::Resources),
+    Resources(resources::ResourcesArgs),
     /// List the prompts that servers have
-    Prompts(prompts::Prompts),
+    Prompts(prompts::PromptsArgs),
     /// Show what a server's prompt says
-    Prompt(prompt::Prompt),
+    Prompt(prompt::PromptArgs),
     /// Ask a server what an argument of a prompt or template could be
-    Complete(complete::Complete),
+    Complete(complete::CompleteArgs),
     /// Stay, and say whenever a resource of a server changes
-    Subscribe(subscribe::Subscribe),
+    Subscribe(subscribe::SubscribeArgs),
     /// Be a server: tools for files and commands, over standard input and output
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Answer for calls of a gateway's clients that wait for you
-    Approvals(approvals::Approvals),
+    Approvals(approvals::ApprovalsArgs),
     /// Show one server: where it comes from, what it runs, whether it may
-    Get(get::Get),
+    Get(get::GetArgs),
     /// Add a server: a command to start or a URL to reach
-    Add(Box<add::Add>),
+    Add(Box<add::AddArgs>),
     /// Add a server from its JSON entry
-    AddJson(add_json::AddJson),
+    AddJson(add_json::AddJsonArgs),
     /// Take over servers that other programs have configured
-    Import(import::Import),
+    Import(import::ImportArgs),
     /// Remove a server
-    Remove(remove::Remove),
+    Remove(remove::RemoveArgs),
     /// Switch a server on
-    Enable(enable::Enable),
+    Enable(enable::EnableArgs),
     /// Switch a server off
-    Disable(disable::Disable),
+    Disable(disable::DisableArgs),
     /// Let a project's server run, exactly as it is defined now
-    Approve(approve::Approve),
+    Approve(approve::ApproveArgs),
     /// Never let a project's server run
-    Reject(reject::Reject),
+    Reject(reject::RejectArgs),
     /// Forget what was approved and rejected in this project
-    ResetProjectChoices(reset_project_choices::ResetProjectChoices),
+    ResetProjectChoices(reset_project_choices::ResetProjectChoicesArgs),
     /// Explain what policies allow and deny
-    Policy(policy::PolicyCommand),
+    Policy(policy::PolicyArgs),
     /// Explain and check the configuration as a whole
-    Config(config::ConfigCommand),
+    Config(config::ConfigArgs),
     /// Show where everything is kept
-    Paths(paths::Paths),
+    Paths(paths::PathsArgs),
     /// Print completions for a shell
-    Completions(completions::Completions),
+    Completions(completions::CompletionsArgs),
     /// Print the manual page
-    Man(man::Man),
+    Man(man::ManArgs),
 }

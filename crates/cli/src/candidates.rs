@@ -5,24 +5,24 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, CommandFactory};
 use serde_json::json;
-use switchboard::catalogue::Item;
-use switchboard::config::cascade::Server;
+use switchboard::catalogue::ListItem;
+use switchboard::config::cascade::ResolvedServer;
 use switchboard::config::entry::ToolFilter;
-use switchboard::config::permission::{self, Mode};
+use switchboard::config::permission::{self, PermissionMode};
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
-use switchboard::pool::naming::{self, Origin, sanitised};
+use switchboard::pool::naming::{self, NameOrigin, sanitise};
 use switchboard::pool::tool::ToolKind;
-use switchboard::pool::{self, Pool, Source};
-use switchboard::remembered::Remembered;
+use switchboard::pool::{self, Pool, ServerTools};
+use switchboard::remembered::CompletionCache;
 use switchboard::wire::message::Payload;
 
-use crate::arguments::Arguments;
+use crate::arguments::Cli;
 use crate::outcome::Failure;
-use crate::session::Session;
+use crate::session::Invocation;
 
 /// So much of a name is never changed, however long it is.
-const UNCHANGED: usize = 31;
+const MIN_UNTRUNCATED: usize = 31;
 
 /// Something that could stand there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,21 +30,21 @@ pub struct Candidate {
     /// What to type.
     pub value: String,
     /// What it is; may be empty.
-    pub about: String,
+    pub description: String,
 }
 
 impl Candidate {
     fn new(value: impl Into<String>, about: impl Into<String>) -> Candidate {
-        Candidate { value: value.into(), about: about.into() }
+        Candidate { value: value.into(), description: about.into() }
     }
 }
 
 /// Everything that could stand in the place of the last word. Nothing means that only a file can.
-pub fn candidates(session: &Session, words: &[String]) -> Vec<Candidate> {
-    let mut all = Arguments::command();
+pub fn complete(session: &Invocation, words: &[String]) -> Vec<Candidate> {
+    let mut all = Cli::command();
     all.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
-    let place = Place::find(&all, before);
+    let place = CursorPosition::locate(&all, before);
     let mut found = place.candidates(session, current);
     // What a server or a file calls something must do nothing to a terminal.
     found.retain(|it| it.value.starts_with(current.as_str()) && printable(&it.value) == it.value);
@@ -54,49 +54,49 @@ pub fn candidates(session: &Session, words: &[String]) -> Vec<Candidate> {
 }
 
 /// Where in a command line the last word stands.
-struct Place<'c> {
+struct CursorPosition<'c> {
     command: &'c Command,
     /// What was given to the command's own arguments so far.
-    given: Vec<(&'c str, &'c str)>,
+    parsed: Vec<(&'c str, &'c str)>,
     positionals: usize,
     /// The option whose value the last word is.
     pending: Option<&'c Arg>,
     /// Was there a `--`?
-    is_plain: bool,
+    is_after_double_dash: bool,
 }
 
-impl<'c> Place<'c> {
-    fn find(root: &'c Command, words: &'c [String]) -> Place<'c> {
-        let mut place = Place {
+impl<'c> CursorPosition<'c> {
+    fn locate(root: &'c Command, words: &'c [String]) -> CursorPosition<'c> {
+        let mut place = CursorPosition {
             command: root,
-            given: Vec::new(),
+            parsed: Vec::new(),
             positionals: 0,
             pending: None,
-            is_plain: false,
+            is_after_double_dash: false,
         };
         for word in words {
-            place.pass(word);
+            place.consume(word);
         }
         place
     }
 
-    fn pass(&mut self, word: &'c str) {
+    fn consume(&mut self, word: &'c str) {
         if let Some(option) = self.pending.take() {
-            self.given.push((option.get_id().as_str(), word));
-        } else if self.is_plain {
+            self.parsed.push((option.get_id().as_str(), word));
+        } else if self.is_after_double_dash {
             self.positionals += 1;
         } else if word == "--" {
-            self.is_plain = true;
+            self.is_after_double_dash = true;
         } else if word.starts_with('-') && word.len() > 1 {
             self.pending = self.option(word).filter(|_| !word.contains('='));
         } else if let Some(inner) =
             self.command.find_subcommand(word).filter(|_| self.positionals == 0)
         {
             self.command = inner;
-            self.given.clear();
+            self.parsed.clear();
         } else {
             if let Some(argument) = self.positional(self.positionals) {
-                self.given.push((argument.get_id().as_str(), word));
+                self.parsed.push((argument.get_id().as_str(), word));
             }
             self.positionals += 1;
         }
@@ -121,11 +121,11 @@ impl<'c> Place<'c> {
         all.get(index).or_else(|| all.last().filter(takes_many)).copied()
     }
 
-    fn candidates(&self, session: &Session, current: &str) -> Vec<Candidate> {
+    fn candidates(&self, session: &Invocation, current: &str) -> Vec<Candidate> {
         if let Some(option) = self.pending {
             return self.values(session, option, current);
         }
-        if current.starts_with('-') && !self.is_plain {
+        if current.starts_with('-') && !self.is_after_double_dash {
             return match (self.option(current), current.split_once('=')) {
                 (Some(option), Some((name, begun))) => self
                     .values(session, option, begun)
@@ -136,9 +136,11 @@ impl<'c> Place<'c> {
             };
         }
         let mut found = Vec::new();
-        if self.positionals == 0 && !self.is_plain {
+        if self.positionals == 0 && !self.is_after_double_dash {
             let visible = self.command.get_subcommands().filter(|it| !it.is_hide_set());
-            found.extend(visible.map(|it| Candidate::new(it.get_name(), about(it.get_about()))));
+            found.extend(
+                visible.map(|it| Candidate::new(it.get_name(), first_help_line(it.get_about()))),
+            );
         }
         let more = usize::from(self.command.is_allow_missing_positional_set());
         for index in self.positionals..=self.positionals + more {
@@ -153,40 +155,47 @@ impl<'c> Place<'c> {
         let visible = self.command.get_arguments().filter(|it| !it.is_hide_set());
         visible
             .filter_map(|it| {
-                Some(Candidate::new(format!("--{}", it.get_long()?), about(it.get_help())))
+                Some(Candidate::new(
+                    format!("--{}", it.get_long()?),
+                    first_help_line(it.get_help()),
+                ))
             })
             .collect()
     }
 
-    fn values(&self, session: &Session, argument: &Arg, current: &str) -> Vec<Candidate> {
+    fn values(&self, session: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
         let possible = argument.get_possible_values();
         if !possible.is_empty() {
             let visible = possible.iter().filter(|it| !it.is_hide_set());
-            return visible.map(|it| Candidate::new(it.get_name(), about(it.get_help()))).collect();
+            return visible
+                .map(|it| Candidate::new(it.get_name(), first_help_line(it.get_help())))
+                .collect();
         }
         let id = argument.get_id().as_str();
         match (self.command.get_name(), id) {
-            (_, "mode") => Mode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect(),
+            (_, "mode") => {
+                PermissionMode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect()
+            }
             ("man", "command") => {
-                let all = Arguments::command();
+                let all = Cli::command();
                 all.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
             }
             (command, id) => {
                 // A configuration that cannot be read completes nothing; the command itself will say why.
-                let known = Known::read(session, current).ok();
-                known.map(|it| it.values(command, id, &self.given)).unwrap_or_default()
+                let known = CompletionSource::load(session, current).ok();
+                known.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
             }
         }
     }
 }
 
-fn about(text: Option<&clap::builder::StyledStr>) -> String {
+fn first_help_line(text: Option<&clap::builder::StyledStr>) -> String {
     let text = text.map(ToString::to_string).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// What is configured, and what is remembered of it.
-struct Known<'a> {
+struct CompletionSource<'a> {
     configuration: Configuration,
     folder: PathBuf,
     /// What was typed of the word so far.
@@ -194,14 +203,18 @@ struct Known<'a> {
 }
 
 /// A server's name as exposed names and rules write it.
-pub fn as_exposed(server: &Server) -> String {
-    naming::prefix(&server.name, Origin::of(server.scope()))
+pub fn exposed_server_name(server: &ResolvedServer) -> String {
+    naming::prefix(&server.name, NameOrigin::of(server.scope()))
 }
 
-impl Known<'_> {
-    fn read<'a>(session: &Session, current: &'a str) -> Result<Known<'a>, Failure> {
+impl CompletionSource<'_> {
+    fn load<'a>(session: &Invocation, current: &'a str) -> Result<CompletionSource<'a>, Failure> {
         let configuration = session.load()?;
-        Ok(Known { configuration, folder: session.machine.places.catalogues(), current })
+        Ok(CompletionSource {
+            configuration,
+            folder: session.env.paths.completion_cache(),
+            current,
+        })
     }
 
     /// What an argument of a command may be.
@@ -211,47 +224,55 @@ impl Known<'_> {
             ("call" | "explain", "tool") => self.tools(),
             ("add", "rules") => {
                 let about = "all its tools";
-                let whole = |it: &Server| Candidate::new(format!("mcp__{}", as_exposed(it)), about);
+                let whole = |it: &ResolvedServer| {
+                    Candidate::new(format!("mcp__{}", exposed_server_name(it)), about)
+                };
                 self.servers().map(whole).chain(self.tools()).collect()
             }
             ("remove", "rule") => {
-                let rules = self.configuration.rules.listed().iter();
+                let rules = self.configuration.rules.entries().iter();
                 rules.map(|it| Candidate::new(it.rule.to_string(), it.effect.id())).collect()
             }
-            ("search", "words") => self.of(None, |it| it.tools),
-            ("prompt" | "complete", "prompt") => self.of(server, |it| it.prompts),
-            ("read", "uri") | ("subscribe", "uris") => self.of(server, |it| it.resources),
-            ("complete", "template") => self.of(server, |it| it.templates),
-            (_, "server" | "servers" | "require") => self.names(),
+            ("search", "words") => self.cached_values(None, |it| it.tools),
+            ("prompt" | "complete", "prompt") => self.cached_values(server, |it| it.prompts),
+            ("read", "uri") | ("subscribe", "uris") => {
+                self.cached_values(server, |it| it.resources)
+            }
+            ("complete", "template") => self.cached_values(server, |it| it.templates),
+            (_, "server" | "servers" | "require") => self.server_names(),
             (
                 "get" | "enable" | "disable" | "remove" | "logs" | "ping" | "reconnect" | "doctor"
                 | "status" | "approve" | "reject" | "why" | "explain",
                 "name" | "names",
-            ) => self.names(),
+            ) => self.server_names(),
             (_, _) => Vec::new(),
         }
     }
 
-    fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.configuration.effective.servers.iter().filter(|it| it.is_in_play())
+    fn servers(&self) -> impl Iterator<Item = &ResolvedServer> {
+        self.configuration.effective.servers.iter().filter(|it| it.is_selected())
     }
 
-    fn remembered(&self, server: &Server) -> Remembered {
+    fn cached(&self, server: &ResolvedServer) -> CompletionCache {
         let print = server.fingerprint.as_ref().filter(|_| server.is_ready());
-        let read = |print| Remembered::read(&self.folder, &server.name, print);
+        let read = |print| CompletionCache::load(&self.folder, &server.name, print);
         print.map(read).unwrap_or_default()
     }
 
-    fn names(&self) -> Vec<Candidate> {
+    fn server_names(&self) -> Vec<Candidate> {
         self.servers().map(|it| Candidate::new(&it.name, it.scope().id())).collect()
     }
 
     /// One list of the server that was named before.
-    fn of(&self, server: Option<&str>, list: impl Fn(Remembered) -> Vec<String>) -> Vec<Candidate> {
+    fn cached_values(
+        &self,
+        server: Option<&str>,
+        list: impl Fn(CompletionCache) -> Vec<String>,
+    ) -> Vec<Candidate> {
         let named = self.servers().filter(|it| server.is_none_or(|name| name == it.name));
         named
             .flat_map(|it| {
-                let values = list(self.remembered(it)).into_iter();
+                let values = list(self.cached(it)).into_iter();
                 values.map(|value| Candidate::new(value, &it.name))
             })
             .collect()
@@ -259,43 +280,43 @@ impl Known<'_> {
 
     /// Every tool that may be meant, by the name that it would be exposed under, under the rules.
     fn tools(&self) -> Vec<Candidate> {
-        let servers: Vec<(&Server, Vec<Item>)> =
-            self.servers().map(|it| (it, self.items(it))).collect();
+        let servers: Vec<(&ResolvedServer, Vec<ListItem>)> =
+            self.servers().map(|it| (it, self.matching_tools(it))).collect();
         let none = ToolFilter::default();
-        let sources = servers.iter().map(|(server, tools)| Source {
+        let sources = servers.iter().map(|(server, tools)| ServerTools {
             server: &server.name,
-            origin: Origin::of(server.scope()),
+            origin: NameOrigin::of(server.scope()),
             tools,
-            kind: ToolKind::Served,
+            kind: ToolKind::Server,
             filter: server.spec.as_ref().map_or(&none, |spec| &spec.common.tools),
         });
         let hidden = |server: &str, tool: &str| {
-            permission::hides(&self.configuration.rules, server, &sanitised(tool)).is_some()
+            permission::tool_hidden_by(&self.configuration.rules, server, &sanitise(tool)).is_some()
         };
-        let rules = pool::Rules { hidden: &hidden, built_in: switchboard::built_in::all() };
-        let pool = Pool::default().next(sources, &rules);
-        pool.tools().iter().map(|tool| Candidate::new(&tool.exposed, &tool.server)).collect()
+        let rules =
+            pool::PoolRules { hidden: &hidden, built_in: switchboard::built_in::definitions() };
+        let pool = Pool::default().next_revision(sources, &rules);
+        pool.tools().iter().map(|tool| Candidate::new(&tool.exposed_name, &tool.server)).collect()
     }
 
     /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
     /// of them: only tools that begin alike can want one name.
-    fn items(&self, server: &Server) -> Vec<Item> {
-        let prefix = format!("mcp__{}", as_exposed(server));
+    fn matching_tools(&self, server: &ResolvedServer) -> Vec<ListItem> {
+        let prefix = format!("mcp__{}", exposed_server_name(server));
         let begins_alike = |name: &str| {
-            let length = name.len().min(self.current.len()).min(UNCHANGED);
+            let length = name.len().min(self.current.len()).min(MIN_UNTRUNCATED);
             name.as_bytes()[..length] == self.current.as_bytes()[..length]
         };
         if !begins_alike(&prefix) {
             return Vec::new();
         }
-        let names = self.remembered(server).tools;
-        let meant = names
-            .into_iter()
-            .filter(|name| begins_alike(&format!("{prefix}__{}", sanitised(name))));
+        let names = self.cached(server).tools;
+        let meant =
+            names.into_iter().filter(|name| begins_alike(&format!("{prefix}__{}", sanitise(name))));
         meant
             .map(|name| {
                 let raw = json!({"name": name, "inputSchema": {"type": "object"}}).to_string();
-                Item { name, raw: Payload::from_json(raw.into()) }
+                ListItem { name, raw: Payload::from_json(raw.into()) }
             })
             .collect()
     }

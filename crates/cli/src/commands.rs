@@ -43,68 +43,68 @@ pub mod status;
 pub mod subscribe;
 pub mod tools;
 
-use crate::arguments::Verb;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::arguments::CommandArgs;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Runs a command.
-pub fn run(verb: Verb, session: &Session) -> Result<Done, Failure> {
+pub fn run(verb: CommandArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     match verb {
-        Verb::Demo(it) => demo::run(&it, session),
-        Verb::List(it) => list::run(&it, session),
-        Verb::Status(it) => status::run(&it, session),
-        Verb::Doctor(it) => doctor::run(&it, session),
-        Verb::Login(it) => login::run(&it, session),
-        Verb::Logout(it) => logout::run(&it, session),
-        Verb::Auth(it) => auth::run(&it, session),
-        Verb::Idp(it) => idp::run(&it, session),
-        Verb::Logs(it) => logs::run(&it, session),
-        Verb::Ping(it) => ping::run(&it, session),
-        Verb::Reconnect(it) => reconnect::run(&it, session),
-        Verb::Tools(it) => tools::run(&it, session),
-        Verb::Search(it) => search::run(&it, session),
-        Verb::Call(it) => call::run(&it, session),
-        Verb::Read(it) => read::run(&it, session),
-        Verb::Result(it) => result::run(&it, session),
-        Verb::Permissions(it) => permissions::run(&it, session),
-        Verb::Audit(it) => audit::run(&it, session),
-        Verb::Resources(it) => resources::run(&it, session),
-        Verb::Prompts(it) => prompts::run(&it, session),
-        Verb::Prompt(it) => prompt::run(&it, session),
-        Verb::Complete(it) => complete::run(&it, session),
-        Verb::Subscribe(it) => subscribe::run(&it, session),
-        Verb::Serve(it) => serve::run(&it, session),
-        Verb::Approvals(it) => approvals::run(&it, session),
-        Verb::Get(it) => get::run(&it, session),
-        Verb::Add(it) => add::run(&it, session),
-        Verb::AddJson(it) => add_json::run(&it, session),
-        Verb::Import(it) => import::run(&it, session),
-        Verb::Remove(it) => remove::run(&it, session),
-        Verb::Enable(it) => enable::run(&it, session),
-        Verb::Disable(it) => disable::run(&it, session),
-        Verb::Approve(it) => approve::run(&it, session),
-        Verb::Reject(it) => reject::run(&it, session),
-        Verb::ResetProjectChoices(it) => reset_project_choices::run(&it, session),
-        Verb::Policy(it) => policy::run(&it, session),
-        Verb::Config(it) => config::run(&it, session),
-        Verb::Paths(it) => paths::run(&it, session),
-        Verb::Completions(it) => completions::run(&it),
-        Verb::Man(it) => man::run(&it),
+        CommandArgs::Demo(it) => demo::run(&it, session),
+        CommandArgs::List(it) => list::run(&it, session),
+        CommandArgs::Status(it) => status::run(&it, session),
+        CommandArgs::Doctor(it) => doctor::run(&it, session),
+        CommandArgs::Login(it) => login::run(&it, session),
+        CommandArgs::Logout(it) => logout::run(&it, session),
+        CommandArgs::Auth(it) => auth::run(&it, session),
+        CommandArgs::Idp(it) => idp::run(&it, session),
+        CommandArgs::Logs(it) => logs::run(&it, session),
+        CommandArgs::Ping(it) => ping::run(&it, session),
+        CommandArgs::Reconnect(it) => reconnect::run(&it, session),
+        CommandArgs::Tools(it) => tools::run(&it, session),
+        CommandArgs::Search(it) => search::run(&it, session),
+        CommandArgs::Call(it) => call::run(&it, session),
+        CommandArgs::Read(it) => read::run(&it, session),
+        CommandArgs::Result(it) => result::run(&it, session),
+        CommandArgs::Permissions(it) => permissions::run(&it, session),
+        CommandArgs::Audit(it) => audit::run(&it, session),
+        CommandArgs::Resources(it) => resources::run(&it, session),
+        CommandArgs::Prompts(it) => prompts::run(&it, session),
+        CommandArgs::Prompt(it) => prompt::run(&it, session),
+        CommandArgs::Complete(it) => complete::run(&it, session),
+        CommandArgs::Subscribe(it) => subscribe::run(&it, session),
+        CommandArgs::Serve(it) => serve::run(&it, session),
+        CommandArgs::Approvals(it) => approvals::run(&it, session),
+        CommandArgs::Get(it) => get::run(&it, session),
+        CommandArgs::Add(it) => add::run(&it, session),
+        CommandArgs::AddJson(it) => add_json::run(&it, session),
+        CommandArgs::Import(it) => import::run(&it, session),
+        CommandArgs::Remove(it) => remove::run(&it, session),
+        CommandArgs::Enable(it) => enable::run(&it, session),
+        CommandArgs::Disable(it) => disable::run(&it, session),
+        CommandArgs::Approve(it) => approve::run(&it, session),
+        CommandArgs::Reject(it) => reject::run(&it, session),
+        CommandArgs::ResetProjectChoices(it) => reset_project_choices::run(&it, session),
+        CommandArgs::Policy(it) => policy::run(&it, session),
+        CommandArgs::Config(it) => config::run(&it, session),
+        CommandArgs::Paths(it) => paths::run(&it, session),
+        CommandArgs::Completions(it) => completions::run(&it),
+        CommandArgs::Man(it) => man::run(&it),
     }
 }
 
 /// JSON for programs, with every character escaped that a terminal would act on.
-pub(crate) fn json(value: &serde_json::Value) -> Done {
-    Done::text(harmless(format!("{value:#}\n")))
+pub(crate) fn json_output(value: &serde_json::Value) -> CommandOutput {
+    CommandOutput::text(escape_deceptive(format!("{value:#}\n")))
 }
 
 /// The same on one line.
 pub(crate) fn json_line(value: &serde_json::Value) -> String {
-    harmless(format!("{value}\n"))
+    escape_deceptive(format!("{value}\n"))
 }
 
-fn harmless(text: String) -> String {
-    let is_bad = |c: char| c != '\n' && switchboard::config::shown::is_deceptive(c);
+fn escape_deceptive(text: String) -> String {
+    let is_bad = |c: char| c != '\n' && switchboard::config::shown::is_unprintable(c);
     if !text.contains(is_bad) {
         return text;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::engine::Host;
-use switchboard_gateway::WaitingRoom;
+use switchboard_gateway::ApprovalQueue;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream as Stream};
 use tokio::sync::oneshot;
@@ -18,41 +18,41 @@ use tokio::time::timeout;
 use crate::approval_lines;
 
 /// How long the other side may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest request, and the longest answer that is read: some say much of many calls.
-const LONGEST: u64 = 64 * 1024;
-const LONGEST_ANSWER: u64 = 64 * 1024 * 1024;
+const MAX_REQUEST: u64 = 64 * 1024;
+const MAX_RESPONSE: u64 = 64 * 1024 * 1024;
 /// How many may speak to us at once.
-const SPEAKERS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
 /// A socket that listens. End it, or it lies about until somebody finds nobody behind it.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlSocket {
     end: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
 }
 
 /// What others may speak to us about.
 #[derive(Debug, Clone)]
-pub struct Subjects {
+pub struct ControlTargets {
     /// Servers that may be connected to anew.
     pub host: Host,
     /// Calls that wait for an answer, where any could.
-    pub waiting: Option<WaitingRoom>,
+    pub approvals: Option<ApprovalQueue>,
 }
 
 /// What one of several running programs says.
 #[derive(Debug)]
-pub struct Said {
+pub struct ControlResponse {
     /// The number of its process.
     pub process: u32,
     /// What it says.
-    pub answer: Json,
+    pub body: Json,
 }
 
 /// What a running program says to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReconnectOutcome {
     /// It does so.
     Reconnecting,
     /// It does not know such a server.
@@ -60,20 +60,20 @@ pub enum Answer {
 }
 
 /// Listens for other runs. Where that is not possible nobody can speak to us, and nothing else is lost.
-pub fn serve(subjects: Subjects, folder: &Path) -> Control {
-    let Ok((listener, path)) = listen(folder) else { return Control { end: None, task: None } };
+pub fn serve(subjects: ControlTargets, folder: &Path) -> ControlSocket {
+    let Ok((listener, path)) = bind(folder) else { return ControlSocket { end: None, task: None } };
     let (end, mut ended) = oneshot::channel();
     let task = tokio::spawn(async move {
         let mut speakers = JoinSet::new();
         loop {
             tokio::select! {
                 _ = &mut ended => break,
-                accepted = listener.accept(), if speakers.len() < SPEAKERS => {
+                accepted = listener.accept(), if speakers.len() < MAX_CONNECTIONS => {
                     if let Ok((stream, _)) = accepted {
                         let subjects = subjects.clone();
                         speakers.spawn(async move {
-                            let talk = converse(stream, subjects);
-                            let _took_too_long = timeout(PATIENCE, talk).await;
+                            let talk = serve_connection(stream, subjects);
+                            let _took_too_long = timeout(TIMEOUT, talk).await;
                         });
                     }
                 }
@@ -83,12 +83,12 @@ pub fn serve(subjects: Subjects, folder: &Path) -> Control {
         speakers.shutdown().await;
         let _already_gone = fs::remove_file(path);
     });
-    Control { end: Some(end), task: Some(task) }
+    ControlSocket { end: Some(end), task: Some(task) }
 }
 
-impl Control {
+impl ControlSocket {
     /// Stops listening.
-    pub async fn end(self) {
+    pub async fn close(self) {
         if let (Some(end), Some(task)) = (self.end, self.task) {
             let _already_over = end.send(());
             let _panicked = task.await;
@@ -96,27 +96,27 @@ impl Control {
     }
 }
 
-fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
+fn bind(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let name = format!("{}.sock", std::process::id());
     let path = folder.join(&name);
     // Whoever had our number before is gone.
     let _usually_absent = fs::remove_file(&path);
-    let short = Short::of(folder)?;
+    let short = ShortSocketFolder::link_to(folder)?;
     let listener = UnixListener::bind(short.folder().join(name))?;
     Ok((listener, path))
 }
 
 /// One request, one answer. Only our own person is listened to.
-async fn converse(mut stream: Stream, subjects: Subjects) -> io::Result<()> {
+async fn serve_connection(mut stream: Stream, subjects: ControlTargets) -> io::Result<()> {
     let ours = rustix::process::geteuid().as_raw();
     if stream.peer_cred()?.uid() != ours {
         return Ok(());
     }
     let (reader, mut writer) = stream.split();
     let mut line = String::new();
-    tokio::io::BufReader::new(reader.take(LONGEST)).read_line(&mut line).await?;
+    tokio::io::BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
     let request: Json = serde_json::from_str(&line).unwrap_or_default();
     let answer = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
         (Some(name), _) => match subjects.host.reconnect(name).await {
@@ -124,7 +124,7 @@ async fn converse(mut stream: Stream, subjects: Subjects) -> io::Result<()> {
             None => json!({"unknown": name}),
         },
         (None, Some(wish)) => {
-            approval_lines::answer(subjects.waiting.as_ref(), wish, &request).await
+            approval_lines::respond(subjects.approvals.as_ref(), wish, &request).await
         }
         (None, None) => json!({"error": "this request is not known"}),
     };
@@ -132,32 +132,32 @@ async fn converse(mut stream: Stream, subjects: Subjects) -> io::Result<()> {
 }
 
 /// Asks every running program to connect to a server anew.
-pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<Answer>> {
-    let said = ask_all(folder, &json!({"reconnect": name}))?;
-    let answer = |said: &Said| match said.answer["reconnecting"].is_string() {
-        true => Answer::Reconnecting,
-        false => Answer::Unknown,
+pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<ReconnectOutcome>> {
+    let said = request_all(folder, &json!({"reconnect": name}))?;
+    let answer = |said: &ControlResponse| match said.body["reconnecting"].is_string() {
+        true => ReconnectOutcome::Reconnecting,
+        false => ReconnectOutcome::Unknown,
     };
     Ok(said.iter().map(answer).collect())
 }
 
 /// Asks every running program the same. Those that do not answer are left out.
-pub fn ask_all(folder: &Path, request: &Json) -> io::Result<Vec<Said>> {
+pub fn request_all(folder: &Path, request: &Json) -> io::Result<Vec<ControlResponse>> {
     let mut answers = Vec::new();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answers),
         Err(error) => return Err(error),
     };
-    let short = Short::of(folder)?;
+    let short = ShortSocketFolder::link_to(folder)?;
     for entry in entries.flatten() {
         let path = short.folder().join(entry.file_name());
         let stem = path.file_stem().and_then(|it| it.to_str());
         let process = stem.and_then(|it| it.parse().ok()).unwrap_or_default();
         match UnixStream::connect(&path) {
             Ok(stream) => {
-                let answer = ask(stream, request);
-                answers.extend(answer.map(|answer| Said { process, answer }));
+                let answer = exchange(stream, request);
+                answers.extend(answer.map(|answer| ControlResponse { process, body: answer }));
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 // Its owner was killed.
@@ -170,29 +170,29 @@ pub fn ask_all(folder: &Path, request: &Json) -> io::Result<Vec<Said>> {
 }
 
 /// Asks one running program. None where it does not answer.
-pub fn ask_one(folder: &Path, process: u32, request: &Json) -> io::Result<Option<Json>> {
-    let short = Short::of(folder)?;
+pub fn request_one(folder: &Path, process: u32, request: &Json) -> io::Result<Option<Json>> {
+    let short = ShortSocketFolder::link_to(folder)?;
     let stream = UnixStream::connect(short.folder().join(format!("{process}.sock")));
-    Ok(stream.ok().and_then(|stream| ask(stream, request)))
+    Ok(stream.ok().and_then(|stream| exchange(stream, request)))
 }
 
-fn ask(mut stream: UnixStream, request: &Json) -> Option<Json> {
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+fn exchange(mut stream: UnixStream, request: &Json) -> Option<Json> {
+    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(TIMEOUT)).ok()?;
     stream.write_all(format!("{request}\n").as_bytes()).ok()?;
     let mut line = String::new();
-    BufReader::new(io::Read::take(stream, LONGEST_ANSWER)).read_line(&mut line).ok()?;
+    BufReader::new(io::Read::take(stream, MAX_RESPONSE)).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
 }
 
 /// A short way to a folder: addresses of sockets may have about a hundred bytes, paths have more.
-struct Short(tempfile::TempDir);
+struct ShortSocketFolder(tempfile::TempDir);
 
-impl Short {
-    fn of(folder: &Path) -> io::Result<Short> {
+impl ShortSocketFolder {
+    fn link_to(folder: &Path) -> io::Result<ShortSocketFolder> {
         let short = tempfile::Builder::new().prefix("swb").tempdir()?;
         std::os::unix::fs::symlink(fs::canonicalize(folder)?, short.path().join("r"))?;
-        Ok(Short(short))
+        Ok(ShortSocketFolder(short))
     }
 
     fn folder(&self) -> PathBuf {

@@ -1,100 +1,104 @@
 //! Words and JSON for servers and their states, the same in every command. Secrets are masked here.
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::config::cascade::{LeftOut, Pending, Server, State};
-use switchboard::config::entry::{OAuth, OAuthGrant, Remote, ServerEntry, Stdio, Tls, Transport};
-use switchboard::config::policy::{Matcher, Needed, Refusal, Rule};
+use switchboard::config::cascade::{Exclusion, PendingReason, ResolvedServer, ServerState};
+use switchboard::config::entry::{
+    OAuthConfig, OAuthGrant, RemoteConfig, ServerEntry, StdioConfig, TlsConfig, TransportConfig,
+};
+use switchboard::config::policy::{Matcher, MatcherKind, PolicyRule, Refusal};
 use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::shown;
 use switchboard::config::source::Origin;
 use switchboard::config::template::Template;
-use switchboard::load::{Found, LookedAt};
+use switchboard::load::{InspectedSource, SourceContent};
 
-use crate::session::Session;
-use crate::style::Meaning;
+use crate::session::Invocation;
+use crate::style::TextStyle;
 
 /// The one word for a state, in JSON and in tables.
-pub fn state_word(state: &State) -> &'static str {
+pub fn state_id(state: &ServerState) -> &'static str {
     match state {
-        State::Ready => "ready",
-        State::Pending(_) => "pending",
-        State::Rejected => "rejected",
-        State::Refused(_) => "refused",
-        State::Disabled(_) => "disabled",
-        State::Shadowed { .. } => "shadowed",
-        State::Duplicate { .. } => "duplicate",
-        State::LeftOut(_) => "left-out",
-        State::Invalid => "invalid",
+        ServerState::Ready => "ready",
+        ServerState::Pending(_) => "pending",
+        ServerState::Rejected => "rejected",
+        ServerState::Refused(_) => "refused",
+        ServerState::Disabled(_) => "disabled",
+        ServerState::Shadowed { .. } => "shadowed",
+        ServerState::Duplicate { .. } => "duplicate",
+        ServerState::Excluded(_) => "left-out",
+        ServerState::Invalid => "invalid",
     }
 }
 
 /// How good a state is.
-pub fn state_meaning(state: &State) -> Meaning {
+pub fn state_style(state: &ServerState) -> TextStyle {
     match state {
-        State::Ready => Meaning::Good,
-        State::Pending(_) => Meaning::Doubtful,
-        State::Refused(_) | State::Invalid => Meaning::Bad,
-        State::Rejected
-        | State::Disabled(_)
-        | State::Shadowed { .. }
-        | State::Duplicate { .. }
-        | State::LeftOut(_) => Meaning::Faint,
+        ServerState::Ready => TextStyle::Success,
+        ServerState::Pending(_) => TextStyle::Warning,
+        ServerState::Refused(_) | ServerState::Invalid => TextStyle::Error,
+        ServerState::Rejected
+        | ServerState::Disabled(_)
+        | ServerState::Shadowed { .. }
+        | ServerState::Duplicate { .. }
+        | ServerState::Excluded(_) => TextStyle::Dim,
     }
 }
 
 /// A state in a few words, for a table.
-pub fn state_text(state: &State) -> String {
+pub fn state_text(state: &ServerState) -> String {
     match state {
-        State::Ready => "ready to start".to_owned(),
-        State::Pending(Pending::New) => "pending approval".to_owned(),
-        State::Pending(Pending::Changed) => "pending approval: changed".to_owned(),
-        State::Rejected => "rejected".to_owned(),
-        State::Refused(_) => "refused by policy".to_owned(),
-        State::Disabled(_) => "disabled".to_owned(),
-        State::Shadowed { by } => format!("shadowed by {}", by.scope()),
-        State::Duplicate { of, .. } => format!("same as {}", shown::printable(of)),
-        State::LeftOut(LeftOut::Locked(_)) => "left out: enterprise control".to_owned(),
-        State::LeftOut(LeftOut::Strict) => "left out: --strict-mcp-config".to_owned(),
-        State::Invalid => "invalid".to_owned(),
+        ServerState::Ready => "ready to start".to_owned(),
+        ServerState::Pending(PendingReason::New) => "pending approval".to_owned(),
+        ServerState::Pending(PendingReason::Changed) => "pending approval: changed".to_owned(),
+        ServerState::Rejected => "rejected".to_owned(),
+        ServerState::Refused(_) => "refused by policy".to_owned(),
+        ServerState::Disabled(_) => "disabled".to_owned(),
+        ServerState::Shadowed { by } => format!("shadowed by {}", by.scope()),
+        ServerState::Duplicate { of, .. } => format!("same as {}", shown::printable(of)),
+        ServerState::Excluded(Exclusion::ManagedFile(_)) => {
+            "left out: enterprise control".to_owned()
+        }
+        ServerState::Excluded(Exclusion::Strict) => "left out: --strict-mcp-config".to_owned(),
+        ServerState::Invalid => "invalid".to_owned(),
     }
 }
 
 /// A state in a sentence, with the line that decided and what to do about it.
-pub fn state_reason(session: &Session, server: &Server) -> Option<String> {
+pub fn state_reason(session: &Invocation, server: &ResolvedServer) -> Option<String> {
     let name = shown::printable(&server.name);
     match &server.state {
-        State::Ready => None,
-        State::Pending(Pending::New) => {
+        ServerState::Ready => None,
+        ServerState::Pending(PendingReason::New) => {
             Some(format!("a project's server runs only once you approved it: swb approve {name}"))
         }
-        State::Pending(Pending::Changed) => Some(format!(
+        ServerState::Pending(PendingReason::Changed) => Some(format!(
             "it is not what you approved any more; look at it, then: swb approve {name}"
         )),
-        State::Rejected => {
+        ServerState::Rejected => {
             Some("you rejected it; `swb reset-project-choices` forgets that".to_owned())
         }
-        State::Refused(refusal) => Some(refusal_text(session, refusal)),
-        State::Disabled(origin) => {
-            Some(format!("switched off in {}", session.shown_origin(origin)))
+        ServerState::Refused(refusal) => Some(refusal_text(session, refusal)),
+        ServerState::Disabled(origin) => {
+            Some(format!("switched off in {}", session.display_origin(origin)))
         }
-        State::Shadowed { by } => Some(format!(
+        ServerState::Shadowed { by } => Some(format!(
             "the {} scope defines the same name in {}",
             by.scope(),
-            session.shown_origin(by)
+            session.display_origin(by)
         )),
-        State::Duplicate { of, by } => Some(format!(
+        ServerState::Duplicate { of, by } => Some(format!(
             "`{}` in {} is the same server",
             shown::printable(of),
-            session.shown_origin(by)
+            session.display_origin(by)
         )),
-        State::LeftOut(LeftOut::Locked(source)) => {
-            let file = session.shown_source(source);
+        ServerState::Excluded(Exclusion::ManagedFile(source)) => {
+            let file = session.display_source(source);
             Some(format!("{file} has exclusive control"))
         }
-        State::LeftOut(LeftOut::Strict) => {
+        ServerState::Excluded(Exclusion::Strict) => {
             Some("--strict-mcp-config leaves only --mcp-config".to_owned())
         }
-        State::Invalid => server
+        ServerState::Invalid => server
             .problems
             .iter()
             .find(|problem| problem.severity() == Severity::Error)
@@ -103,24 +107,24 @@ pub fn state_reason(session: &Session, server: &Server) -> Option<String> {
 }
 
 /// Why a policy refuses, with the line that says so.
-pub fn refusal_text(session: &Session, refusal: &Refusal) -> String {
+pub fn refusal_text(session: &Invocation, refusal: &Refusal) -> String {
     match refusal {
         Refusal::Denied(rule) => {
-            format!("denied by {} ({})", session.shown_origin(&rule.origin), rule_text(rule))
+            format!("denied by {} ({})", session.display_origin(&rule.origin), rule_text(rule))
         }
         Refusal::EmptyList(origin) => {
-            format!("the allow list in {} is empty", session.shown_origin(origin))
+            format!("the allow list in {} is empty", session.display_origin(origin))
         }
         Refusal::Unreadable(source) => {
-            let file = session.shown_source(source);
+            let file = session.display_source(source);
             format!("{file} makes no sense, so nothing may run until it does")
         }
-        Refusal::NotAllowed { lists, needed } => {
-            let lists: Vec<String> = lists.iter().map(|it| session.shown_origin(it)).collect();
+        Refusal::NotAllowed { lists, required: needed } => {
+            let lists: Vec<String> = lists.iter().map(|it| session.display_origin(it)).collect();
             let kind = match needed {
-                Needed::Any => "no entry",
-                Needed::Command => "no `serverCommand` entry",
-                Needed::Url => "no `serverUrl` entry",
+                MatcherKind::Any => "no entry",
+                MatcherKind::Command => "no `serverCommand` entry",
+                MatcherKind::Url => "no `serverUrl` entry",
             };
             format!("{kind} of the allow list in {} matches", lists.join(" and "))
         }
@@ -128,12 +132,14 @@ pub fn refusal_text(session: &Session, refusal: &Refusal) -> String {
 }
 
 /// A policy entry in words.
-pub fn rule_text(rule: &Rule) -> String {
+pub fn rule_text(rule: &PolicyRule) -> String {
     let text = match &rule.matcher {
         Matcher::Name(name) => format!("serverName {name}"),
-        Matcher::Command(argv) => format!("serverCommand {}", shown::arguments(argv).join(" ")),
-        Matcher::Url(pattern) => format!("serverUrl {}", shown::url(&pattern.to_string())),
-        Matcher::Broken(_) => "an entry that makes no sense".to_owned(),
+        Matcher::Command(argv) => {
+            format!("serverCommand {}", shown::masked_arguments(argv).join(" "))
+        }
+        Matcher::Url(pattern) => format!("serverUrl {}", shown::masked_url(&pattern.to_string())),
+        Matcher::Invalid(_) => "an entry that makes no sense".to_owned(),
     };
     shown::printable(&text)
 }
@@ -141,27 +147,27 @@ pub fn rule_text(rule: &Rule) -> String {
 /// What a server runs or reaches, in one line.
 pub fn target(entry: &ServerEntry) -> String {
     match &entry.transport {
-        Transport::Stdio(stdio) => command_line(stdio).join(" "),
-        Transport::Sdk { name } => shown::printable(&format!("in this process: {name}")),
-        Transport::Sse(_)
-        | Transport::Http(_)
-        | Transport::Ws(_)
-        | Transport::SseIde(_)
-        | Transport::WsIde(_)
-        | Transport::ConnectorProxy(_) => {
-            entry.transport.url().map(shown::url_template).unwrap_or_default()
+        TransportConfig::Stdio(stdio) => command_line(stdio).join(" "),
+        TransportConfig::Sdk { name } => shown::printable(&format!("in this process: {name}")),
+        TransportConfig::Sse(_)
+        | TransportConfig::Http(_)
+        | TransportConfig::Ws(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::ConnectorProxy(_) => {
+            entry.transport.url().map(shown::masked_url_template).unwrap_or_default()
         }
     }
 }
 
 /// Command and arguments, masked, quoted where a shell would need it.
-pub fn command_line(stdio: &Stdio<Template>) -> Vec<String> {
-    let command = shown::command(&stdio.command.shown(str::to_owned));
-    let arguments = shown::arguments(&stdio.args);
-    std::iter::once(command).chain(arguments).map(|word| quoted(&word)).collect()
+pub fn command_line(stdio: &StdioConfig<Template>) -> Vec<String> {
+    let command = shown::masked_command(&stdio.command.masked_with(str::to_owned));
+    let arguments = shown::masked_arguments(&stdio.args);
+    std::iter::once(command).chain(arguments).map(|word| shell_quoted(&word)).collect()
 }
 
-fn quoted(word: &str) -> String {
+fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:@=+,%$~•…{}[]*?&#".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -170,14 +176,14 @@ fn quoted(word: &str) -> String {
 }
 
 /// A server for programs. No secret is in it.
-pub fn server_json(session: &Session, server: &Server) -> Json {
+pub fn server_json(session: &Invocation, server: &ResolvedServer) -> Json {
     let mut json = Map::new();
     json.insert("name".to_owned(), server.name.clone().into());
     json.insert("scope".to_owned(), server.scope().id().into());
     let transport = server.entry.as_ref().map(|entry| entry.transport.kind().id());
     json.insert("transport".to_owned(), transport.into());
     json.insert("target".to_owned(), server.entry.as_ref().map(target).into());
-    json.insert("state".to_owned(), state_word(&server.state).into());
+    json.insert("state".to_owned(), state_id(&server.state).into());
     json.insert("reason".to_owned(), state_reason(session, server).into());
     json.insert("trusted".to_owned(), server.is_trusted().into());
     json.extend(origin_json(&server.origin));
@@ -218,23 +224,25 @@ pub fn problem_json(problem: &Problem) -> Json {
 /// An entry for programs: its keys, with every value that may be secret masked.
 pub fn entry_json(entry: &ServerEntry) -> Json {
     let mut json = match &entry.transport {
-        Transport::Stdio(stdio) => json!({
+        TransportConfig::Stdio(stdio) => json!({
             "type": "stdio",
-            "command": shown::command(&stdio.command.shown(str::to_owned)),
-            "args": shown::arguments(&stdio.args),
+            "command": shown::masked_command(&stdio.command.masked_with(str::to_owned)),
+            "args": shown::masked_arguments(&stdio.args),
             "env": pairs_json(&stdio.env),
-            "cwd": stdio.cwd.as_ref().map(|it| it.shown(str::to_owned)),
+            "cwd": stdio.cwd.as_ref().map(|it| it.masked_with(str::to_owned)),
         }),
-        Transport::Sdk { name } => json!({"type": "sdk", "name": name}),
-        Transport::Sse(remote)
-        | Transport::Http(remote)
-        | Transport::Ws(remote)
-        | Transport::ConnectorProxy(remote) => remote_json(entry.transport.kind().id(), remote),
-        Transport::SseIde(ide) | Transport::WsIde(ide) => json!({
+        TransportConfig::Sdk { name } => json!({"type": "sdk", "name": name}),
+        TransportConfig::Sse(remote)
+        | TransportConfig::Http(remote)
+        | TransportConfig::Ws(remote)
+        | TransportConfig::ConnectorProxy(remote) => {
+            remote_json(entry.transport.kind().id(), remote)
+        }
+        TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => json!({
             "type": entry.transport.kind().id(),
-            "url": shown::url_template(&ide.url),
+            "url": shown::masked_url_template(&ide.url),
             "ideName": ide.ide_name,
-            "authToken": ide.auth_token.as_ref().map(shown::secret),
+            "authToken": ide.auth_token.as_ref().map(shown::masked_template),
         }),
     };
     let common = &entry.common;
@@ -243,23 +251,23 @@ pub fn entry_json(entry: &ServerEntry) -> Json {
     json["tools"] = json!({"allow": common.tools.allow, "deny": common.tools.deny});
     json["disabled"] = entry.disabled.into();
     json["description"] = entry.description.clone().into();
-    json["unknownKeys"] = common.unknown.clone().into();
+    json["unknownKeys"] = common.unknown_keys.clone().into();
     json
 }
 
-fn remote_json(kind: &str, remote: &Remote<Template>) -> Json {
+fn remote_json(kind: &str, remote: &RemoteConfig<Template>) -> Json {
     json!({
         "type": kind,
-        "url": shown::url_template(&remote.url),
+        "url": shown::masked_url_template(&remote.url),
         "headers": pairs_json(&remote.headers),
-        "headersHelper": remote.headers_helper.as_ref().map(|it| shown::command(it.written())),
+        "headersHelper": remote.headers_helper.as_ref().map(|it| shown::masked_command(it.as_str())),
         "oauth": remote.oauth.as_ref().map(oauth_json),
         "tls": remote.tls.as_ref().map(tls_json),
     })
 }
 
-fn tls_json(tls: &Tls<Template>) -> Json {
-    let path = |it: &Option<Template>| it.as_ref().map(|it| it.shown(str::to_owned));
+fn tls_json(tls: &TlsConfig<Template>) -> Json {
+    let path = |it: &Option<Template>| it.as_ref().map(|it| it.masked_with(str::to_owned));
     json!({
         "caFile": path(&tls.ca_file),
         "clientCertificate": path(&tls.client_certificate),
@@ -267,49 +275,50 @@ fn tls_json(tls: &Tls<Template>) -> Json {
     })
 }
 
-fn oauth_json(oauth: &OAuth<Template>) -> Json {
+fn oauth_json(oauth: &OAuthConfig<Template>) -> Json {
     json!({
-        "clientId": oauth.client_id.as_ref().map(|it| it.shown(str::to_owned)),
-        "clientSecret": oauth.client_secret.as_ref().map(shown::secret),
+        "clientId": oauth.client_id.as_ref().map(|it| it.masked_with(str::to_owned)),
+        "clientSecret": oauth.client_secret.as_ref().map(shown::masked_template),
         "callbackPort": oauth.callback_port,
-        "authServerMetadataUrl": oauth.auth_server_metadata_url.as_ref().map(shown::url_template),
+        "authServerMetadataUrl": oauth.auth_server_metadata_url.as_ref().map(shown::masked_url_template),
         "scopes": oauth.scopes,
         "xaa": oauth.xaa,
-        "grant": OAuthGrant::WORDS.iter().find(|(_, it)| *it == oauth.grant).map(|(word, _)| *word),
-        "privateKey": oauth.private_key.as_ref().map(shown::secret),
-        "workloadToken": oauth.workload_token.as_ref().map(shown::secret),
+        "grant": OAuthGrant::NAMES.iter().find(|(_, it)| *it == oauth.grant).map(|(word, _)| *word),
+        "privateKey": oauth.private_key.as_ref().map(shown::masked_template),
+        "workloadToken": oauth.workload_token.as_ref().map(shown::masked_template),
     })
 }
 
 fn pairs_json(pairs: &[(String, Template)]) -> Json {
-    let pairs = pairs.iter().map(|(key, value)| (key.clone(), shown::secret(value).into()));
+    let pairs =
+        pairs.iter().map(|(key, value)| (key.clone(), shown::masked_template(value).into()));
     Json::Object(pairs.collect())
 }
 
 /// A number with the right word.
-pub fn counted(count: usize, one: &str, many: &str) -> String {
+pub fn pluralize(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// What was found at a source, in words.
-pub fn found_text(found: &Found) -> String {
+pub fn found_text(found: &SourceContent) -> String {
     match found {
-        Found::Nothing => "not there".to_owned(),
-        Found::Servers(count) => counted(*count, "server", "servers"),
-        Found::Failure => "could not be read".to_owned(),
+        SourceContent::Nothing => "not there".to_owned(),
+        SourceContent::Servers(count) => pluralize(*count, "server", "servers"),
+        SourceContent::Failure => "could not be read".to_owned(),
     }
 }
 
 /// A source that was looked at, for programs.
-pub fn looked_at_json(it: &LookedAt) -> Json {
+pub fn looked_at_json(it: &InspectedSource) -> Json {
     let place = match it.source.path() {
         Some(path) => path.to_string_lossy().into_owned(),
         None => it.source.to_string(),
     };
-    let (found, servers) = match it.found {
-        Found::Nothing => ("nothing", None),
-        Found::Servers(count) => ("servers", Some(count)),
-        Found::Failure => ("failure", None),
+    let (found, servers) = match it.content {
+        SourceContent::Nothing => ("nothing", None),
+        SourceContent::Servers(count) => ("servers", Some(count)),
+        SourceContent::Failure => ("failure", None),
     };
     json!({"scope": it.source.scope.id(), "place": place, "found": found, "servers": servers})
 }

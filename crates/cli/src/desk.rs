@@ -2,72 +2,73 @@
 
 use std::sync::Arc;
 
-use switchboard::audit::Audit;
-use switchboard::calling::Desk;
-use switchboard::config::permission::Mode;
+use switchboard::audit::AuditLog;
+use switchboard::calling::CallContext;
+use switchboard::config::permission::PermissionMode;
 use switchboard::config::shown::printable;
 use switchboard::engine::Host;
 use switchboard::load::Configuration;
-use switchboard::pin::Pins;
-use switchboard::rulebook::Rulebook;
+use switchboard::pin::ToolPins;
+use switchboard::rulebook::ActiveRules;
 use switchboard::ruling::RuleFile;
-use switchboard::yielded::Limits;
-use switchboard::yielded::keep::Keep;
+use switchboard::yielded::OutputLimits;
+use switchboard::yielded::keep::SpillStore;
 
 use crate::exit::Exit;
 use crate::live;
 use crate::outcome::Failure;
 use crate::report;
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// Everything that a call needs. What somebody should know of it is printed.
-pub fn desk(
-    session: &Session,
+pub fn call_context(
+    session: &Invocation,
     configuration: &Configuration,
     host: &Host,
-    mode: Option<Mode>,
-) -> Result<Desk, Failure> {
-    let (desk, warning) = with_warning(session, configuration, host, mode)?;
-    report::aside(&warning);
+    mode: Option<PermissionMode>,
+) -> Result<CallContext, Failure> {
+    let (desk, warning) = call_context_with_warning(session, configuration, host, mode)?;
+    report::print_stderr(&warning);
     Ok(desk)
 }
 
 /// The same; what somebody should know of it comes with it.
-pub fn with_warning(
-    session: &Session,
+pub fn call_context_with_warning(
+    session: &Invocation,
     configuration: &Configuration,
     host: &Host,
-    mode: Option<Mode>,
-) -> Result<(Desk, String), Failure> {
+    mode: Option<PermissionMode>,
+) -> Result<(CallContext, String), Failure> {
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
-    let usual = configuration.rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
-    let audit = Audit::open(&session.machine.places.audit()).map_err(|error| {
-        Failure::new(Exit::Failure, "the audit log cannot be kept").because(error)
+    let usual =
+        configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
+    let audit = AuditLog::open(&session.env.paths.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be kept").caused_by(error)
     })?;
-    let tokens = live::tokens(session)?;
-    let pins = Pins::open(&session.machine.places.pins());
-    let warning = pins.damage().map(|damage| {
-        let path = session.shown_path(&session.machine.places.pins());
+    let tokens = live::max_output_tokens(session)?;
+    let pins = ToolPins::open(&session.env.paths.pins());
+    let warning = pins.load_error().map(|damage| {
+        let path = session.display_path(&session.env.paths.pins());
         format!(
             "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
-            paint(Meaning::Doubtful, "warning:"),
+            paint(TextStyle::Warning, "warning:"),
             printable(damage)
         )
     });
     let project_root = configuration.project_root.clone();
-    let desk = Desk {
+    let desk = CallContext {
         pool: host.watch_pool(),
-        rules: Rulebook::new(configuration.rules.clone())
-            .kept_in(session.machine.places.clone(), RuleFile::Local { project_root }),
-        pins,
+        rules: ActiveRules::new(configuration.rules.clone())
+            .with_settings_file(session.env.paths.clone(), RuleFile::Local { project_root }),
+        tool_pins: pins,
         mode: mode.unwrap_or(usual),
-        trusted,
-        consent: Arc::new(session.person.clone()),
+        trusted_servers: trusted,
+        prompt: Arc::new(session.prompt.clone()),
         audit,
-        limits: Limits { tokens, ..Limits::default() },
-        keep: Keep::below(&session.machine.places.data),
+        limits: OutputLimits { tokens, ..OutputLimits::default() },
+        spill: SpillStore::in_data_folder(&session.env.paths.data),
     };
     Ok((desk, warning.unwrap_or_default()))
 }

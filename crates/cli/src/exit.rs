@@ -20,15 +20,15 @@ pub enum Exit {
     /// A server that was required is not ready.
     NotReady,
     /// A server wants a login.
-    Login,
+    LoginRequired,
     /// A server's program could not be started, or ended before it answered.
-    Start,
+    StartFailed,
     /// A server could not be reached, or the conversation with it broke.
     Connection,
     /// A tool ran and says that it failed.
-    Tool,
+    ToolFailed,
     /// The model could not be asked, or did not come to an end.
-    Model,
+    ModelFailed,
     /// Somebody interrupted us.
     Interrupted,
 }
@@ -44,11 +44,11 @@ impl Exit {
         Exit::NotFound,
         Exit::Conflict,
         Exit::NotReady,
-        Exit::Login,
-        Exit::Start,
+        Exit::LoginRequired,
+        Exit::StartFailed,
         Exit::Connection,
-        Exit::Tool,
-        Exit::Model,
+        Exit::ToolFailed,
+        Exit::ModelFailed,
         Exit::Interrupted,
     ];
 
@@ -63,17 +63,17 @@ impl Exit {
             Exit::NotFound => 5,
             Exit::Conflict => 6,
             Exit::NotReady => 7,
-            Exit::Login => 8,
-            Exit::Start => 9,
+            Exit::LoginRequired => 8,
+            Exit::StartFailed => 9,
             Exit::Connection => 10,
-            Exit::Tool => 11,
-            Exit::Model => 12,
+            Exit::ToolFailed => 11,
+            Exit::ModelFailed => 12,
             Exit::Interrupted => 130,
         }
     }
 
     /// What it means, for the reference page.
-    pub fn about(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Exit::Success => "all went well",
             Exit::Failure => "the system failed us: a disk, a permission, a lock",
@@ -87,13 +87,15 @@ impl Exit {
             Exit::NotReady => {
                 "a required server is not ready: it waits for approval, is switched off, refused or invalid, or time ran out"
             }
-            Exit::Login => "a server wants a login",
-            Exit::Start => "a server's program could not be started, or ended before it answered",
+            Exit::LoginRequired => "a server wants a login",
+            Exit::StartFailed => {
+                "a server's program could not be started, or ended before it answered"
+            }
             Exit::Connection => {
                 "a server could not be reached, does not speak the protocol, or the conversation broke"
             }
-            Exit::Tool => "a tool ran, and says that it failed",
-            Exit::Model => {
+            Exit::ToolFailed => "a tool ran, and says that it failed",
+            Exit::ModelFailed => {
                 "the model could not be asked, would not answer, or did not come to an end"
             }
             Exit::Interrupted => "somebody interrupted us",

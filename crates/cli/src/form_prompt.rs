@@ -4,78 +4,77 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value as Json};
 use switchboard::config::shown::printable;
-use switchboard::form::{Field, Form, Kind, Need, Whole};
-use switchboard::inquiry::Reply;
+use switchboard::form::{FieldKind, FieldRequirement, Form, FormField, NumberKind};
+use switchboard::inquiry::ElicitResult;
 
 use crate::keyboard::Keyboard;
 use crate::report;
-use crate::style::{Meaning, paint};
+use crate::style::{TextStyle, paint};
 
 /// Leaves an optional field out.
-const NOTHING: &str = ":none";
+const SKIP: &str = ":none";
 /// Says no to the whole form.
 const DECLINE: &str = ":no";
 /// Decides nothing.
 const CANCEL: &str = ":cancel";
 
 /// Has a form filled in.
-pub async fn fill(keyboard: &mut Keyboard, form: &Form, server: &str) -> Reply {
+pub async fn fill(keyboard: &mut Keyboard, form: &Form, server: &str) -> ElicitResult {
     let mut text = String::new();
     for line in form.message.lines() {
         let _infallible = writeln!(text, "  {}", printable(line));
     }
-    let help =
-        format!("{DECLINE} declines, {CANCEL} decides nothing, {NOTHING} leaves a field out");
-    let _infallible = writeln!(text, "  {}", paint(Meaning::Faint, help));
-    report::aside(&text);
+    let help = format!("{DECLINE} declines, {CANCEL} decides nothing, {SKIP} leaves a field out");
+    let _infallible = writeln!(text, "  {}", paint(TextStyle::Dim, help));
+    report::print_stderr(&text);
     let mut answers = Map::new();
     for field in &form.fields {
-        match asked(keyboard, field).await {
-            Said::Value(value) => {
+        match prompt_field(keyboard, field).await {
+            FieldInput::Value(value) => {
                 answers.insert(field.name.clone(), value);
             }
-            Said::Nothing => {}
-            Said::Over(reply) => return reply,
+            FieldInput::Skipped => {}
+            FieldInput::Ended(reply) => return reply,
         }
     }
-    report::aside(&summary(form, &answers, server));
-    match keyboard.line().await.as_deref().map(str::trim) {
-        Some("" | "y" | "Y" | "yes") => Reply::Accept(answers),
+    report::print_stderr(&summary(form, &answers, server));
+    match keyboard.next_line().await.as_deref().map(str::trim) {
+        Some("" | "y" | "Y" | "yes") => ElicitResult::Accept(answers),
         Some(CANCEL) | None => cancelled(),
         Some(_) => declined(),
     }
 }
 
-enum Said {
+enum FieldInput {
     Value(Json),
-    Nothing,
-    Over(Reply),
+    Skipped,
+    Ended(ElicitResult),
 }
 
-fn declined() -> Reply {
-    Reply::Decline("the person said no".to_owned())
+fn declined() -> ElicitResult {
+    ElicitResult::Decline("the person said no".to_owned())
 }
 
-fn cancelled() -> Reply {
-    Reply::Cancel("the person did not decide".to_owned())
+fn cancelled() -> ElicitResult {
+    ElicitResult::Cancel("the person did not decide".to_owned())
 }
 
-async fn asked(keyboard: &mut Keyboard, field: &Field) -> Said {
-    report::aside(&introduced(field));
+async fn prompt_field(keyboard: &mut Keyboard, field: &FormField) -> FieldInput {
+    report::print_stderr(&field_intro(field));
     loop {
-        report::aside(&prompt(field));
-        let Some(line) = keyboard.line().await else { return Said::Over(cancelled()) };
-        match (line.trim(), &field.default, field.need) {
-            (DECLINE, _, _) => return Said::Over(declined()),
-            (CANCEL, _, _) => return Said::Over(cancelled()),
-            (NOTHING, _, Need::Optional) => return Said::Nothing,
-            ("", Some(default), _) => return Said::Value(default.clone()),
-            ("", None, Need::Optional) => return Said::Nothing,
+        report::print_stderr(&field_prompt(field));
+        let Some(line) = keyboard.next_line().await else { return FieldInput::Ended(cancelled()) };
+        match (line.trim(), &field.default, field.requirement) {
+            (DECLINE, _, _) => return FieldInput::Ended(declined()),
+            (CANCEL, _, _) => return FieldInput::Ended(cancelled()),
+            (SKIP, _, FieldRequirement::Optional) => return FieldInput::Skipped,
+            ("", Some(default), _) => return FieldInput::Value(default.clone()),
+            ("", None, FieldRequirement::Optional) => return FieldInput::Skipped,
             (_, _, _) => match field.parse(line.trim_end_matches(['\r', '\n'])) {
-                Ok(value) => return Said::Value(value),
+                Ok(value) => return FieldInput::Value(value),
                 Err(unfit) => {
                     let unfit = printable(&unfit.to_string());
-                    report::aside(&format!("  {}\n", paint(Meaning::Doubtful, unfit)));
+                    report::print_stderr(&format!("  {}\n", paint(TextStyle::Warning, unfit)));
                 }
             },
         }
@@ -83,10 +82,10 @@ async fn asked(keyboard: &mut Keyboard, field: &Field) -> Said {
 }
 
 /// What is said of a field before it is asked for.
-fn introduced(field: &Field) -> String {
+fn field_intro(field: &FormField) -> String {
     let mut text = String::new();
     if let Some(about) = &field.description {
-        let _infallible = writeln!(text, "  {}", paint(Meaning::Faint, printable(about)));
+        let _infallible = writeln!(text, "  {}", paint(TextStyle::Dim, printable(about)));
     }
     for (index, choice) in field.kind.choices().iter().enumerate() {
         let _infallible = writeln!(text, "    {}  {}", index + 1, printable(&choice.title));
@@ -94,17 +93,18 @@ fn introduced(field: &Field) -> String {
     text
 }
 
-fn prompt(field: &Field) -> String {
-    let star = if field.need == Need::Required { "*" } else { "" };
-    let wanted = wanted(&field.kind);
+fn field_prompt(field: &FormField) -> String {
+    let star = if field.requirement == FieldRequirement::Required { "*" } else { "" };
+    let wanted = expected_input(&field.kind);
     let wanted = if wanted.is_empty() { wanted } else { format!(" ({wanted})") };
-    let default = field.default.as_ref().map(|it| format!(" [{}]", printable(&shown(it, field))));
+    let default =
+        field.default.as_ref().map(|it| format!(" [{}]", printable(&display_value(it, field))));
     let label = printable(field.label());
-    format!("  {}{star}{wanted}{}: ", paint(Meaning::Strong, label), default.unwrap_or_default())
+    format!("  {}{star}{wanted}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
 }
 
 /// What belongs into a field, in few words.
-pub fn wanted(kind: &Kind) -> String {
+pub fn expected_input(kind: &FieldKind) -> String {
     let range = |least: Option<String>, most: Option<String>| match (least, most) {
         (Some(least), Some(most)) => format!(" {least} to {most}"),
         (Some(least), None) => format!(" from {least}"),
@@ -113,25 +113,25 @@ pub fn wanted(kind: &Kind) -> String {
     };
     let text = |it: Option<f64>| it.map(|it| it.to_string());
     match kind {
-        Kind::Text { format: Some(format), .. } => format.to_string(),
-        Kind::Text { shortest, longest, format: None } => {
+        FieldKind::Text { format: Some(format), .. } => format.to_string(),
+        FieldKind::Text { min_length: shortest, max_length: longest, format: None } => {
             let length = range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
             if length.is_empty() { length } else { format!("{} characters", length.trim()) }
         }
-        Kind::Number { whole: Whole::Only, least, most } => {
+        FieldKind::Number { number_kind: NumberKind::Integer, least, most } => {
             format!("a whole number{}", range(text(*least), text(*most)))
         }
-        Kind::Number { whole: Whole::Any, least, most } => {
+        FieldKind::Number { number_kind: NumberKind::Any, least, most } => {
             format!("a number{}", range(text(*least), text(*most)))
         }
-        Kind::Truth => "yes or no".to_owned(),
-        Kind::One(_) => "one of these".to_owned(),
-        Kind::Some { .. } => "some of these, with commas".to_owned(),
+        FieldKind::Boolean => "yes or no".to_owned(),
+        FieldKind::SingleSelect(_) => "one of these".to_owned(),
+        FieldKind::MultiSelect { .. } => "some of these, with commas".to_owned(),
     }
 }
 
 /// A value as it would be typed.
-fn shown(value: &Json, field: &Field) -> String {
+fn display_value(value: &Json, field: &FormField) -> String {
     let title = |value: &str| {
         let choice = field.kind.choices().iter().find(|it| it.value == value);
         choice.map_or_else(|| value.to_owned(), |it| it.title.clone())
@@ -151,7 +151,8 @@ fn summary(form: &Form, answers: &Map<String, Json>, server: &str) -> String {
     let mut text = format!("  This goes to {}:\n", printable(server));
     for field in &form.fields {
         if let Some(value) = answers.get(&field.name) {
-            let (label, value) = (printable(field.label()), printable(&shown(value, field)));
+            let (label, value) =
+                (printable(field.label()), printable(&display_value(value, field)));
             let _infallible = writeln!(text, "    {label}: {value}");
         }
     }

@@ -10,24 +10,24 @@ use crate::exit::Exit;
 use crate::outcome::Failure;
 
 /// The largest file or input that is taken.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The most parts of a key. Readers of JSON give up at about that depth.
-const DEEPEST: usize = 100;
+const MAX_KEY_DEPTH: usize = 100;
 
 /// Reads arguments; `folder` is where files are looked for.
-pub fn arguments(words: &[String], folder: &Path) -> Result<Json, Failure> {
+pub fn parse(words: &[String], folder: &Path) -> Result<Json, Failure> {
     match words {
         [] => Ok(Json::Object(Map::new())),
         [only] if only == "-" => {
-            object(&text_of(std::io::stdin().lock(), "standard input")?, "standard input")
+            parse_object(&read_text(std::io::stdin().lock(), "standard input")?, "standard input")
         }
-        [only] if only.trim_start().starts_with('{') => object(only, "the argument"),
+        [only] if only.trim_start().starts_with('{') => parse_object(only, "the argument"),
         words => {
             let mut members = Map::new();
             for word in words {
-                let (path, value) = pair(word, folder)?;
-                put(&mut members, &path, value).map_err(|taken| {
+                let (path, value) = parse_pair(word, folder)?;
+                insert_at(&mut members, &path, value).map_err(|taken| {
                     Failure::new(Exit::Usage, &format!("`{taken}` is given twice, in two ways"))
                 })?;
             }
@@ -36,17 +36,17 @@ pub fn arguments(words: &[String], folder: &Path) -> Result<Json, Failure> {
     }
 }
 
-fn object(text: &str, whence: &str) -> Result<Json, Failure> {
+fn parse_object(text: &str, whence: &str) -> Result<Json, Failure> {
     match serde_json::from_str::<Json>(text) {
         Ok(json @ Json::Object(_)) => Ok(json),
         Ok(_) => Err(Failure::new(Exit::Usage, &format!("{whence} is JSON, but no object"))),
         Err(error) => {
-            Err(Failure::new(Exit::Usage, &format!("{whence} is no JSON")).because(error))
+            Err(Failure::new(Exit::Usage, &format!("{whence} is no JSON")).caused_by(error))
         }
     }
 }
 
-fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
+fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
     let wanted = || {
         Failure::new(Exit::Usage, &format!("`{word}` is no argument"))
             .hint("write key=value, key:=json, key=@file, one JSON object, or - for standard input")
@@ -60,9 +60,9 @@ fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
         return Err(wanted());
     }
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-    if path.len() > DEEPEST {
+    if path.len() > MAX_KEY_DEPTH {
         let message =
-            format!("a key has more than {DEEPEST} parts: no server reads what lies so deep");
+            format!("a key has more than {MAX_KEY_DEPTH} parts: no server reads what lies so deep");
         return Err(Failure::new(Exit::Usage, &message));
     }
     let text = match value.strip_prefix('@') {
@@ -70,9 +70,9 @@ fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
             let path = folder.join(file);
             let opened = std::fs::File::open(&path).map_err(|error| {
                 let message = format!("{} cannot be read", path.display());
-                Failure::new(Exit::Usage, &message).because(error)
+                Failure::new(Exit::Usage, &message).caused_by(error)
             })?;
-            text_of(opened, file)?
+            read_text(opened, file)?
         }
         None => value.to_owned(),
     };
@@ -81,28 +81,28 @@ fn pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
         true => serde_json::from_str(&text).map(|json| (path, json)).map_err(|error| {
             let message = format!("the value of `{key}` is no JSON");
             Failure::new(Exit::Usage, &message)
-                .because(error)
+                .caused_by(error)
                 .hint(&format!("for plain text write {key}=…"))
         }),
     }
 }
 
-fn text_of(from: impl Read, name: &str) -> Result<String, Failure> {
+fn read_text(from: impl Read, name: &str) -> Result<String, Failure> {
     let mut text = String::new();
-    let read = from.take(LARGEST + 1).read_to_string(&mut text);
+    let read = from.take(MAX_BYTES + 1).read_to_string(&mut text);
     match read {
-        Ok(count) if count as u64 > LARGEST => {
-            Err(Failure::new(Exit::Usage, &format!("{name} is larger than {LARGEST} bytes")))
+        Ok(count) if count as u64 > MAX_BYTES => {
+            Err(Failure::new(Exit::Usage, &format!("{name} is larger than {MAX_BYTES} bytes")))
         }
         Ok(_) => Ok(text),
         Err(error) => {
-            Err(Failure::new(Exit::Usage, &format!("{name} cannot be read")).because(error))
+            Err(Failure::new(Exit::Usage, &format!("{name} cannot be read")).caused_by(error))
         }
     }
 }
 
 /// Puts a value at a dotted path; the error is the part of the path that something else has.
-fn put(members: &mut Map<String, Json>, path: &[String], value: Json) -> Result<(), String> {
+fn insert_at(members: &mut Map<String, Json>, path: &[String], value: Json) -> Result<(), String> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     if rest.is_empty() {
         return match members.insert(first.clone(), value) {
@@ -112,7 +112,7 @@ fn put(members: &mut Map<String, Json>, path: &[String], value: Json) -> Result<
     }
     let inner = members.entry(first.clone()).or_insert_with(|| Json::Object(Map::new()));
     match inner.as_object_mut() {
-        Some(inner) => put(inner, rest, value).map_err(|taken| format!("{first}.{taken}")),
+        Some(inner) => insert_at(inner, rest, value).map_err(|taken| format!("{first}.{taken}")),
         None => Err(first.clone()),
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         std::fs::write(folder.path().join("note.txt"), "hello\n").expect("written");
         std::fs::write(folder.path().join("n.json"), "[1]").expect("written");
-        arguments(&words, folder.path()).map_err(|failure| failure.message)
+        parse(&words, folder.path()).map_err(|failure| failure.message)
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         ] {
             assert_eq!(read(&words), Err(expected.to_owned()), "{words:?}");
         }
-        let deep = "a.".repeat(DEEPEST) + "b=1";
+        let deep = "a.".repeat(MAX_KEY_DEPTH) + "b=1";
         assert!(read(&[&deep]).is_err_and(|message| message.contains("more than 100 parts")));
         assert!(read(&["a=@gone"]).is_err_and(|message| message.ends_with("gone cannot be read")));
     }

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::sync::mpsc;
 
 /// How many lines may wait.
-const WAITING: usize = 16;
+const MAX_QUEUED_LINES: usize = 16;
 
 /// The keyboard.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Keyboard {
 impl Keyboard {
     /// Begins to read.
     pub fn open() -> std::io::Result<Keyboard> {
-        let (typed, lines) = mpsc::channel(WAITING);
+        let (typed, lines) = mpsc::channel(MAX_QUEUED_LINES);
         thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
             let mut stdin = std::io::stdin().lock();
             let mut line = Vec::new();
@@ -36,7 +36,7 @@ impl Keyboard {
     }
 
     /// Forgets what was typed before somebody could know what it answers.
-    pub fn forget(&mut self) {
+    pub fn discard_typed(&mut self) {
         while self.lines.try_recv().is_ok() {}
         #[cfg(unix)]
         let _no_terminal =
@@ -45,7 +45,7 @@ impl Keyboard {
     }
 
     /// The next line; `None` where no more can come.
-    pub async fn line(&mut self) -> Option<String> {
+    pub async fn next_line(&mut self) -> Option<String> {
         self.lines.recv().await
     }
 }

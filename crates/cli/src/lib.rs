@@ -44,23 +44,23 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Colour, Top};
-use crate::machine::Machine;
-use crate::session::Session;
+use crate::arguments::{Cli, ColorMode, TopLevelCommand};
+use crate::machine::ProcessEnv;
+use crate::session::Invocation;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
 pub fn run(managed: PathBuf) -> ExitCode {
-    if let Some(owner) = live::guarded_owner() {
-        switchboard::wire::process::stand(std::io::stdin().lock(), &owner);
+    if let Some(owner) = live::watchdog_owner() {
+        switchboard::wire::process::run_watchdog(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
     }
     if workbench::is_pdf_reader() {
         return workbench::read_pdf();
     }
-    if shell::answered(managed.clone()) {
+    if shell::complete_if_requested(managed.clone()) {
         return ExitCode::SUCCESS;
     }
-    let arguments = match Arguments::try_parse_from(std::env::args_os()) {
+    let arguments = match Cli::try_parse_from(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             let _reader_left = error.print();
@@ -68,21 +68,27 @@ pub fn run(managed: PathBuf) -> ExitCode {
         }
     };
     match arguments.global.color {
-        Colour::Auto => {}
-        Colour::Always => anstream::ColorChoice::Always.write_global(),
-        Colour::Never => anstream::ColorChoice::Never.write_global(),
+        ColorMode::Auto => {}
+        ColorMode::Always => anstream::ColorChoice::Always.write_global(),
+        ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let machine = match Machine::ask(managed) {
+    let machine = match ProcessEnv::from_process(managed) {
         Ok(machine) => machine,
-        Err(failure) => return ExitCode::from(report::print(Err(failure)).code()),
+        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure)).code()),
     };
-    let session = Session::new(machine, arguments.global);
+    let session = Invocation::new(machine, arguments.global);
     let outcome = match arguments.command {
-        None if arguments.talk.print.is_some() => commands::print::run(&arguments.talk, &session),
-        None if session.is_for_the_screen() => screen::run(&session, &arguments.talk),
+        None if arguments.conversation.print.is_some() => {
+            commands::print::run(&arguments.conversation, &session)
+        }
+        None if session.can_use_screen() => screen::run(&session, &arguments.conversation),
         None => commands::overview::run(&session),
-        Some(_) if arguments.talk.is_given() => Err(commands::print::only_without_a_command()),
-        Some(Top::Plain(verb) | Top::Mcp { verb }) => commands::run(verb, &session),
+        Some(_) if arguments.conversation.is_any_set() => {
+            Err(commands::print::unexpected_with_command())
+        }
+        Some(TopLevelCommand::Plain(verb) | TopLevelCommand::Mcp { command: verb }) => {
+            commands::run(verb, &session)
+        }
     };
-    ExitCode::from(report::print(outcome).code())
+    ExitCode::from(report::print_outcome(outcome).code())
 }

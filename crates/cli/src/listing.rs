@@ -1,49 +1,54 @@
 //! Lists of what servers have, for people and programs: connects, gathers, lays out.
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::{Item, List};
+use switchboard::catalogue::{ListItem, ListKind};
 use switchboard::config::shown::printable;
-use switchboard::connection::View;
+use switchboard::connection::ServerView;
 use switchboard::engine::Snapshot;
 
-use crate::live::{self, Gathered};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::table::{self, Cell, Yielding};
+use crate::live::{self, ConnectedServers};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::table::{self, Cell, Truncate};
 
 /// A column of a list: its title, and the member of an item that it shows.
 pub type Column = (&'static str, &'static str);
 
 /// What is listed, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct ListLayout {
     /// The list.
-    pub list: List,
+    pub list: ListKind,
     /// The key that programs find it under.
     pub key: &'static str,
     /// Its columns after the server's name.
     pub columns: &'static [Column],
     /// What is said where there is nothing.
-    pub nothing: &'static str,
+    pub empty_text: &'static str,
 }
 
 /// Connects to the servers that were named, or to all, and lists what they have.
-pub fn run(session: &Session, names: &[String], shapes: &[Shape]) -> Result<Done, Failure> {
+pub fn list_items(
+    session: &Invocation,
+    names: &[String],
+    shapes: &[ListLayout],
+) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let Gathered { snapshot, notes, .. } = live::gathered(session, &configuration, names)?;
+    let ConnectedServers { snapshot, notes, .. } =
+        live::connect_once(session, &configuration, names)?;
     let done = match session.wants_json() {
-        true => super::commands::json(&as_json(&snapshot, shapes)),
-        false => Done::text(as_text(session, &snapshot, shapes)),
+        true => super::commands::json_output(&as_json(&snapshot, shapes)),
+        false => CommandOutput::text(as_text(session, &snapshot, shapes)),
     };
     Ok(done.note(notes))
 }
 
-fn items(snapshot: &Snapshot, list: List) -> impl Iterator<Item = (&View, &Item)> {
+fn items(snapshot: &Snapshot, list: ListKind) -> impl Iterator<Item = (&ServerView, &ListItem)> {
     let views = snapshot.servers.values();
     views.flat_map(move |view| view.catalogue.items(list).iter().map(move |item| (&**view, item)))
 }
 
-fn as_json(snapshot: &Snapshot, shapes: &[Shape]) -> Json {
+fn as_json(snapshot: &Snapshot, shapes: &[ListLayout]) -> Json {
     let mut answer = json!({});
     for shape in shapes {
         let list: Vec<Json> = items(snapshot, shape.list)
@@ -59,37 +64,37 @@ fn as_json(snapshot: &Snapshot, shapes: &[Shape]) -> Json {
 }
 
 /// The lists as tables.
-pub fn as_text(session: &Session, snapshot: &Snapshot, shapes: &[Shape]) -> String {
+pub fn as_text(session: &Invocation, snapshot: &Snapshot, shapes: &[ListLayout]) -> String {
     let mut text = String::new();
     for shape in shapes {
         let rows: Vec<Vec<Cell>> = items(snapshot, shape.list)
-            .map(|(view, item)| row(view, item, shape.columns))
+            .map(|(view, item)| item_row(view, item, shape.columns))
             .collect();
         if rows.is_empty() {
-            text.push_str(shape.nothing);
+            text.push_str(shape.empty_text);
             continue;
         }
         let mut header = vec!["SERVER"];
         header.extend(shape.columns.iter().map(|(title, _)| *title));
         let last = header.len() - 1;
-        let yielding = [Yielding::Back(last), Yielding::Back(1)];
-        text.push_str(&table::render(&header, &rows, session.machine.terminal.width, &yielding));
+        let yielding = [Truncate::End(last), Truncate::End(1)];
+        text.push_str(&table::render(&header, &rows, session.env.terminal.width, &yielding));
     }
     text
 }
 
-fn row(view: &View, item: &Item, columns: &[Column]) -> Vec<Cell> {
+fn item_row(view: &ServerView, item: &ListItem, columns: &[Column]) -> Vec<Cell> {
     let json: Json = item.raw.decode().unwrap_or_default();
     let mut row = vec![Cell::plain(printable(&view.name))];
     for (_, member) in columns {
-        let shown = printable(&shown(&json[*member]));
+        let shown = printable(&cell_text(&json[*member]));
         row.push(Cell::plain(if shown.is_empty() { "-".to_owned() } else { shown }));
     }
     row
 }
 
 /// The first line of a text; of a list of arguments, their names.
-fn shown(value: &Json) -> String {
+fn cell_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.lines().next().unwrap_or_default().chars().take(300).collect(),
         Json::Array(arguments) => {

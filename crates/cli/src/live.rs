@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::address::Around;
-use switchboard::config::cascade::Server;
+use switchboard::address::HostEnv;
+use switchboard::config::cascade::ResolvedServer;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, Wanted};
-use switchboard::engine::{self, Host, Options, Snapshot};
-use switchboard::inquiry::Ask;
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{DesiredServer, Status};
+use switchboard::engine::{self, Host, HostOptions, Snapshot};
+use switchboard::inquiry::Elicitor;
 use switchboard::load::Configuration;
 use switchboard::pool::Pool;
-use switchboard::prepared::Prepared;
-use switchboard::read::{self, Content, Kinds};
-use switchboard::signing::SigningOptions;
+use switchboard::prepared::ScriptedAnswers;
+use switchboard::read::{self, AllowedFiles, FileContent};
+use switchboard::signing::LoginOptions;
 use switchboard::wire::network;
-use switchboard::wire::process::{self, GuardProgram};
+use switchboard::wire::process::{self, WatchdogProgram};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connected;
@@ -25,47 +25,47 @@ use crate::exit::Exit;
 use crate::model_setup;
 use crate::outcome::Failure;
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 use crate::workbench;
 
 /// The word that makes this program a guard. Nobody types it.
-const GUARD: &str = "__guard";
+const WATCHDOG_ARGUMENT: &str = "__guard";
 /// How long an account may take to list its connectors.
-const LISTING: Duration = Duration::from_secs(3);
+const CONNECTOR_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often what is shown while servers start is drawn anew.
-const REDRAW: Duration = Duration::from_millis(100);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Whom to guard, where this program was started to do so.
-pub fn guarded_owner() -> Option<String> {
+pub fn watchdog_owner() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next() {
-        Some(word) if word == GUARD => arguments.next(),
+        Some(word) if word == WATCHDOG_ARGUMENT => arguments.next(),
         Some(_) | None => None,
     }
 }
 
 /// How to start a guard: this program once more.
-pub fn guard_program() -> Option<GuardProgram> {
+pub fn watchdog_program() -> Option<WatchdogProgram> {
     let program = std::env::current_exe().ok()?;
-    Some(GuardProgram { command: program.into(), args: vec![GUARD.into()] })
+    Some(WatchdogProgram { command: program.into(), args: vec![WATCHDOG_ARGUMENT.into()] })
 }
 
 /// Threads for what waits for others.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub fn tokio_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").because(error))
+        .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").caused_by(error))
 }
 
 /// Runs something with a host, and stops the host afterwards. An interrupt ends it early.
-pub fn run<T>(
-    session: &Session,
-    persistence: Persistence,
+pub fn with_host<T>(
+    session: &Invocation,
+    persistence: RetryPolicy,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    attended(session, persistence, async |host, interrupts| {
+    with_host_and_interrupts(session, persistence, async |host, interrupts| {
         tokio::select! {
             outcome = work(host) => outcome,
             () = interrupts.next() => Err(Failure::new(Exit::Interrupted, "interrupted")),
@@ -74,36 +74,37 @@ pub fn run<T>(
 }
 
 /// The same for work that minds interrupts itself.
-pub fn attended<T>(
-    session: &Session,
-    persistence: Persistence,
+pub fn with_host_and_interrupts<T>(
+    session: &Invocation,
+    persistence: RetryPolicy,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    adapted(session, persistence, |options| options, work)
+    with_custom_host(session, persistence, |options| options, work)
 }
 
 /// The same for a host that is a little different.
-pub fn adapted<T>(
-    session: &Session,
-    persistence: Persistence,
-    adapt: impl FnOnce(Options) -> Options,
+pub fn with_custom_host<T>(
+    session: &Invocation,
+    persistence: RetryPolicy,
+    adapt: impl FnOnce(HostOptions) -> HostOptions,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let options = adapt(options(session, persistence)?);
+    let options = adapt(host_options(session, persistence)?);
     process::raise_file_limit();
-    let runtime = runtime()?;
+    let runtime = tokio_runtime()?;
     let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
-        let reaping = tokio::task::spawn_blocking(process::reap);
-        let (host, task) = Host::start(options)
-            .map_err(|error| Failure::new(Exit::Failure, "the host cannot start").because(error))?;
-        let mut interrupts = Interrupts::hear();
+        let reaping = tokio::task::spawn_blocking(process::kill_orphans);
+        let (host, task) = Host::start(options).map_err(|error| {
+            Failure::new(Exit::Failure, "the host cannot start").caused_by(error)
+        })?;
+        let mut interrupts = Interrupts::listen();
         // What is new in an account is there the next time, so it is asked for beside the work.
-        let (outcome, ()) = match session.backing().account {
+        let (outcome, ()) = match session.providers().account {
             None => (work(&host, &mut interrupts).await, ()),
-            Some(_) => tokio::join!(work(&host, &mut interrupts), listed(&host)),
+            Some(_) => tokio::join!(work(&host, &mut interrupts), refresh_connectors(&host)),
         };
-        host.stop().await;
+        host.shutdown().await;
         let _panicked = task.await;
         let _panicked = reaping.await;
         outcome
@@ -114,8 +115,8 @@ pub fn adapted<T>(
 }
 
 /// Has an account's connectors listed and remembered. A slow account holds up nobody for long.
-async fn listed(host: &Host) {
-    let _slow_or_refused = tokio::time::timeout(LISTING, host.connectors()).await;
+async fn refresh_connectors(host: &Host) {
+    let _slow_or_refused = tokio::time::timeout(CONNECTOR_LIST_TIMEOUT, host.connectors()).await;
 }
 
 /// Somebody who wants us to end, as often as they say so.
@@ -127,7 +128,7 @@ pub struct Interrupts {
 
 impl Interrupts {
     /// Listens from now on. Must be called inside a runtime.
-    pub fn hear() -> Interrupts {
+    pub fn listen() -> Interrupts {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
@@ -160,62 +161,69 @@ impl Interrupts {
     }
 }
 
-fn options(session: &Session, persistence: Persistence) -> Result<Options, Failure> {
-    let machine = &session.machine;
-    let around = Around {
+fn host_options(session: &Invocation, persistence: RetryPolicy) -> Result<HostOptions, Failure> {
+    let machine = &session.env;
+    let around = HostEnv {
         home: machine.home.clone(),
         working_folder: machine.working_folder.clone(),
         variables: BTreeMap::clone(&machine.variables),
     };
-    let usual = Options::new(machine.places.clone(), around);
-    Ok(Options {
-        local_width: number(session, "MCP_SERVER_CONNECTION_BATCH_SIZE", usual.local_width)?,
-        remote_width: number(
+    let usual = HostOptions::new(machine.paths.clone(), around);
+    Ok(HostOptions {
+        max_concurrent_local: positive_number(
+            session,
+            "MCP_SERVER_CONNECTION_BATCH_SIZE",
+            usual.max_concurrent_local,
+        )?,
+        max_concurrent_remote: positive_number(
             session,
             "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE",
-            usual.remote_width,
+            usual.max_concurrent_remote,
         )?,
-        connect_within: milliseconds(session, "MCP_TIMEOUT", usual.connect_within)?,
-        persistence,
-        network: network(session, usual.network)?,
-        guard: guard_program(),
-        asker: asker(session, Arc::new(session.person.clone()))?,
+        connect_timeout: duration_variable(session, "MCP_TIMEOUT", usual.connect_timeout)?,
+        retry_policy: persistence,
+        network: network_settings(session, usual.network)?,
+        watchdog: watchdog_program(),
+        elicitor: elicitor(session, Arc::new(session.prompt.clone()))?,
         in_process: workbench::in_process(session),
         model: model_setup::sampler(session),
-        signing: SigningOptions {
-            identity_provider: session.backing().identity_provider.clone(),
-            account: session.backing().account.clone(),
-            ..SigningOptions::default()
+        login: LoginOptions {
+            identity_provider: session.providers().identity_provider.clone(),
+            account: session.providers().account.clone(),
+            ..LoginOptions::default()
         },
         ..usual
     })
 }
 
 /// Who answers servers' questions: what was written down beforehand, then somebody.
-pub fn asker(session: &Session, person: Arc<dyn Ask>) -> Result<Arc<dyn Ask>, Failure> {
+pub fn elicitor(
+    session: &Invocation,
+    person: Arc<dyn Elicitor>,
+) -> Result<Arc<dyn Elicitor>, Failure> {
     let Some(file) = &session.global.answers else { return Ok(person) };
-    let path = session.machine.working_folder.join(file);
+    let path = session.env.working_folder.join(file);
     let unreadable = |why: &str| {
         let message = format!("--answers: `{}` cannot be read", printable(file));
         Failure { causes: vec![printable(why)], ..Failure::new(Exit::Usage, &message) }
     };
-    let text = match read::text(&path, Kinds::PipesToo) {
-        Ok(Content::Text(text)) => text,
-        Ok(Content::Absent) => return Err(unreadable("there is no such file")),
+    let text = match read::read_text(&path, AllowedFiles::PipesToo) {
+        Ok(FileContent::Text(text)) => text,
+        Ok(FileContent::Absent) => return Err(unreadable("there is no such file")),
         Err(error) => return Err(unreadable(&error.to_string())),
     };
-    let prepared = Prepared::read(&text, person).map_err(|error| {
+    let prepared = ScriptedAnswers::parse(&text, person).map_err(|error| {
         let failure = Failure::new(Exit::Usage, &format!("--answers: {error}"));
         match std::error::Error::source(&error) {
-            Some(source) => failure.because(source),
+            Some(source) => failure.caused_by(source),
             None => failure,
         }
     })?;
     Ok(Arc::new(prepared))
 }
 
-fn number(session: &Session, name: &str, usual: usize) -> Result<usize, Failure> {
-    match session.machine.variables.get(name).filter(|text| !text.is_empty()) {
+fn positive_number(session: &Invocation, name: &str, usual: usize) -> Result<usize, Failure> {
+    match session.env.variables.get(name).filter(|text| !text.is_empty()) {
         None => Ok(usual),
         Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
             Failure::new(Exit::Usage, &format!("{name} must be a whole number above zero"))
@@ -224,33 +232,40 @@ fn number(session: &Session, name: &str, usual: usize) -> Result<usize, Failure>
 }
 
 /// A variable that holds a time in milliseconds.
-pub fn milliseconds(session: &Session, name: &str, usual: Duration) -> Result<Duration, Failure> {
+pub fn duration_variable(
+    session: &Invocation,
+    name: &str,
+    usual: Duration,
+) -> Result<Duration, Failure> {
     let usual = usize::try_from(usual.as_millis()).unwrap_or(usize::MAX);
-    let number = number(session, name, usual)?;
+    let number = positive_number(session, name, usual)?;
     Ok(Duration::from_millis(u64::try_from(number).unwrap_or(u64::MAX)))
 }
 
 /// How many tokens of a result are shown, where that is said.
-pub fn tokens(session: &Session) -> Result<Option<usize>, Failure> {
+pub fn max_output_tokens(session: &Invocation) -> Result<Option<usize>, Failure> {
     const NAME: &str = "MAX_MCP_OUTPUT_TOKENS";
-    match session.machine.variables.get(NAME).filter(|text| !text.is_empty()) {
+    match session.env.variables.get(NAME).filter(|text| !text.is_empty()) {
         None => Ok(None),
-        Some(_) => number(session, NAME, 0).map(Some),
+        Some(_) => positive_number(session, NAME, 0).map(Some),
     }
 }
 
 /// A way out for what is no server.
-pub fn way_out(session: &Session) -> Result<network::Network, Failure> {
-    let around = Around::default();
-    let usual = Options::new(session.machine.places.clone(), around).network;
-    network::Network::new(&network(session, usual)?).map_err(|error| {
-        Failure::new(Exit::Configuration, "there is no way out to the network").because(error)
+pub fn outbound_network(session: &Invocation) -> Result<network::HttpClient, Failure> {
+    let around = HostEnv::default();
+    let usual = HostOptions::new(session.env.paths.clone(), around).network;
+    network::HttpClient::new(&network_settings(session, usual)?).map_err(|error| {
+        Failure::new(Exit::Configuration, "there is no way out to the network").caused_by(error)
     })
 }
 
 /// The way out, as the variables that everybody uses describe it.
-fn network(session: &Session, usual: network::Settings) -> Result<network::Settings, Failure> {
-    let variables = &session.machine.variables;
+fn network_settings(
+    session: &Invocation,
+    usual: network::HttpSettings,
+) -> Result<network::HttpSettings, Failure> {
+    let variables = &session.env.variables;
     let either = |name: &str| {
         let found = variables.get(&name.to_ascii_lowercase()).or_else(|| variables.get(name));
         found.filter(|value| !value.is_empty()).cloned()
@@ -259,15 +274,15 @@ fn network(session: &Session, usual: network::Settings) -> Result<network::Setti
         None => Ok(None),
         Some(path) => std::fs::read(path).map(Some).map_err(|error| {
             let message = format!("{name} names a file that cannot be read");
-            Failure::new(Exit::Configuration, &message).because(error)
+            Failure::new(Exit::Configuration, &message).caused_by(error)
         }),
     };
-    Ok(network::Settings {
-        proxies: network::Proxies {
+    Ok(network::HttpSettings {
+        proxies: network::ProxySettings {
             http: either("HTTP_PROXY"),
             https: either("HTTPS_PROXY"),
             all: either("ALL_PROXY"),
-            no: either("NO_PROXY"),
+            no_proxy: either("NO_PROXY"),
         },
         extra_ca: file("NODE_EXTRA_CA_CERTS")?.into_iter().collect(),
         ..usual
@@ -275,8 +290,8 @@ fn network(session: &Session, usual: network::Settings) -> Result<network::Setti
 }
 
 /// The servers of a configuration that may start and were asked for; all where none was named.
-pub fn chosen(configuration: &Configuration, names: &[String]) -> Vec<Wanted> {
-    let mut wanted = engine::wanted(&configuration.effective);
+pub fn desired_servers(configuration: &Configuration, names: &[String]) -> Vec<DesiredServer> {
+    let mut wanted = engine::desired_servers(&configuration.effective);
     if !names.is_empty() {
         wanted.retain(|it| names.iter().any(|name| name == it.name()));
     }
@@ -284,12 +299,12 @@ pub fn chosen(configuration: &Configuration, names: &[String]) -> Vec<Wanted> {
 }
 
 /// The definitions that count, of the names that were asked for.
-pub fn in_play<'c>(
-    session: &Session,
+pub fn active_servers<'c>(
+    session: &Invocation,
     configuration: &'c Configuration,
     names: &[String],
-) -> Result<Vec<&'c Server>, Failure> {
-    let winners = configuration.effective.servers.iter().filter(|server| server.is_in_play());
+) -> Result<Vec<&'c ResolvedServer>, Failure> {
+    let winners = configuration.effective.servers.iter().filter(|server| server.is_selected());
     if names.is_empty() {
         return Ok(winners.collect());
     }
@@ -303,16 +318,16 @@ pub fn in_play<'c>(
 }
 
 /// Makes a host run the servers of a configuration that were asked for, under its rules.
-pub async fn apply(host: &Host, configuration: &Configuration, names: &[String]) {
+pub async fn apply_configuration(host: &Host, configuration: &Configuration, names: &[String]) {
     // The rules first, so that nothing is seen that they hide.
     host.set_hooks(&configuration.hooks);
     host.set_rules(configuration.rules.clone()).await;
-    host.apply_wanted(chosen(configuration, names)).await;
+    host.apply_servers(desired_servers(configuration, names)).await;
 }
 
 /// What there is to see of servers that were connected to once.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct ConnectedServers {
     /// The servers.
     pub snapshot: Arc<Snapshot>,
     /// Their tools.
@@ -322,46 +337,46 @@ pub struct Gathered {
 }
 
 /// Connects once to the servers that were named, or to all.
-pub fn gathered(
-    session: &Session,
+pub fn connect_once(
+    session: &Invocation,
     configuration: &Configuration,
     names: &[String],
-) -> Result<Gathered, Failure> {
-    in_play(session, configuration, names)?;
-    let (snapshot, pool) = run(session, Persistence::Once, async |host| {
-        apply(host, configuration, names).await;
-        let snapshot = settle(session, host, None, Snapshot::is_settled).await;
+) -> Result<ConnectedServers, Failure> {
+    active_servers(session, configuration, names)?;
+    let (snapshot, pool) = with_host(session, RetryPolicy::NoRetry, async |host| {
+        apply_configuration(host, configuration, names).await;
+        let snapshot = wait_until_settled(session, host, None, Snapshot::is_settled).await;
         Ok((snapshot, host.settled_pool().await))
     })?;
     let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-    let notes = missing.map(|view| connected::trouble(view)).collect();
-    Ok(Gathered { snapshot, pool, notes })
+    let notes = missing.map(|view| connected::problem_text(view)).collect();
+    Ok(ConnectedServers { snapshot, pool, notes })
 }
 
 /// Waits until servers are settled, or time is up, and shows meanwhile what is going on.
-pub async fn settle(
-    session: &Session,
+pub async fn wait_until_settled(
+    session: &Invocation,
     host: &Host,
     deadline: Option<Instant>,
     is_settled: impl Fn(&Snapshot) -> bool,
 ) -> Arc<Snapshot> {
     let (mut watch, mut pools) = (host.watch(), host.watch_pool());
-    let shows = session.machine.terminal.shows_progress && !session.wants_json();
+    let shows = session.env.terminal.stderr_is_terminal && !session.wants_json();
     let mut drawn = 0;
     loop {
         let snapshot = watch.borrow_and_update().clone();
         let is_over =
             is_settled(&snapshot) || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if shows {
-            let text = if is_over { String::new() } else { connected::progress(&snapshot) };
-            report::aside(&report::over(drawn, &text));
+            let text = if is_over { String::new() } else { connected::connecting_text(&snapshot) };
+            report::print_stderr(&report::redraw(drawn, &text));
             drawn = text.lines().count();
         }
         if is_over {
             return snapshot;
         }
         // Drawn at most so often; a change in between is seen with the next one.
-        let pause = Instant::now() + REDRAW;
+        let pause = Instant::now() + REDRAW_INTERVAL;
         let limit = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         let changed = async {
             tokio::select! {

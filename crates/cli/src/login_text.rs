@@ -6,20 +6,20 @@ use serde_json::{Value as Json, json};
 use switchboard::auth::keeper::LoginError;
 use switchboard::auth::runner::SignInError;
 use switchboard::config::shown::{self, printable};
-use switchboard::logbook::stamp;
-use switchboard::signing::{LoggedOut, LoginView, SigningError};
+use switchboard::logbook::utc_timestamp;
+use switchboard::signing::{LoginView, LogoutOutcome, ServerLoginError};
 
 use crate::connected;
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 
 /// When a login's token ends, for people.
-pub fn until(login: &LoginView) -> String {
+pub fn expiry_text(login: &LoginView) -> String {
     let moment = match login.expires_at {
         None => return "it does not say until when".to_owned(),
-        Some(seconds) => stamp(UNIX_EPOCH + Duration::from_secs(seconds)),
+        Some(seconds) => utc_timestamp(UNIX_EPOCH + Duration::from_secs(seconds)),
     };
-    match (login.is_renewable, is_over(login)) {
+    match (login.is_renewable, is_expired(login)) {
         (true, _) => format!("until {moment}, renewed by itself"),
         (false, false) => format!("until {moment}"),
         (false, true) => format!("ended {moment}"),
@@ -27,14 +27,14 @@ pub fn until(login: &LoginView) -> String {
 }
 
 /// Has the token ended?
-fn is_over(login: &LoginView) -> bool {
+fn is_expired(login: &LoginView) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     login.expires_at.is_some_and(|it| it <= now)
 }
 
 /// How good a login is, in one word.
-pub fn standing(login: &LoginView) -> &'static str {
-    match (login.is_good, login.is_renewable || !is_over(login)) {
+pub fn validity(login: &LoginView) -> &'static str {
+    match (login.is_valid, login.is_renewable || !is_expired(login)) {
         (true, true) => "good",
         (true, false) => "expired",
         (false, _) => "ended",
@@ -42,7 +42,7 @@ pub fn standing(login: &LoginView) -> &'static str {
 }
 
 /// The scopes, for people.
-pub fn scopes(login: &LoginView) -> String {
+pub fn scopes_text(login: &LoginView) -> String {
     match login.scopes.is_empty() {
         true => "none named".to_owned(),
         false => printable(&login.scopes.join(", ")),
@@ -50,94 +50,98 @@ pub fn scopes(login: &LoginView) -> String {
 }
 
 /// A login in a few lines, indented.
-pub fn lines(login: &LoginView) -> String {
+pub fn details_text(login: &LoginView) -> String {
     let who = login.identity.as_deref().map_or("not said".to_owned(), printable);
     format!(
         "  signed in by: {}\n  as: {who}\n  scopes: {}\n  token: {}\n",
-        printable(&shown::url(&login.issuer)),
-        scopes(login),
-        until(login),
+        printable(&shown::masked_url(&login.issuer)),
+        scopes_text(login),
+        expiry_text(login),
     )
 }
 
 /// A login, for programs.
 pub fn as_json(login: &LoginView) -> Json {
     json!({
-        "server": shown::url(&login.server),
+        "server": shown::masked_url(&login.server),
         "clientId": login.client,
-        "issuer": shown::url(&login.issuer),
+        "issuer": shown::masked_url(&login.issuer),
         "identity": login.identity,
         "scopes": login.scopes,
-        "expiresAt": login.expires_at.map(|it| stamp(UNIX_EPOCH + Duration::from_secs(it))),
+        "expiresAt": login.expires_at.map(|it| utc_timestamp(UNIX_EPOCH + Duration::from_secs(it))),
         "renewable": login.is_renewable,
-        "standing": standing(login),
+        "standing": validity(login),
     })
 }
 
 /// What became of a logout. `whom` is already fit to be shown.
-pub fn logged_out(whom: &str, outcome: &LoggedOut) -> Done {
+pub fn logout_output(whom: &str, outcome: &LogoutOutcome) -> CommandOutput {
     match outcome {
-        LoggedOut::Nothing => Done::text(format!("Nobody was signed in to {whom}.\n")),
-        LoggedOut::Revoked => {
-            Done::text(format!("Signed out of {whom}: the login was given back and forgotten.\n"))
+        LogoutOutcome::NotLoggedIn => {
+            CommandOutput::text(format!("Nobody was signed in to {whom}.\n"))
         }
-        LoggedOut::Forgotten(error) => {
+        LogoutOutcome::Revoked => CommandOutput::text(format!(
+            "Signed out of {whom}: the login was given back and forgotten.\n"
+        )),
+        LogoutOutcome::RemovedLocally(error) => {
             let mut why = printable(&error.to_string());
             let mut source = std::error::Error::source(error);
             while let Some(cause) = source {
                 why.push_str(&format!(": {}", printable(&cause.to_string())));
                 source = cause.source();
             }
-            Done::text(format!("Signed out of {whom}: the login was forgotten.\n"))
+            CommandOutput::text(format!("Signed out of {whom}: the login was forgotten.\n"))
                 .note(format!("warning: {why}; the token stays good there until it ends\n"))
         }
     }
 }
 
 /// The word for it in JSON.
-pub fn logged_out_id(outcome: &LoggedOut) -> &'static str {
+pub fn logout_outcome_id(outcome: &LogoutOutcome) -> &'static str {
     match outcome {
-        LoggedOut::Nothing => "nothing",
-        LoggedOut::Revoked => "revoked",
-        LoggedOut::Forgotten(_) => "forgotten",
+        LogoutOutcome::NotLoggedIn => "nothing",
+        LogoutOutcome::Revoked => "revoked",
+        LogoutOutcome::RemovedLocally(_) => "forgotten",
     }
 }
 
 /// Why nobody is signed in, and what to do about it.
-pub fn failure(whom: &str, error: &SigningError) -> Failure {
+pub fn login_failure(whom: &str, error: &ServerLoginError) -> Failure {
     let message = format!("nobody is signed in to {whom}");
     match error {
-        SigningError::NoServer(_) => Failure::new(Exit::NotFound, &error.to_string()),
-        SigningError::NotForLogins(_, _) => Failure::new(Exit::Usage, &error.to_string()),
-        SigningError::Unusable(cause) => {
+        ServerLoginError::UnknownServer(_) => Failure::new(Exit::NotFound, &error.to_string()),
+        ServerLoginError::Unsupported(_, _) => Failure::new(Exit::Usage, &error.to_string()),
+        ServerLoginError::Unavailable(cause) => {
             let failure = Failure::new(Exit::Configuration, &message);
             Failure { causes: vec![printable(&cause.to_string())], ..failure }
-                .detail(connected::evidence(cause))
+                .detail(connected::evidence_text(cause))
         }
-        SigningError::Listen(error) => Failure::new(Exit::Failure, &message)
-            .because(error)
+        ServerLoginError::Listen(error) => Failure::new(Exit::Failure, &message)
+            .caused_by(error)
             .hint("`--callback-port` takes another port, where the authorization server knows it"),
-        SigningError::Login(LoginError::SignIn(SignInError::Gone(_))) => {
-            Failure::new(Exit::Login, &message).because(Nobody)
+        ServerLoginError::Login(LoginError::SignIn(SignInError::UserUnavailable(_))) => {
+            Failure::new(Exit::LoginRequired, &message).caused_by(LoginAbandoned)
         }
-        SigningError::Login(error @ LoginError::SignIn(SignInError::Failed(_))) => {
-            Failure::new(Exit::Login, &message).because(error)
+        ServerLoginError::Login(error @ LoginError::SignIn(SignInError::Failed(_))) => {
+            Failure::new(Exit::LoginRequired, &message).caused_by(error)
         }
-        SigningError::Login(error @ LoginError::Vault(_)) => {
-            Failure::new(Exit::Failure, &message).because(error)
+        ServerLoginError::Login(error @ LoginError::Store(_)) => {
+            Failure::new(Exit::Failure, &message).caused_by(error)
         }
-        SigningError::Vault(error) => Failure::new(Exit::Failure, &message).because(error),
+        ServerLoginError::TokenStore(error) => {
+            Failure::new(Exit::Failure, &message).caused_by(error)
+        }
     }
 }
 
 /// Somebody left before they were signed in.
 #[derive(Debug)]
-struct Nobody;
+struct LoginAbandoned;
 
-impl std::fmt::Display for Nobody {
+impl std::fmt::Display for LoginAbandoned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("signing in was given up")
     }
 }
 
-impl std::error::Error for Nobody {}
+impl std::error::Error for LoginAbandoned {}

@@ -8,17 +8,17 @@ use switchboard::config::import::Platform;
 use switchboard::config::shown::printable;
 use switchboard::config::source::Source;
 use switchboard::config::template::Environment;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
 
 /// Moves everything of ours, the administrator's folder aside.
-pub const CONFIG_DIR: &str = "SWITCHBOARD_CONFIG_DIR";
+pub const CONFIG_DIR_VARIABLE: &str = "SWITCHBOARD_CONFIG_DIR";
 
 /// The machine as far as it matters.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub struct ProcessEnv {
     /// The variables, those that are text.
     pub variables: Variables,
     /// The person's home.
@@ -26,7 +26,7 @@ pub struct Machine {
     /// The folder that the person works in, without links.
     pub working_folder: PathBuf,
     /// Where our things are.
-    pub places: Places,
+    pub paths: Paths,
     /// Who is on the other side.
     pub terminal: Terminal,
 }
@@ -37,7 +37,7 @@ pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
     /// Those of these names.
-    pub fn only(&self, names: &[&str]) -> Variables {
+    pub fn restricted_to(&self, names: &[&str]) -> Variables {
         let kept = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
         Variables(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
@@ -63,40 +63,46 @@ pub struct Terminal {
     /// Can a person be asked?
     pub is_interactive: bool,
     /// Can a person be asked while a command runs, whatever becomes of its output?
-    pub can_ask: bool,
+    pub can_prompt: bool,
     /// How wide output may be; endless where nobody looks at it directly.
     pub width: usize,
     /// Does somebody look at standard output?
-    pub is_watched: bool,
+    pub stdout_is_terminal: bool,
     /// Does somebody look at standard error?
-    pub shows_progress: bool,
+    pub stderr_is_terminal: bool,
     /// How wide a line on standard error may be.
-    pub progress_width: usize,
+    pub stderr_width: usize,
 }
 
-impl Machine {
+impl ProcessEnv {
     /// Asks the system, once. `managed` is where an administrator's files are.
-    pub fn ask(managed: PathBuf) -> Result<Machine, Failure> {
+    pub fn from_process(managed: PathBuf) -> Result<ProcessEnv, Failure> {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        if std::env::var_os(CONFIG_DIR).is_some_and(|folder| folder.to_str().is_none()) {
-            return Err(Failure::new(Exit::Usage, &format!("{CONFIG_DIR} is not text")));
+        if std::env::var_os(CONFIG_DIR_VARIABLE).is_some_and(|folder| folder.to_str().is_none()) {
+            return Err(Failure::new(Exit::Usage, &format!("{CONFIG_DIR_VARIABLE} is not text")));
         }
         let home = std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(|| {
             Failure::new(Exit::Failure, "your home folder is unknown").hint("set HOME")
         })?;
         let working_folder =
             std::env::current_dir().and_then(|folder| folder.canonicalize()).map_err(|error| {
-                Failure::new(Exit::Failure, "the working folder cannot be read").because(error)
+                Failure::new(Exit::Failure, "the working folder cannot be read").caused_by(error)
             })?;
-        let places = places(&variables, &home, managed)?;
+        let places = default_paths(&variables, &home, managed)?;
         let variables = Variables(variables);
-        Ok(Machine { variables, home, working_folder, places, terminal: terminal() })
+        Ok(ProcessEnv {
+            variables,
+            home,
+            working_folder,
+            paths: places,
+            terminal: detect_terminal(),
+        })
     }
 
     /// The variables that a configuration may name.
-    pub fn environment(&self) -> Environment {
+    pub fn template_environment(&self) -> Environment {
         self.variables.0.clone().into_iter().collect()
     }
 
@@ -106,15 +112,15 @@ impl Machine {
     }
 
     /// A source as people like to read it.
-    pub fn shown_source(&self, source: &Source) -> String {
+    pub fn display_source(&self, source: &Source) -> String {
         match source.path() {
-            Some(path) => self.shown(path),
+            Some(path) => self.display_path(path),
             None => printable(&source.to_string()),
         }
     }
 
     /// A path as people like to read it: from the working folder, or from home.
-    pub fn shown(&self, path: &Path) -> String {
+    pub fn display_path(&self, path: &Path) -> String {
         let text = match (path.strip_prefix(&self.working_folder), path.strip_prefix(&self.home)) {
             (Ok(rest), _) if !rest.as_os_str().is_empty() => rest.display().to_string(),
             (_, Ok(rest)) if !rest.as_os_str().is_empty() => format!("~/{}", rest.display()),
@@ -144,48 +150,52 @@ pub fn platform() -> Platform {
     }
 }
 
-fn places(
+fn default_paths(
     variables: &BTreeMap<String, String>,
     home: &Path,
     managed: PathBuf,
-) -> Result<Places, Failure> {
-    if let Some(folder) = variables.get(CONFIG_DIR).filter(|folder| !folder.is_empty()) {
+) -> Result<Paths, Failure> {
+    if let Some(folder) = variables.get(CONFIG_DIR_VARIABLE).filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(folder);
         if !folder.is_absolute() {
-            let what = format!("{CONFIG_DIR} must be an absolute path");
+            let what = format!("{CONFIG_DIR_VARIABLE} must be an absolute path");
             return Err(Failure::new(Exit::Usage, &what)
                 .hint("a relative one would mean another folder in every project"));
         }
-        return Ok(Places {
+        return Ok(Paths {
             data: folder.join("data"),
             state: folder.join("state"),
             config: folder,
             managed,
         });
     }
-    Ok(Places {
+    Ok(Paths {
         config: config_home(variables, home).join("switchboard"),
-        data: base(variables, "XDG_DATA_HOME", home.join(".local/share")).join("switchboard"),
-        state: base(variables, "XDG_STATE_HOME", home.join(".local/state")).join("switchboard"),
+        data: base_folder(variables, "XDG_DATA_HOME", home.join(".local/share"))
+            .join("switchboard"),
+        state: base_folder(variables, "XDG_STATE_HOME", home.join(".local/state"))
+            .join("switchboard"),
         managed,
     })
 }
 
 fn config_home(variables: &BTreeMap<String, String>, home: &Path) -> PathBuf {
     match platform() {
-        Platform::Windows => base(variables, "APPDATA", home.join("AppData").join("Roaming")),
+        Platform::Windows => {
+            base_folder(variables, "APPDATA", home.join("AppData").join("Roaming"))
+        }
         Platform::Linux | Platform::MacOs => {
-            base(variables, "XDG_CONFIG_HOME", home.join(".config"))
+            base_folder(variables, "XDG_CONFIG_HOME", home.join(".config"))
         }
     }
 }
 
 /// A base folder; a relative one is to be ignored, says the XDG specification.
-fn base(variables: &BTreeMap<String, String>, name: &str, usual: PathBuf) -> PathBuf {
+fn base_folder(variables: &BTreeMap<String, String>, name: &str, usual: PathBuf) -> PathBuf {
     variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or(usual)
 }
 
-fn terminal() -> Terminal {
+fn detect_terminal() -> Terminal {
     let stdout = std::io::stdout();
     let width = match terminal_size::terminal_size_of(&stdout) {
         Some((terminal_size::Width(columns), _)) if stdout.is_terminal() => usize::from(columns),
@@ -198,11 +208,11 @@ fn terminal() -> Terminal {
     };
     Terminal {
         is_interactive: std::io::stdin().is_terminal() && is_watched,
-        can_ask: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+        can_prompt: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
         width,
-        is_watched,
-        shows_progress: std::io::stderr().is_terminal(),
-        progress_width,
+        stdout_is_terminal: is_watched,
+        stderr_is_terminal: std::io::stderr().is_terminal(),
+        stderr_width: progress_width,
     }
 }
 
@@ -216,8 +226,8 @@ mod tests {
 
     #[test]
     fn our_variable_moves_everything_but_the_administrators_folder() {
-        let moved = variables(&[(CONFIG_DIR, "/elsewhere"), ("XDG_CONFIG_HOME", "/x")]);
-        let places = places(&moved, Path::new("/h"), "/m".into()).expect("it is absolute");
+        let moved = variables(&[(CONFIG_DIR_VARIABLE, "/elsewhere"), ("XDG_CONFIG_HOME", "/x")]);
+        let places = default_paths(&moved, Path::new("/h"), "/m".into()).expect("it is absolute");
         assert_eq!(places.user_settings(), Path::new("/elsewhere/settings.json"));
         assert_eq!(places.approvals(), Path::new("/elsewhere/state/approvals.json"));
         assert_eq!(places.plugins(), Path::new("/elsewhere/data/plugins"));
@@ -226,10 +236,10 @@ mod tests {
 
     #[test]
     fn a_relative_folder_is_refused_or_ignored() {
-        let relative = variables(&[(CONFIG_DIR, "here")]);
-        assert!(places(&relative, Path::new("/h"), "/m".into()).is_err());
+        let relative = variables(&[(CONFIG_DIR_VARIABLE, "here")]);
+        assert!(default_paths(&relative, Path::new("/h"), "/m".into()).is_err());
         let relative = variables(&[("XDG_CONFIG_HOME", "here")]);
-        let places = places(&relative, Path::new("/h"), "/m".into()).expect("it is ignored");
+        let places = default_paths(&relative, Path::new("/h"), "/m".into()).expect("it is ignored");
         assert_eq!(places.config, Path::new("/h/.config/switchboard"));
     }
 }

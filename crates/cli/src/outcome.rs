@@ -1,13 +1,13 @@
 //! What a command comes back with. `report` prints it; commands print nothing themselves.
 
 use switchboard::config::shown::printable;
-use switchboard::store::StoreError;
+use switchboard::store::FileChangeError;
 
 use crate::exit::Exit;
 
 /// A command that did what it should.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct CommandOutput {
     /// For standard output.
     pub text: String,
     /// For standard error: what the person should know besides.
@@ -16,14 +16,14 @@ pub struct Done {
     pub exit: Option<Exit>,
 }
 
-impl Done {
+impl CommandOutput {
     /// Output and nothing else.
-    pub fn text(text: impl Into<String>) -> Done {
-        Done { text: text.into(), ..Done::default() }
+    pub fn text(text: impl Into<String>) -> CommandOutput {
+        CommandOutput { text: text.into(), ..CommandOutput::default() }
     }
 
     /// Adds something for standard error.
-    pub fn note(mut self, note: impl AsRef<str>) -> Done {
+    pub fn note(mut self, note: impl AsRef<str>) -> CommandOutput {
         self.notes.push_str(note.as_ref());
         self
     }
@@ -52,7 +52,7 @@ impl Failure {
     }
 
     /// Adds an error and all its causes.
-    pub fn because(mut self, error: impl std::error::Error) -> Failure {
+    pub fn caused_by(mut self, error: impl std::error::Error) -> Failure {
         let mut next: Option<&dyn std::error::Error> = Some(&error);
         while let Some(error) = next {
             self.causes.push(printable(&error.to_string()));
@@ -74,15 +74,15 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
+impl From<FileChangeError> for Failure {
+    fn from(error: FileChangeError) -> Failure {
         let exit = match &error.kind {
-            switchboard::store::StoreErrorKind::Edit(_)
-            | switchboard::store::StoreErrorKind::Unreadable(_) => Exit::Configuration,
-            switchboard::store::StoreErrorKind::Busy
-            | switchboard::store::StoreErrorKind::Io(_) => Exit::Failure,
+            switchboard::store::FileChangeErrorKind::Edit(_)
+            | switchboard::store::FileChangeErrorKind::Unreadable(_) => Exit::Configuration,
+            switchboard::store::FileChangeErrorKind::Busy
+            | switchboard::store::FileChangeErrorKind::Io(_) => Exit::Failure,
         };
         let message = error.to_string();
-        Failure::new(exit, &message).because(error.kind)
+        Failure::new(exit, &message).caused_by(error.kind)
     }
 }

@@ -7,22 +7,24 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::auth::fetch::Online;
+use switchboard::auth::fetch::HttpFetcher;
 use switchboard::auth::scopes::Scopes;
-use switchboard::auth::verify::{BearerList, Doorkeeper, IssuerCheck, TokenTerms};
-use switchboard::config::permission::Mode;
+use switchboard::auth::verify::{Authenticator, JwtPolicy, JwtVerifier, TokenFile};
+use switchboard::config::permission::PermissionMode;
 use switchboard::config::problem::Severity;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
+use switchboard::connection::state::RetryPolicy;
 use switchboard::engine::Host;
-use switchboard::in_process::InProcess;
-use switchboard::inquiry::Nobody;
+use switchboard::in_process::InProcessServer;
+use switchboard::inquiry::DeclineAll;
 use switchboard::load::{self, Configuration};
-use switchboard::reload::Follower;
-use switchboard::wire::introduction::Ability;
+use switchboard::reload::ConfigWatcher;
+use switchboard::wire::introduction::ClientCapability;
 use switchboard_builtin::workspace;
-use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, PATH, Queue, Serving, WaitingRoom};
+use switchboard_gateway::head_guard::HostOriginCheck;
+use switchboard_gateway::{
+    ApprovalQueue, ExposeOptions, Gateway, HttpOptions, MCP_PATH, MetricsAccess, PendingApprovals,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -30,53 +32,53 @@ use crate::control;
 use crate::desk;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 use crate::standard_streams;
 use crate::trace_setup;
 
 /// How long clients wait for servers that are slow to connect; those that come later are announced.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the file of tokens is looked at.
-const LOOK: Duration = Duration::from_secs(2);
+const TOKEN_FILE_POLL: Duration = Duration::from_secs(2);
 /// More threads than this serve nobody faster.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 
 /// What is served, and to whom.
 #[derive(Debug)]
-pub struct Service {
+pub struct GatewayOptions {
     /// Whose tools.
-    pub what: What,
+    pub source: ToolSource,
     /// What of them is served, and how.
-    pub serving: Serving,
+    pub serving: ExposeOptions,
     /// How much is asked.
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// How long calls wait for somebody to answer for them; nobody is asked where it is nothing.
-    pub approval: Duration,
+    pub approval_timeout: Duration,
     /// Where; standard input and output where nowhere else.
-    pub http: Option<HttpService>,
+    pub http: Option<GatewayHttpOptions>,
 }
 
 /// Whose tools are served.
 #[derive(Debug)]
-pub enum What {
+pub enum ToolSource {
     /// Those of every server that is configured.
     Configured,
     /// Our own, for files and commands.
-    Workspace(Box<workspace::Settings>),
+    Workspace(Box<workspace::WorkspaceSettings>),
 }
 
-impl What {
+impl ToolSource {
     /// The servers that run, and the rules that hold.
     async fn apply(&self, host: &Host, configuration: &Configuration) {
         match self {
-            What::Configured => live::apply(host, configuration, &[]).await,
-            What::Workspace(_) => {
+            ToolSource::Configured => live::apply_configuration(host, configuration, &[]).await,
+            ToolSource::Workspace(_) => {
                 let entry = json!({"type": "sdk", "name": workspace::NAME});
                 let servers = json!({"mcpServers": {workspace::NAME: entry}});
                 host.set_rules(configuration.rules.clone()).await;
-                host.apply(&load::of_program("swb", &servers.to_string())).await;
+                host.apply(&load::from_program("swb", &servers.to_string())).await;
             }
         }
     }
@@ -84,11 +86,11 @@ impl What {
 
 /// A door to the network.
 #[derive(Debug)]
-pub struct HttpService {
+pub struct GatewayHttpOptions {
     /// The address to listen at.
     pub address: SocketAddr,
     /// Who may come in.
-    pub admission: Admission,
+    pub client_auth: ClientAuth,
     /// Names that we are reached by, besides our own.
     pub hosts: Vec<String>,
     /// Pages that may use us.
@@ -96,98 +98,109 @@ pub struct HttpService {
     /// Our address, as clients see it.
     pub url: Option<String>,
     /// Who may read the metrics.
-    pub metrics: MetricsReaders,
+    pub metrics_access: MetricsAccess,
 }
 
 /// Who may come in.
 #[derive(Debug)]
-pub enum Admission {
+pub enum ClientAuth {
     /// Everybody who can reach us.
-    Everybody,
+    Anonymous,
     /// Those whose tokens are in a file.
-    Listed(BearerList),
+    TokenFile(TokenFile),
     /// Those whose tokens an issuer signed.
-    Issued(String),
+    OAuth(String),
 }
 
 /// Serves until whoever started us has enough.
-pub fn run(session: &Session, service: Service) -> Result<Done, Failure> {
+pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let adapted = |mut options: switchboard::engine::Options| {
+    let adapted = |mut options: switchboard::engine::HostOptions| {
         // Questions that belong to no client's call.
-        options.asker = Arc::new(Nobody("nobody is here to answer".to_owned()));
-        options.lent = vec![Ability::Sampling];
-        if let What::Workspace(settings) = &service.what {
-            let settings = workspace::Settings::clone(settings);
-            let server = InProcess::new(move |link| workspace::serve(settings.clone(), link));
+        options.elicitor = Arc::new(DeclineAll("nobody is here to answer".to_owned()));
+        options.lent_capabilities = vec![ClientCapability::Sampling];
+        if let ToolSource::Workspace(settings) = &service.source {
+            let settings = workspace::WorkspaceSettings::clone(settings);
+            let server = InProcessServer::new(move |link| workspace::serve(settings.clone(), link));
             options.in_process.insert(workspace::NAME.to_owned(), server);
         }
         options
     };
-    live::adapted(session, Persistence::Patient, adapted, async |host, interrupts| {
-        service.what.apply(host, &configuration).await;
-        let mut desk = desk::desk(session, &configuration, host, service.mode)?;
-        if let What::Workspace(_) = &service.what {
-            desk.trusted.insert(workspace::NAME.to_owned());
-        }
-        let (room, keeping) = WaitingRoom::new(service.approval);
-        let keeping = tokio::spawn(keeping);
-        desk.consent = Arc::new(room.clone());
-        let audit = desk.audit.clone();
-        let (tracer, exporting) = trace_setup::tracer(session)?;
-        let (gateway, task) = Gateway::open_traced(host, desk, service.serving, tracer);
-        gateway.set_rules(&configuration.rules, &configuration.principals);
-        let subjects = control::Subjects { host: host.clone(), waiting: Some(room.clone()) };
-        let control = control::serve(subjects, &session.machine.places.running());
-        let served = {
-            let following = follow(session, host, (&gateway, &service.what), &configuration);
-            let serving = serve(session, &gateway, service.http, interrupts);
-            let announcing = announce(room.watch());
-            tokio::pin!(following, serving, announcing);
-            tokio::select! {
-                served = &mut serving => served,
-                Err(failure) = &mut following => Err(failure),
-                () = &mut announcing => Ok(()),
+    live::with_custom_host(
+        session,
+        RetryPolicy::RetryWithBackoff,
+        adapted,
+        async |host, interrupts| {
+            service.source.apply(host, &configuration).await;
+            let mut desk = desk::call_context(session, &configuration, host, service.mode)?;
+            if let ToolSource::Workspace(_) = &service.source {
+                desk.trusted_servers.insert(workspace::NAME.to_owned());
             }
-        };
-        control.end().await;
-        drop((gateway, room));
-        host.stop().await;
-        let _panicked = task.await;
-        let _panicked = keeping.await;
-        exporting.end().await;
-        audit.settle().await;
-        served.map(|()| Done::default())
-    })
+            let (room, keeping) = ApprovalQueue::new(service.approval_timeout);
+            let keeping = tokio::spawn(keeping);
+            desk.prompt = Arc::new(room.clone());
+            let audit = desk.audit.clone();
+            let (tracer, exporting) = trace_setup::tracer(session)?;
+            let (gateway, task) = Gateway::open_with_tracer(host, desk, service.serving, tracer);
+            gateway.set_rules(&configuration.rules, &configuration.principals);
+            let subjects =
+                control::ControlTargets { host: host.clone(), approvals: Some(room.clone()) };
+            let control = control::serve(subjects, &session.env.paths.control_sockets());
+            let served = {
+                let following = follow_configuration(
+                    session,
+                    host,
+                    (&gateway, &service.source),
+                    &configuration,
+                );
+                let serving = serve_clients(session, &gateway, service.http, interrupts);
+                let announcing = announce_approvals(room.watch());
+                tokio::pin!(following, serving, announcing);
+                tokio::select! {
+                    served = &mut serving => served,
+                    Err(failure) = &mut following => Err(failure),
+                    () = &mut announcing => Ok(()),
+                }
+            };
+            control.close().await;
+            drop((gateway, room));
+            host.shutdown().await;
+            let _panicked = task.await;
+            let _panicked = keeping.await;
+            exporting.finish().await;
+            audit.flush().await;
+            served.map(|()| CommandOutput::default())
+        },
+    )
 }
 
 /// Says when a call waits for the person, and how to answer. Does not end by itself.
-async fn announce(mut queue: watch::Receiver<Queue>) {
+async fn announce_approvals(mut queue: watch::Receiver<PendingApprovals>) {
     let mut last = 0;
     while queue.changed().await.is_ok() {
         let now = queue.borrow_and_update().clone();
-        for waiting in now.iter().filter(|it| it.number > last) {
-            report::aside(&format!(
+        for waiting in now.iter().filter(|it| it.id > last) {
+            report::print_stderr(&format!(
                 "note: {} wants `{}` to run `{}`; `swb approvals allow {number}` or `swb approvals deny {number}`\n",
                 printable(&waiting.caller),
                 printable(&waiting.server),
                 printable(&waiting.tool),
-                number = waiting.number,
+                number = waiting.id,
             ));
         }
-        last = now.last().map_or(last, |it| it.number.max(last));
+        last = now.last().map_or(last, |it| it.id.max(last));
     }
     std::future::pending().await
 }
 
 /// Picks up changes of the configuration while clients are there. Does not end by itself.
-async fn follow(
-    session: &Session,
+async fn follow_configuration(
+    session: &Invocation,
     host: &Host,
-    (gateway, what): (&Gateway, &What),
+    (gateway, what): (&Gateway, &ToolSource),
     configuration: &Configuration,
 ) -> Result<(), Failure> {
-    let follower = Follower::start(session.surroundings(), configuration);
+    let follower = ConfigWatcher::start(session.load_options(), configuration);
     let Ok(mut follower) = follower else { return std::future::pending().await };
     // What changed between the first look and the watch was seen by nobody.
     if let Ok(configuration) = session.load() {
@@ -200,109 +213,112 @@ async fn follow(
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
-        let text = report::problems(&session.machine, errors);
+        let text = report::problems(&session.env, errors);
         if text != told {
-            report::aside(&text);
+            report::print_stderr(&text);
             told = text;
         }
     }
     std::future::pending().await
 }
 
-async fn serve(
-    session: &Session,
+async fn serve_clients(
+    session: &Invocation,
     gateway: &Gateway,
-    http: Option<HttpService>,
+    http: Option<GatewayHttpOptions>,
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let Some(http) = http else {
-        let (link, written) = standard_streams::link().map_err(|error| {
-            Failure::new(Exit::Failure, "threads cannot be started").because(error)
+        let (link, written) = standard_streams::transport().map_err(|error| {
+            Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
-        gateway.settle(SETTLE).await;
-        gateway.serve_only(link, "stdio", interrupts.next()).await;
+        gateway.wait_until_ready(SETTLE_TIMEOUT).await;
+        gateway.serve_exclusive(link, "stdio", interrupts.next()).await;
         written.wait().await;
         return Ok(());
     };
     let cannot_listen = |error| {
         let message = format!("--http: cannot listen at {}", http.address);
-        Failure::new(Exit::Failure, &message).because(error)
+        Failure::new(Exit::Failure, &message).caused_by(error)
     };
     let listener = TcpListener::bind(http.address).await.map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
-    let guard = HeadGuard::new(bound, &http.hosts, &http.origins).map_err(|error| {
+    let guard = HostOriginCheck::new(bound, &http.hosts, &http.origins).map_err(|error| {
         Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
-            .because(error.kind)
+            .caused_by(error.kind)
     })?;
-    let url = http.url.unwrap_or_else(|| format!("http://{bound}{PATH}"));
-    let (doorkeeper, list) = doorkeeper(session, http.admission, &url)?;
-    let door = Door {
-        guard,
-        doorkeeper,
-        largest_request: Door::LARGEST_REQUEST,
-        idle: Door::IDLE,
-        metrics: http.metrics,
-        threads: thread::available_parallelism().map_or(1, |it| it.get().min(MOST_THREADS)),
+    let url = http.url.unwrap_or_else(|| format!("http://{bound}{MCP_PATH}"));
+    let (doorkeeper, list) = authenticator(session, http.client_auth, &url)?;
+    let door = HttpOptions {
+        host_origin_check: guard,
+        authenticator: doorkeeper,
+        max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
+        session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+        metrics_access: http.metrics_access,
+        worker_threads: thread::available_parallelism().map_or(1, |it| it.get().min(MAX_THREADS)),
     };
-    gateway.settle(SETTLE).await;
-    report::say(&format!("listening on http://{bound}{PATH}\n"));
+    gateway.wait_until_ready(SETTLE_TIMEOUT).await;
+    report::print_stdout(&format!("listening on http://{bound}{MCP_PATH}\n"));
     let serving = gateway.serve_http(listener, door, interrupts.next());
     let served = tokio::select! {
         served = serving => served,
-        () = looked_after(list) => Ok(()),
+        () = reload_token_file(list) => Ok(()),
     };
-    served.map_err(|error| Failure::new(Exit::Failure, "cannot serve any more").because(error))
+    served.map_err(|error| Failure::new(Exit::Failure, "cannot serve any more").caused_by(error))
 }
 
-fn doorkeeper(
-    session: &Session,
-    admission: Admission,
+fn authenticator(
+    session: &Invocation,
+    admission: ClientAuth,
     url: &str,
-) -> Result<(Doorkeeper, Option<Arc<BearerList>>), Failure> {
+) -> Result<(Authenticator, Option<Arc<TokenFile>>), Failure> {
     match admission {
-        Admission::Everybody => Ok((Doorkeeper::nobody(), None)),
-        Admission::Listed(list) => {
+        ClientAuth::Anonymous => Ok((Authenticator::disabled(), None)),
+        ClientAuth::TokenFile(list) => {
             let list = Arc::new(list);
-            Ok((Doorkeeper::List(list.clone()), Some(list)))
+            Ok((Authenticator::TokenFile(list.clone()), Some(list)))
         }
-        Admission::Issued(issuer) => {
-            let terms = TokenTerms {
+        ClientAuth::OAuth(issuer) => {
+            let terms = JwtPolicy {
                 issuer,
                 resource: url.to_owned(),
                 audiences: Vec::new(),
                 scopes: Scopes::default(),
             };
-            let check =
-                IssuerCheck::new(terms, Arc::new(Online::new(live::way_out(session)?)), &[]);
+            let check = JwtVerifier::new(
+                terms,
+                Arc::new(HttpFetcher::new(live::outbound_network(session)?)),
+                &[],
+            );
             let check =
                 check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
-            Ok((Doorkeeper::Issuer(Box::new(check)), None))
+            Ok((Authenticator::Jwt(Box::new(check)), None))
         }
     }
 }
 
 /// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
-async fn looked_after(list: Option<Arc<BearerList>>) {
+async fn reload_token_file(list: Option<Arc<TokenFile>>) {
     let Some(list) = list else { return std::future::pending().await };
     let mut said = String::new();
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(TOKEN_FILE_POLL).await;
         let reading = list.clone();
-        let refreshed = tokio::task::spawn_blocking(move || reading.refresh()).await;
+        let refreshed = tokio::task::spawn_blocking(move || reading.reload()).await;
         let now = match refreshed {
             Ok(Err(error)) => format!("{error}"),
             Ok(Ok(_)) | Err(_) => String::new(),
         };
         if now != said && !now.is_empty() {
-            report::aside(&format!("{now}; the tokens that were read last still count\n"));
+            report::print_stderr(&format!("{now}; the tokens that were read last still count\n"));
         }
         said = now;
     }
 }
 
 /// Reads a file of tokens.
-pub fn token_file(path: &Path) -> Result<Admission, Failure> {
-    BearerList::open(path).map(Admission::Listed).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("--token-file: {error}")).because(error.kind)
+pub fn read_token_file(path: &Path) -> Result<ClientAuth, Failure> {
+    TokenFile::open(path).map(ClientAuth::TokenFile).map_err(|error| {
+        Failure::new(Exit::Usage, &format!("--token-file: {error}")).caused_by(error.kind)
     })
 }

@@ -8,18 +8,18 @@ use switchboard::config::shown::printable;
 use switchboard::wire::peer::Progress;
 use tokio::time::Instant;
 
-use crate::person::Person;
+use crate::person::TerminalPrompt;
 use crate::report;
-use crate::session::Session;
-use crate::style::{Meaning, paint};
-use crate::table::cut;
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
+use crate::table::truncate_end;
 
 /// How wide the bar is.
-const BAR: usize = 24;
+const BAR_WIDTH: usize = 24;
 /// It is not drawn more often than this.
-const PAUSE: Duration = Duration::from_millis(50);
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
 /// Goes to the beginning of the line and clears it.
-pub const CLEAR: &str = "\r\x1b[K";
+pub const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// A line that shows how far something is.
 #[derive(Debug)]
@@ -27,53 +27,53 @@ pub struct ProgressBar {
     /// How wide the line may be; none where nobody looks.
     width: Option<usize>,
     /// What is to be drawn with the next stroke.
-    waiting: Option<String>,
-    next_stroke: Instant,
+    pending: Option<String>,
+    next_draw: Instant,
     is_drawn: bool,
     /// Who may be reading a question where the bar would be.
-    person: Person,
+    prompt: TerminalPrompt,
 }
 
 impl ProgressBar {
     /// A bar with nothing on it.
-    pub fn new(session: &Session) -> ProgressBar {
-        let terminal = &session.machine.terminal;
-        let shows = terminal.shows_progress && !session.wants_json();
+    pub fn new(session: &Invocation) -> ProgressBar {
+        let terminal = &session.env.terminal;
+        let shows = terminal.stderr_is_terminal && !session.wants_json();
         ProgressBar {
-            width: shows.then_some(terminal.progress_width),
-            waiting: None,
-            next_stroke: Instant::now(),
+            width: shows.then_some(terminal.stderr_width),
+            pending: None,
+            next_draw: Instant::now(),
             is_drawn: false,
-            person: session.person.clone(),
+            prompt: session.prompt.clone(),
         }
     }
 
     /// Takes a sign of progress, and draws it now or soon.
-    pub fn show(&mut self, sign: &Progress) {
+    pub fn update(&mut self, sign: &Progress) {
         let Some(width) = self.width else { return };
-        self.waiting = Some(line(&sign.0.decode().unwrap_or_default(), width));
-        if Instant::now() >= self.next_stroke {
+        self.pending = Some(progress_line(&sign.0.decode().unwrap_or_default(), width));
+        if Instant::now() >= self.next_draw {
             self.draw();
         }
     }
 
     /// Comes back when something waits to be drawn and its time has come.
-    pub async fn due(&self) {
-        match self.waiting {
-            Some(_) => tokio::time::sleep_until(self.next_stroke).await,
+    pub async fn wait_until_due(&self) {
+        match self.pending {
+            Some(_) => tokio::time::sleep_until(self.next_draw).await,
             None => std::future::pending().await,
         }
     }
 
     /// Draws what waits.
     pub fn draw(&mut self) {
-        if let Some(line) = self.waiting.take()
-            && !self.person.is_being_asked()
+        if let Some(line) = self.pending.take()
+            && !self.prompt.is_active()
         {
             // The cursor stays in front: whoever prints next begins a line.
-            report::aside(&format!("{CLEAR}{}\r", paint(Meaning::Faint, line)));
+            report::print_stderr(&format!("{CLEAR_LINE}{}\r", paint(TextStyle::Dim, line)));
             self.is_drawn = true;
-            self.next_stroke = Instant::now() + PAUSE;
+            self.next_draw = Instant::now() + MIN_INTERVAL;
         }
     }
 }
@@ -81,18 +81,18 @@ impl ProgressBar {
 impl Drop for ProgressBar {
     fn drop(&mut self) {
         if self.is_drawn {
-            report::aside(CLEAR);
+            report::print_stderr(CLEAR_LINE);
         }
     }
 }
 
 /// One line: a bar and a percentage where the total is known, a number where it is not, and the server's words.
-fn line(sign: &Json, width: usize) -> String {
+fn progress_line(sign: &Json, width: usize) -> String {
     let part = match (sign["progress"].as_f64(), sign["total"].as_f64()) {
         (Some(done), Some(total)) if total > 0.0 => {
             let share = (done / total).clamp(0.0, 1.0);
-            let filled = filled(share);
-            let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
+            let filled = filled_cells(share);
+            let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
             format!("{bar} {:>3.0} %", 100.0 * share)
         }
         (Some(done), Some(_) | None) => format!("{done}"),
@@ -101,7 +101,7 @@ fn line(sign: &Json, width: usize) -> String {
     let message = printable(sign["message"].as_str().unwrap_or_default());
     let text = format!("{part}  {message}");
     // A terminal that wraps at its last column would leave a line behind.
-    cut(text.trim(), width.saturating_sub(1))
+    truncate_end(text.trim(), width.saturating_sub(1))
 }
 
 #[expect(
@@ -110,8 +110,8 @@ fn line(sign: &Json, width: usize) -> String {
     clippy::cast_precision_loss,
     reason = "the share is between nought and one, and a bar is short"
 )]
-fn filled(share: f64) -> usize {
-    ((share * BAR as f64).round() as usize).min(BAR)
+fn filled_cells(share: f64) -> usize {
+    ((share * BAR_WIDTH as f64).round() as usize).min(BAR_WIDTH)
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
 
     #[track_caller]
     fn check(sign: Json, width: usize, expected: &str) {
-        assert_eq!(line(&sign, width), expected);
+        assert_eq!(progress_line(&sign, width), expected);
     }
 
     #[test]
@@ -136,6 +136,6 @@ mod tests {
         check(json!({"progress": 1, "total": 0}), 80, "1");
         check(json!({"progress": 7, "message": "\u{65e5}\u{672c}\u{8a9e}"}), 8, "7  \u{65e5}…");
         check(json!({}), 9, "");
-        assert!(!line(&json!({"message": "a\u{1b}[2Jb"}), 80).contains('\u{1b}'));
+        assert!(!progress_line(&json!({"message": "a\u{1b}[2Jb"}), 80).contains('\u{1b}'));
     }
 }

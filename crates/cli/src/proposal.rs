@@ -4,22 +4,22 @@
 use std::fmt::Write;
 
 use serde_json::Value as Json;
-use switchboard::calling::PermissionQuestion;
-use switchboard::config::permission::{Breadth, Suggestion};
+use switchboard::calling::PermissionRequest;
+use switchboard::config::permission::{RuleCoverage, Suggestion};
 use switchboard::config::shown::printable;
-use switchboard::pin::{Alteration, Change};
-use switchboard_gateway::Waiting;
+use switchboard::pin::{DefinitionDiff, LineChange};
+use switchboard_gateway::PendingApproval;
 
 use crate::keyboard::Keyboard;
 use crate::report;
-use crate::style::{Meaning, paint};
+use crate::style::{TextStyle, paint};
 
 /// The most of a tool's arguments that is shown at once.
-const SHOWN: usize = 4000;
+const MAX_SHOWN_ARGUMENTS: usize = 4000;
 
 /// A call.
 #[derive(Debug)]
-pub struct Proposal<'a> {
+pub struct ProposedCall<'a> {
     /// The client that wants it, where it is not the person's own call.
     pub client: Option<&'a str>,
     /// The server.
@@ -31,50 +31,50 @@ pub struct Proposal<'a> {
     /// What is odd about the tool.
     pub flags: Vec<String>,
     /// What changed about it since it was approved, where something did.
-    pub alteration: Option<&'a Alteration>,
+    pub alteration: Option<&'a DefinitionDiff>,
     /// Why it is asked.
-    pub because: &'a str,
+    pub reason: &'a str,
     /// The rules that would answer it next time, narrowest first.
     pub suggestions: &'a [Suggestion],
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> ProposedCall<'a> {
     /// A call of this program.
-    pub fn of_question(ask: &'a PermissionQuestion<'a>) -> Proposal<'a> {
-        Proposal {
+    pub fn from_request(ask: &'a PermissionRequest<'a>) -> ProposedCall<'a> {
+        ProposedCall {
             client: None,
             server: &ask.tool.server,
             tool: &ask.tool.name,
             arguments: ask.arguments,
             flags: ask.tool.flags().iter().map(ToString::to_string).collect(),
-            alteration: ask.alteration.as_ref(),
-            because: &ask.because,
+            alteration: ask.definition_diff.as_ref(),
+            reason: &ask.because,
             suggestions: &ask.suggestions,
         }
     }
 
     /// A call that waits at a gateway.
-    pub fn of_waiting(waiting: &'a Waiting) -> Proposal<'a> {
-        Proposal {
+    pub fn from_pending(waiting: &'a PendingApproval) -> ProposedCall<'a> {
+        ProposedCall {
             client: Some(&waiting.caller),
             server: &waiting.server,
             tool: &waiting.tool,
             arguments: &waiting.arguments,
             flags: waiting.flags.clone(),
-            alteration: waiting.alteration.as_ref(),
-            because: &waiting.because,
+            alteration: waiting.definition_change.as_ref(),
+            reason: &waiting.reason,
             suggestions: &waiting.suggestions,
         }
     }
 
     /// The rule about the tool, where one would help.
-    pub fn of_tool(&self) -> Option<&'a Suggestion> {
-        self.suggestions.iter().find(|it| it.breadth == Breadth::Tool)
+    pub fn tool_rule(&self) -> Option<&'a Suggestion> {
+        self.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool)
     }
 
     /// The question, with the letters that answer it.
-    pub fn question(&self) -> String {
-        let strong = |text: &str| paint(Meaning::Strong, printable(text)).to_string();
+    pub fn question_text(&self) -> String {
+        let strong = |text: &str| paint(TextStyle::Bold, printable(text)).to_string();
         let mut text = match self.client {
             Some(client) => format!("{} wants ", strong(client)),
             None => format!("{} wants to run ", strong(self.server)),
@@ -83,16 +83,17 @@ impl<'a> Proposal<'a> {
             Some(_) => writeln!(text, "{} to run {}", strong(self.server), strong(self.tool)),
             None => writeln!(text, "{}", strong(self.tool)),
         };
-        text.push_str(&self.arguments(SHOWN));
+        text.push_str(&self.arguments_text(MAX_SHOWN_ARGUMENTS));
         for flag in &self.flags {
-            let _infallible = writeln!(text, "{} {}", paint(Meaning::Bad, "odd:"), printable(flag));
+            let _infallible =
+                writeln!(text, "{} {}", paint(TextStyle::Error, "odd:"), printable(flag));
         }
         if let Some(alteration) = self.alteration {
-            text.push_str(&difference(alteration));
+            text.push_str(&changes_text(alteration));
         }
-        let _infallible = writeln!(text, "({})", printable(self.because));
+        let _infallible = writeln!(text, "({})", printable(self.reason));
         text.push_str("  y  once\n");
-        if self.of_tool().is_some() {
+        if self.tool_rule().is_some() {
             if self.client.is_some() {
                 text.push_str("  s  this tool, for this client, while the gateway runs\n");
             }
@@ -103,7 +104,7 @@ impl<'a> Proposal<'a> {
     }
 
     /// The arguments, at most so many characters of them.
-    pub fn arguments(&self, most: usize) -> String {
+    pub fn arguments_text(&self, most: usize) -> String {
         let has_some = self.arguments.as_object().is_none_or(|members| !members.is_empty());
         let all = if has_some { format!("{:#}", self.arguments) } else { String::new() };
         let mut text = String::new();
@@ -118,45 +119,49 @@ impl<'a> Proposal<'a> {
     }
 }
 
-fn difference(alteration: &Alteration) -> String {
+fn changes_text(alteration: &DefinitionDiff) -> String {
     let mut text = String::from("It is not what it was when it was approved:\n");
     for (change, line) in &alteration.lines {
         let line = printable(line);
         let _infallible = match change {
-            Change::Added => writeln!(text, "{}", paint(Meaning::Good, format!("  + {line}"))),
-            Change::Removed => writeln!(text, "{}", paint(Meaning::Bad, format!("  - {line}"))),
-            Change::Kept => writeln!(text, "    {line}"),
+            LineChange::Added => {
+                writeln!(text, "{}", paint(TextStyle::Success, format!("  + {line}")))
+            }
+            LineChange::Removed => {
+                writeln!(text, "{}", paint(TextStyle::Error, format!("  - {line}")))
+            }
+            LineChange::Unchanged => writeln!(text, "    {line}"),
         };
     }
     text
 }
 
 /// Which of the rules is meant.
-pub async fn chosen_rule(
+pub async fn choose_rule(
     keyboard: &mut Keyboard,
     suggestions: &[Suggestion],
 ) -> Option<Suggestion> {
-    let usual = suggestions.iter().position(|it| it.breadth == Breadth::Tool)?;
+    let usual = suggestions.iter().position(|it| it.coverage == RuleCoverage::Tool)?;
     let mut text = String::from("Which calls?\n");
     for (index, it) in suggestions.iter().enumerate() {
-        let about = match it.breadth {
-            Breadth::Arguments => "with these arguments",
-            Breadth::Tool => "this tool",
-            Breadth::Server => "every tool of the server",
+        let about = match it.coverage {
+            RuleCoverage::Arguments => "with these arguments",
+            RuleCoverage::Tool => "this tool",
+            RuleCoverage::Server => "every tool of the server",
         };
-        let _infallible = writeln!(text, "  {}  {about}: {}", index + 1, it.rule.shown());
+        let _infallible = writeln!(text, "  {}  {about}: {}", index + 1, it.rule.to_printable());
     }
-    report::aside(&text);
+    report::print_stderr(&text);
     loop {
-        report::aside(&format!("[{}] ", usual + 1));
-        let line = keyboard.line().await?;
+        report::print_stderr(&format!("[{}] ", usual + 1));
+        let line = keyboard.next_line().await?;
         let chosen = match line.trim() {
             "" => Some(usual),
             number => number.parse::<usize>().ok().and_then(|it| it.checked_sub(1)),
         };
         match chosen.and_then(|it| suggestions.get(it)) {
             Some(suggestion) => return Some(suggestion.clone()),
-            None => report::aside("one of the numbers above\n"),
+            None => report::print_stderr("one of the numbers above\n"),
         }
     }
 }

@@ -11,7 +11,7 @@ use switchboard::config::principals;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::{self, SettingsKey};
 
-use crate::arguments::Arguments;
+use crate::arguments::Cli;
 use crate::exit::Exit;
 
 /// Every reference page: its file name and its text.
@@ -29,7 +29,7 @@ const HEADER: &str =
 fn exit_codes() -> String {
     let mut text = format!("{HEADER}# Exit codes\n\n| code | meaning |\n|---|---|\n");
     for exit in Exit::ALL {
-        text.push_str(&format!("| {} | {} |\n", exit.code(), exit.about()));
+        text.push_str(&format!("| {} | {} |\n", exit.code(), exit.description()));
     }
     text
 }
@@ -39,7 +39,7 @@ fn keys() -> String {
     text.push_str(
         "## A server entry\n\nUnder `mcpServers.<name>`, in every file that holds servers.\n\n",
     );
-    text.push_str(&key_table(decode::KEYS));
+    text.push_str(&key_table(decode::ENTRY_KEYS));
     text.push_str("\n### `oauth`\n\n");
     text.push_str(&key_table(decode::OAUTH_KEYS));
     text.push_str("\n### `tls`\n\n");
@@ -47,21 +47,21 @@ fn keys() -> String {
     text.push_str("\n### `tools`\n\n");
     text.push_str(&key_table(decode::TOOLS_KEYS));
     text.push_str("\n## Settings files\n\n");
-    text.push_str(&settings_table(settings::KEYS));
+    text.push_str(&settings_table(settings::SETTINGS_KEYS));
     text.push_str("\n### `permissions`\n\n");
     text.push_str(RULES);
-    text.push_str(&settings_table(permission::KEYS));
+    text.push_str(&settings_table(permission::PERMISSIONS_KEYS));
     text.push_str("\n### Each of the `principals`\n\n");
-    text.push_str(&settings_table(principals::KEYS));
+    text.push_str(&settings_table(principals::PRINCIPAL_KEYS));
     text.push_str("\n### `hooks`\n\n");
     text.push_str(HOOKS);
-    text.push_str(&settings_table(hooks::KEYS));
+    text.push_str(&settings_table(hooks::HOOKS_KEYS));
     text.push_str("\n### `identityProvider`\n\n");
-    text.push_str(&settings_table(identity_provider::KEYS));
+    text.push_str(&settings_table(identity_provider::IDENTITY_PROVIDER_KEYS));
     text.push_str("\n### `connectorAccount`\n\n");
-    text.push_str(&settings_table(account::KEYS));
+    text.push_str(&settings_table(account::CONNECTOR_ACCOUNT_KEYS));
     text.push_str("\n### `model`\n\nNever read from a project's files.\n\n");
-    text.push_str(&settings_table(model_choice::KEYS));
+    text.push_str(&settings_table(model_choice::MODEL_KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));
@@ -85,7 +85,10 @@ fn settings_table(keys: &[SettingsKey]) -> String {
     let mut text = String::from("| key | value | managed | what it does |\n|---|---|---|---|\n");
     for key in keys {
         let managed = if key.managed { "yes" } else { "" };
-        text.push_str(&format!("| `{}` | {} | {managed} | {} |\n", key.name, key.value, key.about));
+        text.push_str(&format!(
+            "| `{}` | {} | {managed} | {} |\n",
+            key.name, key.value, key.description
+        ));
     }
     text
 }
@@ -98,14 +101,14 @@ fn key_table(keys: &[EntryKey]) -> String {
             if transports.is_empty() { "all".to_owned() } else { transports.join(", ") };
         text.push_str(&format!(
             "| `{}` | {} | {transports} | {} |\n",
-            key.name, key.value, key.about
+            key.name, key.value, key.description
         ));
     }
     text
 }
 
 fn commands() -> String {
-    let mut all = Arguments::command();
+    let mut all = Cli::command();
     all.build();
     let mut text = format!(
         "{HEADER}# Commands\n\nEvery command also answers to `swb mcp …`.\n\n## Global options\n\n"

@@ -6,12 +6,12 @@ use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::shown::printable;
 
 use crate::exit::Exit;
-use crate::machine::Machine;
-use crate::outcome::{Done, Failure};
-use crate::style::{Meaning, paint};
+use crate::machine::ProcessEnv;
+use crate::outcome::{CommandOutput, Failure};
+use crate::style::{TextStyle, paint};
 
 /// Prints what a command came back with; says how the process ends.
-pub fn print(outcome: Result<Done, Failure>) -> Exit {
+pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
     match outcome {
         Ok(done) => {
             let written = write(&mut anstream::stdout().lock(), &done.text);
@@ -20,10 +20,11 @@ pub fn print(outcome: Result<Done, Failure>) -> Exit {
                 Ok(()) => done.exit.unwrap_or(Exit::Success),
                 // A reader that has seen enough, `head` for one, is no failure of ours.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-                Err(error) => {
-                    print(Err(Failure::new(Exit::Failure, "the output could not be written")
-                        .because(error)))
-                }
+                Err(error) => print_outcome(Err(Failure::new(
+                    Exit::Failure,
+                    "the output could not be written",
+                )
+                .caused_by(error))),
             }
         }
         Err(failure) => {
@@ -34,29 +35,29 @@ pub fn print(outcome: Result<Done, Failure>) -> Exit {
 }
 
 /// Prints a piece of output that does not wait for the end. Says whether anybody still reads.
-pub fn say(text: &str) -> Reader {
+pub fn print_stdout(text: &str) -> StdoutState {
     match write(&mut anstream::stdout().lock(), text) {
-        Ok(()) => Reader::There,
-        Err(_) => Reader::Gone,
+        Ok(()) => StdoutState::Open,
+        Err(_) => StdoutState::Closed,
     }
 }
 
 /// Is anybody reading?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub enum StdoutState {
     /// Yes.
-    There,
+    Open,
     /// Not any more.
-    Gone,
+    Closed,
 }
 
 /// Prints a note beside the output.
-pub fn aside(text: &str) {
+pub fn print_stderr(text: &str) {
     let _reader_left = write(&mut anstream::stderr().lock(), text);
 }
 
 /// Replaces what the last call with `lines` printed: for output that changes while somebody looks.
-pub fn over(lines: usize, text: &str) -> String {
+pub fn redraw(lines: usize, text: &str) -> String {
     match lines {
         0 => text.to_owned(),
         lines => format!("\x1b[{lines}A\x1b[J{text}"),
@@ -70,25 +71,25 @@ fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
 
 /// A failure as it is printed.
 pub fn failure_text(failure: &Failure) -> String {
-    let mut text = format!("{} {}\n", paint(Meaning::Bad, "error:"), failure.message);
+    let mut text = format!("{} {}\n", paint(TextStyle::Error, "error:"), failure.message);
     for cause in &failure.causes {
         text.push_str(&format!("  caused by: {cause}\n"));
     }
     text.push_str(&failure.detail);
     if let Some(hint) = &failure.hint {
-        text.push_str(&format!("\n{} {hint}\n", paint(Meaning::Strong, "hint:")));
+        text.push_str(&format!("\n{} {hint}\n", paint(TextStyle::Bold, "hint:")));
     }
     text
 }
 
 /// Problems, each with its place, its line and the way to mend it.
-pub fn problems<'p>(machine: &Machine, problems: impl Iterator<Item = &'p Problem>) -> String {
-    const MOST: usize = 50;
+pub fn problems<'p>(machine: &ProcessEnv, problems: impl Iterator<Item = &'p Problem>) -> String {
+    const MAX_PROBLEMS: usize = 50;
     let mut text = String::new();
     let mut left_out = 0;
     for (index, it) in problems.enumerate() {
-        if index < MOST {
-            text.push_str(&problem(machine, it));
+        if index < MAX_PROBLEMS {
+            text.push_str(&problem_text(machine, it));
         } else {
             left_out += 1;
         }
@@ -99,10 +100,10 @@ pub fn problems<'p>(machine: &Machine, problems: impl Iterator<Item = &'p Proble
     text
 }
 
-fn problem(machine: &Machine, problem: &Problem) -> String {
+fn problem_text(machine: &ProcessEnv, problem: &Problem) -> String {
     let word = match problem.severity() {
-        Severity::Error => paint(Meaning::Bad, "error:"),
-        Severity::Warning => paint(Meaning::Doubtful, "warning:"),
+        Severity::Error => paint(TextStyle::Error, "error:"),
+        Severity::Warning => paint(TextStyle::Warning, "warning:"),
     };
     let whom = match (&problem.server, &problem.key) {
         (Some(server), Some(key)) => format!("`{}`, `{}`: ", printable(server), printable(key)),
@@ -111,12 +112,13 @@ fn problem(machine: &Machine, problem: &Problem) -> String {
         (None, None) => String::new(),
     };
     let message = printable(&problem.kind.to_string());
-    let mut text = format!("{word} {whom}{message}\n  {} {}\n", arrow(), place(machine, problem));
+    let mut text =
+        format!("{word} {whom}{message}\n  {} {}\n", arrow(), problem_location(machine, problem));
     if let (Some(excerpt), Some(position)) = (&problem.excerpt, problem.origin.position) {
         let number = position.line.to_string();
         let margin = " ".repeat(number.len());
         let before = " ".repeat(excerpt.column);
-        let marks = paint(Meaning::Bad, "^".repeat(excerpt.width.min(60)));
+        let marks = paint(TextStyle::Error, "^".repeat(excerpt.width.min(60)));
         text.push_str(&format!("   {number} | {}\n", excerpt.line));
         text.push_str(&format!("   {margin} | {before}{marks}\n"));
     }
@@ -127,11 +129,11 @@ fn problem(machine: &Machine, problem: &Problem) -> String {
 }
 
 fn arrow() -> String {
-    paint(Meaning::Faint, "-->")
+    paint(TextStyle::Dim, "-->")
 }
 
-fn place(machine: &Machine, problem: &Problem) -> String {
-    let source = machine.shown_source(&problem.origin.source);
+fn problem_location(machine: &ProcessEnv, problem: &Problem) -> String {
+    let source = machine.display_source(&problem.origin.source);
     match problem.origin.position {
         Some(position) => format!("{source}:{}:{}", position.line, position.column),
         None => source,

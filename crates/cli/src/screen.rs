@@ -33,24 +33,24 @@ mod window;
 mod word_order;
 mod wrapping;
 
-pub use plain_face::recite;
+pub use plain_face::run_demo;
 pub use window::run as play;
 
-use crate::commands::print::Print;
-use crate::outcome::{Done, Failure};
-use crate::screen::performance::Player;
-use crate::session::Session;
+use crate::commands::print::ConversationArgs;
+use crate::outcome::{CommandOutput, Failure};
+use crate::screen::performance::InputSource;
+use crate::session::Invocation;
 
 /// Converses with whoever is at the terminal, on the screen or in plain lines.
-pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
-    match flags.plain || is_simple(session) {
+pub fn run(session: &Invocation, flags: &ConversationArgs) -> Result<CommandOutput, Failure> {
+    match flags.plain || is_plain_terminal(session) {
         true => plain_face::run(session, flags),
-        false => window::run(session, flags, Player::Person),
+        false => window::run(session, flags, InputSource::User),
     }
 }
 
 /// Can the terminal do little, or does the person want little of it?
-pub fn is_simple(session: &Session) -> bool {
-    let value = |name: &str| session.machine.variables.get(name).filter(|it| !it.is_empty());
+pub fn is_plain_terminal(session: &Invocation) -> bool {
+    let value = |name: &str| session.env.variables.get(name).filter(|it| !it.is_empty());
     value("TERM").is_none_or(|it| it == "dumb") || value("SWB_PLAIN").is_some()
 }

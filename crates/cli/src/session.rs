@@ -3,52 +3,52 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use switchboard::config::account::Account;
-use switchboard::config::cascade::{Breadth, Server, State};
+use switchboard::config::account::ConnectorAccount;
+use switchboard::config::cascade::{ResolvedServer, ScopeFilter, ServerState};
 use switchboard::config::identity_provider::IdentityProvider;
-use switchboard::config::model_choice::ModelChoice;
+use switchboard::config::model_choice::ModelSettings;
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
-use switchboard::config::source::{Origin, Place, Source};
-use switchboard::load::{self, Configuration, DynamicConfig, Surroundings};
+use switchboard::config::source::{Origin, Source, SourceKind};
+use switchboard::load::{self, Configuration, DynamicConfig, LoadOptions};
 use switchboard::places::{PROJECT_FILE, project_root};
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::demo;
 use crate::exit::Exit;
-use crate::machine::Machine;
+use crate::machine::ProcessEnv;
 use crate::outcome::Failure;
-use crate::person::Person;
+use crate::person::TerminalPrompt;
 use crate::report;
 
 /// One run.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct Invocation {
     /// The machine.
-    pub machine: Machine,
+    pub env: ProcessEnv,
     /// The flags that every command has.
-    pub global: Global,
+    pub global: GlobalOptions,
     /// Who is at the terminal.
-    pub person: Person,
+    pub prompt: TerminalPrompt,
     /// What the configuration that was read first says of signing in.
-    backing: Arc<OnceLock<Backing>>,
+    providers: Arc<OnceLock<ConfiguredProviders>>,
 }
 
 /// Whom a configuration names for signing in.
 #[derive(Debug, Clone)]
-pub struct Backing {
+pub struct ConfiguredProviders {
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
-    pub account: Option<Account>,
+    pub account: Option<ConnectorAccount>,
     /// The language model to use.
-    pub model: Option<ModelChoice>,
+    pub model: Option<ModelSettings>,
 }
 
-impl Backing {
-    fn of(configuration: &Configuration) -> Backing {
+impl ConfiguredProviders {
+    fn from_configuration(configuration: &Configuration) -> ConfiguredProviders {
         let Configuration { identity_provider, account, model, .. } = configuration;
-        Backing {
+        ConfiguredProviders {
             identity_provider: identity_provider.clone(),
             account: account.clone(),
             model: model.clone(),
@@ -57,24 +57,26 @@ impl Backing {
 }
 
 /// What an administrator's exclusive control is called, word for word, wherever it stops something.
-pub const LOCKED: &str =
+pub const ENTERPRISE_LOCK: &str =
     "enterprise MCP configuration is active and has exclusive control over MCP servers";
 
-impl Session {
+impl Invocation {
     /// A run that has read nothing yet.
-    pub fn new(machine: Machine, global: Global) -> Session {
-        let person = Person::at(&machine);
-        Session { machine, global, person, backing: Arc::default() }
+    pub fn new(env: ProcessEnv, global: GlobalOptions) -> Invocation {
+        let prompt = TerminalPrompt::new(&env);
+        Invocation { env, global, prompt, providers: Arc::default() }
     }
 
     /// Whom the configuration names for signing in. Reads it where nobody has done so yet.
-    pub fn backing(&self) -> &Backing {
-        self.backing.get_or_init(|| Backing::of(&load::load(&self.surroundings())))
+    pub fn providers(&self) -> &ConfiguredProviders {
+        self.providers.get_or_init(|| {
+            ConfiguredProviders::from_configuration(&load::load(&self.load_options()))
+        })
     }
 
     /// The same run with nobody at the terminal.
-    pub fn unattended(&self) -> Session {
-        Session { person: self.person.absent(), ..self.clone() }
+    pub fn non_interactive(&self) -> Invocation {
+        Invocation { prompt: self.prompt.non_interactive(), ..self.clone() }
     }
 
     /// Is the answer for a program?
@@ -83,31 +85,32 @@ impl Session {
     }
 
     /// Is somebody there who can use the screen?
-    pub fn is_for_the_screen(&self) -> bool {
-        self.machine.terminal.is_interactive && !self.global.json
+    pub fn can_use_screen(&self) -> bool {
+        self.env.terminal.is_interactive && !self.global.json
     }
 
     /// Reads every configuration; where nothing is configured, the demonstration's server is all there is. A
     /// `--mcp-config` that cannot be read at all is an error: somebody asked for it.
     pub fn load(&self) -> Result<Configuration, Failure> {
-        self.read(&self.surroundings())
+        self.load_from(&self.load_options())
     }
 
     /// The same without the demonstration: what people wrote, for commands that change it.
-    pub fn load_written(&self) -> Result<Configuration, Failure> {
-        self.read(&Surroundings { otherwise: None, ..self.surroundings() })
+    pub fn load_without_demo(&self) -> Result<Configuration, Failure> {
+        self.load_from(&LoadOptions { fallback: None, ..self.load_options() })
     }
 
-    fn read(&self, surroundings: &Surroundings) -> Result<Configuration, Failure> {
+    fn load_from(&self, surroundings: &LoadOptions) -> Result<Configuration, Failure> {
         let configuration = load::load(surroundings);
-        let _known_already = self.backing.set(Backing::of(&configuration));
+        let _known_already =
+            self.providers.set(ConfiguredProviders::from_configuration(&configuration));
         let failed = configuration
             .effective
             .problems
             .iter()
             .find(|it| it.origin.scope() == Scope::Dynamic && it.severity() == Severity::Error);
-        if let (Some(problem), None) = (failed, &configuration.effective.lock) {
-            let detail = report::problems(&self.machine, std::iter::once(problem));
+        if let (Some(problem), None) = (failed, &configuration.effective.exclusive_source) {
+            let detail = report::problems(&self.env, std::iter::once(problem));
             return Err(
                 Failure::new(Exit::Configuration, "--mcp-config cannot be used").detail(detail)
             );
@@ -116,32 +119,32 @@ impl Session {
     }
 
     /// What the configuration depends on.
-    pub fn surroundings(&self) -> Surroundings {
+    pub fn load_options(&self) -> LoadOptions {
         let dynamic = |text: &String| match text.trim_start().starts_with(['{', '[', '"']) {
             true => DynamicConfig::Inline(text.clone()),
-            false => DynamicConfig::File(self.machine.working_folder.join(text)),
+            false => DynamicConfig::File(self.env.working_folder.join(text)),
         };
-        Surroundings {
-            places: self.machine.places.clone(),
-            working_folder: self.machine.working_folder.clone(),
-            environment: self.machine.environment(),
+        LoadOptions {
+            paths: self.env.paths.clone(),
+            working_folder: self.env.working_folder.clone(),
+            environment: self.env.template_environment(),
             dynamic: self.global.mcp_config.iter().map(dynamic).collect(),
             breadth: match self.global.strict_mcp_config {
-                true => Breadth::DynamicOnly,
-                false => Breadth::EveryScope,
+                true => ScopeFilter::DynamicOnly,
+                false => ScopeFilter::All,
             },
             embedded: Vec::new(),
-            otherwise: Some(demo::layer()),
+            fallback: Some(demo::layer()),
         }
     }
 
     /// Fails while an administrator's file has exclusive control.
     pub fn expect_unlocked(&self, configuration: &Configuration) -> Result<(), Failure> {
-        match &configuration.effective.lock {
+        match &configuration.effective.exclusive_source {
             None => Ok(()),
             Some(source) => {
-                let file = self.shown_source(source);
-                Err(Failure::new(Exit::Policy, LOCKED).hint(&format!(
+                let file = self.display_source(source);
+                Err(Failure::new(Exit::Policy, ENTERPRISE_LOCK).hint(&format!(
                     "the servers in {file} are the only ones; ask your administrator"
                 )))
             }
@@ -158,7 +161,7 @@ impl Session {
                 failure.hint("it is there only while nothing is configured")
             }
             None if configuration.effective.servers.is_empty()
-                || demo::alone(configuration).is_some() =>
+                || demo::only_server(configuration).is_some() =>
             {
                 failure.hint("nothing is configured yet; `swb add` adds a server")
             }
@@ -171,11 +174,11 @@ impl Session {
         &self,
         configuration: &'c Configuration,
         name: &str,
-    ) -> Result<Vec<&'c Server>, Failure> {
-        let mut found: Vec<&Server> =
+    ) -> Result<Vec<&'c ResolvedServer>, Failure> {
+        let mut found: Vec<&ResolvedServer> =
             configuration.effective.servers.iter().filter(|it| it.name == name).collect();
-        found.sort_by_key(|server| match (server.is_in_play(), &server.state) {
-            (true, State::Invalid) => 1,
+        found.sort_by_key(|server| match (server.is_selected(), &server.state) {
+            (true, ServerState::Invalid) => 1,
             (true, _) => 0,
             (false, _) => 2,
         });
@@ -186,9 +189,9 @@ impl Session {
     }
 
     /// The file of a scope that people write to.
-    pub fn file_of(&self, scope: WritableScope) -> PathBuf {
-        let places = &self.machine.places;
-        let folder = &self.machine.working_folder;
+    pub fn scope_file(&self, scope: WritableScope) -> PathBuf {
+        let places = &self.env.paths;
+        let folder = &self.env.working_folder;
         match scope {
             WritableScope::User => places.user_settings(),
             WritableScope::Local => places.local_settings(&project_root(folder)),
@@ -198,7 +201,7 @@ impl Session {
 
     /// The project's file: the nearest that is there, else one to be made at the project's root.
     fn nearest_project_file(&self) -> PathBuf {
-        let folder = &self.machine.working_folder;
+        let folder = &self.env.working_folder;
         let root = project_root(folder);
         folder
             .ancestors()
@@ -210,35 +213,35 @@ impl Session {
 
     /// The file that a definition can be changed in: the scope's own, or, of a project's, the one that
     /// defines it, as long as that lies in the project.
-    pub fn file_to_change(&self, server: &Server) -> Option<(WritableScope, PathBuf)> {
-        let scope = WritableScope::of(server.scope())?;
+    pub fn editable_file(&self, server: &ResolvedServer) -> Option<(WritableScope, PathBuf)> {
+        let scope = WritableScope::from_scope(server.scope())?;
         let path = server.origin.source.path()?;
         let reachable = match scope {
-            WritableScope::User | WritableScope::Local => path == self.file_of(scope),
-            WritableScope::Project => path.starts_with(project_root(&self.machine.working_folder)),
+            WritableScope::User | WritableScope::Local => path == self.scope_file(scope),
+            WritableScope::Project => path.starts_with(project_root(&self.env.working_folder)),
         };
         reachable.then(|| (scope, path.to_owned()))
     }
 
     /// A place in a file as people like to read it.
-    pub fn shown_origin(&self, origin: &Origin) -> String {
-        let source = self.shown_source(&origin.source);
-        match (&origin.source.place, origin.position) {
-            (Place::File(_) | Place::Inline(_), Some(position)) => {
+    pub fn display_origin(&self, origin: &Origin) -> String {
+        let source = self.display_source(&origin.source);
+        match (&origin.source.kind, origin.position) {
+            (SourceKind::File(_) | SourceKind::Inline(_), Some(position)) => {
                 format!("{source}:{}", position.line)
             }
-            (Place::Program(_), Some(_)) | (_, None) => source,
+            (SourceKind::Program(_), Some(_)) | (_, None) => source,
         }
     }
 
     /// A source as people like to read it.
-    pub fn shown_source(&self, source: &Source) -> String {
-        self.machine.shown_source(source)
+    pub fn display_source(&self, source: &Source) -> String {
+        self.env.display_source(source)
     }
 
     /// A path as people like to read it.
-    pub fn shown_path(&self, path: &Path) -> String {
-        self.machine.shown(path)
+    pub fn display_path(&self, path: &Path) -> String {
+        self.env.display_path(path)
     }
 }
 
@@ -264,12 +267,12 @@ impl WritableScope {
     }
 
     /// The scope as one that people write to, where it is.
-    pub fn of(scope: Scope) -> Option<WritableScope> {
+    pub fn from_scope(scope: Scope) -> Option<WritableScope> {
         match scope {
             Scope::Local => Some(WritableScope::Local),
             Scope::User => Some(WritableScope::User),
             Scope::Project => Some(WritableScope::Project),
-            Scope::Enterprise | Scope::Dynamic | Scope::Connectors | Scope::Managed => None,
+            Scope::Enterprise | Scope::Dynamic | Scope::Connectors | Scope::Plugin => None,
         }
     }
 }

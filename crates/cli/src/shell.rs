@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::arguments::Arguments;
+use crate::arguments::Cli;
 use crate::candidates::{self, Candidate};
-use crate::machine::Machine;
+use crate::machine::ProcessEnv;
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 
 /// The word that makes this program complete another's words. Nobody types it.
-const COMPLETE: &str = "__complete";
+const COMPLETE_ARGUMENT: &str = "__complete";
 
 /// The script for bash. Words are taken apart here, not there: bash breaks them at every `:` and `=`.
-pub const BASH: &str = r#"# Completions of swb for bash: source this file, or put it where bash-completion looks.
+pub const BASH_SCRIPT: &str = r#"# Completions of swb for bash: source this file, or put it where bash-completion looks.
 _swb() {
     local line
     COMPREPLY=()
@@ -26,7 +26,7 @@ complete -o default -o bashdefault -F _swb swb
 "#;
 
 /// The script for zsh.
-pub const ZSH: &str = r#"#compdef swb
+pub const ZSH_SCRIPT: &str = r#"#compdef swb
 # Completions of swb for zsh: put this file into a folder of $fpath as _swb.
 _swb() {
     local -a lines values shown
@@ -50,7 +50,7 @@ fi
 "#;
 
 /// The script for fish.
-pub const FISH: &str = r#"# Completions of swb for fish: put this file into ~/.config/fish/completions as swb.fish.
+pub const FISH_SCRIPT: &str = r#"# Completions of swb for fish: put this file into ~/.config/fish/completions as swb.fish.
 function __swb_complete
     set -l words (commandline -opc)
     set -l found ($words[1] __complete words -- $words[2..-1] (commandline -ct) 2>/dev/null)
@@ -65,37 +65,38 @@ complete -c swb -f -a '(__swb_complete)'
 "#;
 
 /// Answers a shell, where this program was started by one of the scripts. What goes wrong completes nothing.
-pub fn answered(managed: PathBuf) -> bool {
+pub fn complete_if_requested(managed: PathBuf) -> bool {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     let [first, manner, rest @ ..] = &words[..] else { return false };
-    if first != COMPLETE {
+    if first != COMPLETE_ARGUMENT {
         return false;
     }
-    let (Ok(arguments), Ok(machine)) = (Arguments::try_parse_from(["swb"]), Machine::ask(managed))
+    let (Ok(arguments), Ok(machine)) =
+        (Cli::try_parse_from(["swb"]), ProcessEnv::from_process(managed))
     else {
         return true;
     };
-    let session = Session::new(machine, arguments.global);
+    let session = Invocation::new(machine, arguments.global);
     let text = match (manner.as_str(), rest) {
         ("bash", [line, breaks]) => {
-            for_bash(line, breaks, |words| candidates::candidates(&session, words))
+            bash_lines(line, breaks, |words| candidates::complete(&session, words))
         }
-        ("words", [_, words @ ..]) => for_others(&candidates::candidates(&session, words)),
+        ("words", [_, words @ ..]) => tab_separated(&candidates::complete(&session, words)),
         (_, _) => String::new(),
     };
-    let _reader_left = report::say(&text);
+    let _reader_left = report::print_stdout(&text);
     true
 }
 
 /// A line each: the value, a tab, what it is.
-fn for_others(found: &[Candidate]) -> String {
-    found.iter().map(|it| format!("{}\t{}\n", it.value, it.about)).collect()
+fn tab_separated(found: &[Candidate]) -> String {
+    found.iter().map(|it| format!("{}\t{}\n", it.value, it.description)).collect()
 }
 
 /// A line each, escaped, and without what bash takes for words before this one.
-fn for_bash(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candidate>) -> String {
-    let mut typed = split(line);
+fn bash_lines(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candidate>) -> String {
+    let mut typed = split_words(line);
     // Variables in front of a command are no words of it.
     while typed.words.first().is_some_and(|word| is_assignment(word)) && typed.words.len() > 1 {
         typed.words.remove(0);
@@ -112,7 +113,7 @@ fn for_bash(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candid
         .filter_map(|it| it.value.get(kept..))
         .map(|value| match typed.is_quoted {
             true => format!("{value}\n"),
-            false => format!("{}\n", escaped(value)),
+            false => format!("{}\n", bash_escaped(value)),
         })
         .collect()
 }
@@ -124,7 +125,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// A value as bash reads it back.
-fn escaped(value: &str) -> String {
+fn bash_escaped(value: &str) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric()
             || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '@' | '%' | '+' | ',')
@@ -140,13 +141,13 @@ fn escaped(value: &str) -> String {
 }
 
 /// The words of a line up to the cursor; the last is the one that is being typed, and may be empty.
-struct Typed {
+struct TypedLine {
     words: Vec<String>,
     /// Is the last word inside quotes?
     is_quoted: bool,
 }
 
-fn split(line: &str) -> Typed {
+fn split_words(line: &str) -> TypedLine {
     let mut words = vec![String::new()];
     let mut quote: Option<char> = None;
     let mut has_begun = false;
@@ -171,7 +172,7 @@ fn split(line: &str) -> Typed {
             (None, c) => last.push(c),
         }
     }
-    Typed { words, is_quoted: quote.is_some() }
+    TypedLine { words, is_quoted: quote.is_some() }
 }
 
 #[cfg(test)]
@@ -184,10 +185,10 @@ mod tests {
             assert_eq!(given, words, "{line}");
             values
                 .iter()
-                .map(|it| Candidate { value: (*it).to_owned(), about: String::new() })
+                .map(|it| Candidate { value: (*it).to_owned(), description: String::new() })
                 .collect()
         };
-        assert_eq!(for_bash(line, " \t\n\"'><=;|&(:", found), expected, "{line}");
+        assert_eq!(bash_lines(line, " \t\n\"'><=;|&(:", found), expected, "{line}");
     }
 
     #[test]

@@ -4,41 +4,41 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use switchboard::auth::escort::{Guide, Pasting};
-use switchboard::auth::flow::Instructions;
-use switchboard::auth::runner::NobodyThere;
+use switchboard::auth::escort::{LoginPrompt, PastedTextFuture};
+use switchboard::auth::flow::DeviceAuthorization;
+use switchboard::auth::runner::UserUnavailable;
 use switchboard::config::import::Platform;
 use switchboard::config::shown::printable;
 use url::Url;
 
 use crate::browser;
-use crate::machine::{Machine, platform};
-use crate::person::Person;
+use crate::machine::{ProcessEnv, platform};
+use crate::person::TerminalPrompt;
 use crate::report;
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// How a page is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Showing {
+pub enum BrowserMode {
     /// In a browser on this machine.
-    Browser,
+    Open,
     /// As words, and somebody opens it wherever they have a browser.
-    Words,
+    PrintUrl,
 }
 
-impl Showing {
+impl BrowserMode {
     /// As a person wants it, and as this machine can.
-    pub fn of(machine: &Machine, wants_no_browser: bool) -> Showing {
+    pub fn detect(machine: &ProcessEnv, wants_no_browser: bool) -> BrowserMode {
         match wants_no_browser || !has_browser(machine) {
-            true => Showing::Words,
-            false => Showing::Browser,
+            true => BrowserMode::PrintUrl,
+            false => BrowserMode::Open,
         }
     }
 }
 
 /// Would a browser that is started here be seen by the person?
-fn has_browser(machine: &Machine) -> bool {
+fn has_browser(machine: &ProcessEnv) -> bool {
     let is_set = |name: &str| machine.variables.get(name).is_some_and(|value| !value.is_empty());
     // Whoever names a browser has one, however they came here.
     if is_set("BROWSER") {
@@ -56,44 +56,47 @@ fn has_browser(machine: &Machine) -> bool {
 
 /// Shows the way.
 #[derive(Debug)]
-pub struct Signpost {
-    person: Person,
-    showing: Showing,
+pub struct TerminalLoginPrompt {
+    prompt: TerminalPrompt,
+    browser_mode: BrowserMode,
     /// Whom they sign in to.
-    whom: String,
+    server: String,
     /// Was the page shown already? One tab is enough.
     is_shown: AtomicBool,
 }
 
-impl Signpost {
+impl TerminalLoginPrompt {
     /// Somebody to show the way to a server.
-    pub fn new(session: &Session, showing: Showing, whom: &str) -> Signpost {
-        let (person, whom) = (session.person.clone(), printable(whom));
-        Signpost { person, showing, whom, is_shown: AtomicBool::new(false) }
+    pub fn new(session: &Invocation, browser_mode: BrowserMode, whom: &str) -> TerminalLoginPrompt {
+        let (prompt, server) = (session.prompt.clone(), printable(whom));
+        TerminalLoginPrompt { prompt, browser_mode, server, is_shown: AtomicBool::new(false) }
     }
 
     /// Can nobody come back, whatever happens?
-    pub fn is_in_vain(&self) -> bool {
-        self.showing == Showing::Words && !self.person.is_there()
+    pub fn cannot_complete(&self) -> bool {
+        self.browser_mode == BrowserMode::PrintUrl && !self.prompt.is_interactive()
     }
 
     /// Was anything shown yet?
-    pub fn has_begun(&self) -> bool {
+    pub fn was_shown(&self) -> bool {
         self.is_shown.load(Ordering::Relaxed)
     }
 
-    async fn pasted(&self, url: &Url) -> Option<String> {
+    async fn wait_for_paste(&self, url: &Url) -> Option<String> {
         let mut text = String::new();
-        let mut is_open = self.showing == Showing::Browser;
+        let mut is_open = self.browser_mode == BrowserMode::Open;
         if !self.is_shown.swap(true, Ordering::Relaxed) {
-            is_open = is_open && self.opens(url, &mut text);
-            self.describe(url, is_open, &mut text);
+            is_open = is_open && self.open_browser(url, &mut text);
+            self.describe_url(url, is_open, &mut text);
         }
         loop {
             text.push_str("> ");
-            let shown =
-                if self.person.is_there() { text.as_str() } else { text.trim_end_matches("> ") };
-            let line = self.person.line_after(shown).await;
+            let shown = if self.prompt.is_interactive() {
+                text.as_str()
+            } else {
+                text.trim_end_matches("> ")
+            };
+            let line = self.prompt.prompt_line(shown).await;
             match line.as_deref().map(str::trim) {
                 Some("q" | "Q") => return None,
                 Some("") => text.clear(),
@@ -105,8 +108,8 @@ impl Signpost {
         }
     }
 
-    fn opens(&self, url: &Url, text: &mut String) -> bool {
-        match browser::open(url, self.person.browser()) {
+    fn open_browser(&self, url: &Url, text: &mut String) -> bool {
+        match browser::open(url, self.prompt.browser()) {
             Ok(()) => true,
             Err(error) => {
                 let _infallible = writeln!(text, "no browser could be started: {error}");
@@ -115,9 +118,9 @@ impl Signpost {
         }
     }
 
-    fn describe(&self, url: &Url, is_open: bool, text: &mut String) {
-        let host = paint(Meaning::Strong, printable(url.host_str().unwrap_or_default()));
-        let whom = &self.whom;
+    fn describe_url(&self, url: &Url, is_open: bool, text: &mut String) {
+        let host = paint(TextStyle::Bold, printable(url.host_str().unwrap_or_default()));
+        let whom = &self.server;
         let _infallible = match is_open {
             true => writeln!(
                 text,
@@ -126,7 +129,7 @@ impl Signpost {
             false => writeln!(text, "To sign in to {whom} at {host}, open in a browser:"),
         };
         let _infallible = writeln!(text, "\n{}\n", printable(url.as_str()));
-        if self.person.is_there() {
+        if self.prompt.is_interactive() {
             text.push_str(
                 "Waiting for the browser to come back. If it ends on a page that cannot be shown, as it does when it\n\
                  runs on another machine, paste that page's address here, or the code. q gives up.\n",
@@ -135,28 +138,28 @@ impl Signpost {
     }
 }
 
-impl Guide for Signpost {
-    fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a> {
-        Box::pin(self.pasted(url))
+impl LoginPrompt for TerminalLoginPrompt {
+    fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a> {
+        Box::pin(self.wait_for_paste(url))
     }
 
-    fn not_taken(&self, why: &str) {
-        report::aside(&format!("That is not taken: {}\n", printable(why)));
+    fn callback_rejected(&self, why: &str) {
+        report::print_stderr(&format!("That is not taken: {}\n", printable(why)));
     }
 
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere> {
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
         self.is_shown.store(true, Ordering::Relaxed);
-        let mut text = format!("To sign in to {}, open on any device:\n\n", self.whom);
-        let _infallible = writeln!(text, "{}\n", printable(instructions.url.as_str()));
-        let code = paint(Meaning::Strong, printable(&instructions.code));
+        let mut text = format!("To sign in to {}, open on any device:\n\n", self.server);
+        let _infallible = writeln!(text, "{}\n", printable(instructions.verification_uri.as_str()));
+        let code = paint(TextStyle::Bold, printable(&instructions.user_code));
         let _infallible = writeln!(text, "and type the code {code}");
-        if let Some(complete) = &instructions.complete_url {
+        if let Some(complete) = &instructions.verification_uri_complete {
             let _infallible =
                 writeln!(text, "\nOr, with the code in it:\n\n{}", printable(complete.as_str()));
         }
         let minutes = instructions.expires_in.div_ceil(60);
         let _infallible = writeln!(text, "\nWaiting; the code is good for {minutes} min.");
-        report::aside(&text);
+        report::print_stderr(&text);
         Ok(())
     }
 }

@@ -4,48 +4,48 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use switchboard::wire::lines::{LARGEST_MESSAGE, LineLink};
+use switchboard::wire::lines::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// As much as a pipe holds.
-const SIZE: usize = 64 * 1024;
+const BUFFER_SIZE: usize = 64 * 1024;
 /// How long whoever reads us may take with what is left at the end.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What waits for the last words to be out.
 #[derive(Debug)]
-pub struct Written(oneshot::Receiver<()>);
+pub struct PendingOutput(oneshot::Receiver<()>);
 
 /// The link, and what to wait for once it is dropped. Must be called inside a runtime. The thread that reads ends
 /// with its input, or with the process.
-pub fn link() -> std::io::Result<(LineLink<DuplexStream, DuplexStream>, Written)> {
-    let (reader, to_link) = tokio::io::duplex(SIZE);
-    let (writer, from_link) = tokio::io::duplex(SIZE);
+pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream>, PendingOutput)> {
+    let (reader, to_link) = tokio::io::duplex(BUFFER_SIZE);
+    let (writer, from_link) = tokio::io::duplex(BUFFER_SIZE);
     let (done, written) = oneshot::channel();
     let (reading, writing) = (Handle::current(), Handle::current());
     std::thread::Builder::new().name("standard input".to_owned()).spawn(move || {
-        take_in(&reading, to_link);
+        read_stdin(&reading, to_link);
     })?;
     std::thread::Builder::new().name("standard output".to_owned()).spawn(move || {
-        give_out(&writing, from_link);
+        write_stdout(&writing, from_link);
         let _nobody_waits = done.send(());
     })?;
-    Ok((LineLink::new(reader, writer, LARGEST_MESSAGE), Written(written)))
+    Ok((StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE), PendingOutput(written)))
 }
 
-impl Written {
+impl PendingOutput {
     /// Waits until everything is out, but not for a reader that does not read.
     pub async fn wait(self) {
-        let _time_up = timeout(PATIENCE, self.0).await;
+        let _time_up = timeout(FLUSH_TIMEOUT, self.0).await;
     }
 }
 
-fn take_in(runtime: &Handle, mut to_link: DuplexStream) {
+fn read_stdin(runtime: &Handle, mut to_link: DuplexStream) {
     let mut input = std::io::stdin().lock();
-    let mut buffer = vec![0; SIZE];
+    let mut buffer = vec![0; BUFFER_SIZE];
     loop {
         match input.read(&mut buffer) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -59,9 +59,9 @@ fn take_in(runtime: &Handle, mut to_link: DuplexStream) {
     }
 }
 
-fn give_out(runtime: &Handle, mut from_link: DuplexStream) {
+fn write_stdout(runtime: &Handle, mut from_link: DuplexStream) {
     let mut output = std::io::stdout().lock();
-    let mut buffer = vec![0; SIZE];
+    let mut buffer = vec![0; BUFFER_SIZE];
     while let Ok(count @ 1..) = runtime.block_on(from_link.read(&mut buffer)) {
         if output.write_all(&buffer[..count]).and_then(|()| output.flush()).is_err() {
             return;

@@ -6,27 +6,27 @@ use anstyle::{AnsiColor, Style};
 
 /// What a piece of output means.
 #[derive(Debug, Clone, Copy)]
-pub enum Meaning {
+pub enum TextStyle {
     /// All is well.
-    Good,
+    Success,
     /// Somebody should look.
-    Doubtful,
+    Warning,
     /// Something is wrong.
-    Bad,
+    Error,
     /// Not important now.
-    Faint,
+    Dim,
     /// What the eye should find first.
-    Strong,
+    Bold,
 }
 
 /// The text in the colour of its meaning.
-pub fn paint(meaning: Meaning, text: impl Display) -> String {
+pub fn paint(meaning: TextStyle, text: impl Display) -> String {
     let style = match meaning {
-        Meaning::Good => AnsiColor::Green.on_default(),
-        Meaning::Doubtful => AnsiColor::Yellow.on_default(),
-        Meaning::Bad => AnsiColor::Red.on_default(),
-        Meaning::Faint => Style::new().dimmed(),
-        Meaning::Strong => Style::new().bold(),
+        TextStyle::Success => AnsiColor::Green.on_default(),
+        TextStyle::Warning => AnsiColor::Yellow.on_default(),
+        TextStyle::Error => AnsiColor::Red.on_default(),
+        TextStyle::Dim => Style::new().dimmed(),
+        TextStyle::Bold => Style::new().bold(),
     };
     format!("{style}{text}{style:#}")
 }

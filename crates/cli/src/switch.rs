@@ -3,123 +3,138 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use switchboard::config::cascade::{Server, State};
+use switchboard::config::cascade::{ResolvedServer, ServerState};
 use switchboard::config::edit::Edit;
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
 
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
 use crate::writing;
 
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub enum Toggle {
     /// It may start.
-    On,
+    Enable,
     /// It may not.
-    Off,
+    Disable,
 }
 
-const LIST: &str = "disabledMcpServers";
+const DISABLED_SERVERS_KEY: &str = "disabledMcpServers";
 
 /// Switches a server. `scope` says where to write it down, for those who want a particular place.
-pub fn turn(
-    session: &Session,
+pub fn set_enabled(
+    session: &Invocation,
     name: &str,
     scope: Option<WritableScope>,
-    position: Position,
-) -> Result<Done, Failure> {
+    position: Toggle,
+) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
     let definitions = session.definitions(&configuration, name)?;
     let server = definitions[0];
     let changes = match position {
-        Position::Off => vec![off(session, server, scope)],
-        Position::On => on(session, &configuration, server),
+        Toggle::Disable => vec![disable_edit(session, server, scope)],
+        Toggle::Enable => enable_edits(session, &configuration, server),
     };
     let mut places = Vec::new();
-    for Change { scope, file, edit } in changes {
+    for PlannedEdit { scope, file, edit } in changes {
         writing::edit_file(session, scope, &file, &[edit])?;
-        let place = session.shown_path(&file);
+        let place = session.display_path(&file);
         if !places.contains(&place) {
             places.push(place);
         }
     }
     let after = session.load()?;
-    Ok(said(session, &after, name, position, &places))
+    Ok(toggle_output(session, &after, name, position, &places))
 }
 
 /// One edit of one file.
-struct Change {
+struct PlannedEdit {
     scope: WritableScope,
     file: PathBuf,
     edit: Edit,
 }
 
 /// A person's own entry is changed itself; of everybody else's entries only this person's view is.
-fn off(session: &Session, server: &Server, wanted: Option<WritableScope>) -> Change {
+fn disable_edit(
+    session: &Invocation,
+    server: &ResolvedServer,
+    wanted: Option<WritableScope>,
+) -> PlannedEdit {
     let name = server.name.clone();
-    let own = session.file_to_change(server).filter(|(own, _)| match wanted {
+    let own = session.editable_file(server).filter(|(own, _)| match wanted {
         Some(wanted) => *own == wanted,
         None => *own != WritableScope::Project,
     });
     match own {
         Some((scope, file)) => {
             let edit = Edit::SetKey { name, key: "disabled".to_owned(), value: Some(true.into()) };
-            Change { scope, file, edit }
+            PlannedEdit { scope, file, edit }
         }
         None => {
             let scope = wanted.filter(|it| *it != WritableScope::Project);
             let scope = scope.unwrap_or(WritableScope::Local);
-            let edit = Edit::AddToList { key: LIST.to_owned(), text: name };
-            Change { scope, file: session.file_of(scope), edit }
+            let edit = Edit::AddToList { key: DISABLED_SERVERS_KEY.to_owned(), text: name };
+            PlannedEdit { scope, file: session.scope_file(scope), edit }
         }
     }
 }
 
 /// Takes back every switch that holds the server down.
-fn on(session: &Session, configuration: &Configuration, server: &Server) -> Vec<Change> {
+fn enable_edits(
+    session: &Invocation,
+    configuration: &Configuration,
+    server: &ResolvedServer,
+) -> Vec<PlannedEdit> {
     let mut changes = Vec::new();
-    if let Some((scope, file)) = session.file_to_change(server)
+    if let Some((scope, file)) = session.editable_file(server)
         && server.entry.as_ref().is_some_and(|entry| entry.disabled)
     {
         let (name, key) = (server.name.clone(), "disabled".to_owned());
-        changes.push(Change { scope, file, edit: Edit::SetKey { name, key, value: None } });
+        changes.push(PlannedEdit { scope, file, edit: Edit::SetKey { name, key, value: None } });
     }
     for it in configuration.disabled.iter().filter(|it| it.name == server.name) {
         if let (Some(scope), Some(file)) =
-            (WritableScope::of(it.origin.scope()), it.origin.source.path())
+            (WritableScope::from_scope(it.origin.scope()), it.origin.source.path())
         {
-            let edit = Edit::RemoveFromList { key: LIST.to_owned(), text: server.name.clone() };
-            changes.push(Change { scope, file: file.to_owned(), edit });
+            let edit = Edit::RemoveFromList {
+                key: DISABLED_SERVERS_KEY.to_owned(),
+                text: server.name.clone(),
+            };
+            changes.push(PlannedEdit { scope, file: file.to_owned(), edit });
         }
     }
     changes
 }
 
-fn said(
-    session: &Session,
+fn toggle_output(
+    session: &Invocation,
     after: &Configuration,
     name: &str,
-    position: Position,
+    position: Toggle,
     places: &[String],
-) -> Done {
+) -> CommandOutput {
     let state = after.effective.winner(name).map(|server| &server.state);
-    let is_off = matches!(state, Some(State::Disabled(_)));
+    let is_off = matches!(state, Some(ServerState::Disabled(_)));
     if session.wants_json() {
-        let word = state.map(crate::describe::state_word);
-        return crate::commands::json(&json!({"name": name, "state": word, "changed": places}));
+        let word = state.map(crate::describe::state_id);
+        return crate::commands::json_output(
+            &json!({"name": name, "state": word, "changed": places}),
+        );
     }
     let name = printable(name);
     let place = places.join(" and ");
-    Done::text(match (position, places.is_empty(), is_off) {
-        (Position::Off, _, _) => format!("`{name}` is switched off in {place}\n"),
-        (Position::On, true, false) => format!("`{name}` is not switched off\n"),
-        (Position::On, false, false) => {
+    CommandOutput::text(match (position, places.is_empty(), is_off) {
+        (Toggle::Disable, _, _) => format!("`{name}` is switched off in {place}\n"),
+        (Toggle::Enable, true, false) => format!("`{name}` is not switched off\n"),
+        (Toggle::Enable, false, false) => {
             let state = state.map(crate::describe::state_text).unwrap_or_default();
             format!("`{name}` is switched on again in {place}: {state}\n")
         }
-        (Position::On, _, true) => format!("`{name}` is still switched off where it is defined\n"),
+        (Toggle::Enable, _, true) => {
+            format!("`{name}` is still switched off where it is defined\n")
+        }
     })
 }

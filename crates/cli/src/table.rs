@@ -2,85 +2,85 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::style::{Meaning, paint};
+use crate::style::{TextStyle, paint};
 
 /// A cell: its text, and the colour of its meaning.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
-    meaning: Option<Meaning>,
+    style: Option<TextStyle>,
 }
 
 impl Cell {
     /// A cell without colour.
     pub fn plain(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), meaning: None }
+        Cell { text: text.into(), style: None }
     }
 
     /// A cell with colour.
-    pub fn meaning(meaning: Meaning, text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), meaning: Some(meaning) }
+    pub fn styled(meaning: TextStyle, text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), style: Some(meaning) }
     }
 }
 
 /// A column that may be cut where the screen is narrow, and which end of its texts matters less.
 #[derive(Debug, Clone, Copy)]
-pub enum Yielding {
+pub enum Truncate {
     /// The end goes: a command, a name.
-    Back(usize),
+    End(usize),
     /// The beginning goes: a path.
-    Front(usize),
+    Start(usize),
 }
 
-impl Yielding {
+impl Truncate {
     fn column(self) -> usize {
         match self {
-            Yielding::Back(column) | Yielding::Front(column) => column,
+            Truncate::End(column) | Truncate::Start(column) => column,
         }
     }
 }
 
 /// Columns narrower than this help nobody.
-const NARROWEST: usize = 8;
-const GAP: usize = 2;
+const MIN_COLUMN_WIDTH: usize = 8;
+const COLUMN_GAP: usize = 2;
 
 /// Lays out rows under a header, each line at most `width` columns wide where that is possible.
 /// The widest yielding column gives way first.
-pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Yielding]) -> String {
+pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Truncate]) -> String {
     let mut widths: Vec<usize> = header.iter().map(|title| title.width()).collect();
     for row in rows {
         for (column, cell) in row.iter().enumerate() {
             widths[column] = widths[column].max(cell.text.width());
         }
     }
-    let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+    let total: usize = widths.iter().sum::<usize>() + COLUMN_GAP * (widths.len() - 1);
     for _ in 0..total.saturating_sub(width) {
         let widest = yielding.iter().map(|it| it.column()).max_by_key(|column| widths[*column]);
         match widest {
-            Some(column) if widths[column] > NARROWEST => widths[column] -= 1,
+            Some(column) if widths[column] > MIN_COLUMN_WIDTH => widths[column] -= 1,
             Some(_) | None => break,
         }
     }
-    let ends: Vec<Yielding> = (0..widths.len())
+    let ends: Vec<Truncate> = (0..widths.len())
         .map(|column| {
             let found = yielding.iter().find(|it| it.column() == column);
-            found.copied().unwrap_or(Yielding::Back(column))
+            found.copied().unwrap_or(Truncate::End(column))
         })
         .collect();
-    let titles: Vec<Cell> = header.iter().map(|it| Cell::meaning(Meaning::Faint, *it)).collect();
-    std::iter::once(&titles).chain(rows).map(|row| line(row, &widths, &ends)).collect()
+    let titles: Vec<Cell> = header.iter().map(|it| Cell::styled(TextStyle::Dim, *it)).collect();
+    std::iter::once(&titles).chain(rows).map(|row| row_line(row, &widths, &ends)).collect()
 }
 
-fn line(row: &[Cell], widths: &[usize], ends: &[Yielding]) -> String {
+fn row_line(row: &[Cell], widths: &[usize], ends: &[Truncate]) -> String {
     let mut line = String::new();
     for (index, ((cell, width), end)) in row.iter().zip(widths).zip(ends).enumerate() {
         let text = match end {
-            Yielding::Back(_) => cut(&cell.text, *width),
-            Yielding::Front(_) => cut_front(&cell.text, *width),
+            Truncate::End(_) => truncate_end(&cell.text, *width),
+            Truncate::Start(_) => truncate_start(&cell.text, *width),
         };
         let last = index + 1 == row.len();
-        let padding = if last { 0 } else { width.saturating_sub(text.width()) + GAP };
-        match cell.meaning {
+        let padding = if last { 0 } else { width.saturating_sub(text.width()) + COLUMN_GAP };
+        match cell.style {
             Some(meaning) if !text.is_empty() => line.push_str(&paint(meaning, &text)),
             Some(_) | None => line.push_str(&text),
         }
@@ -90,7 +90,7 @@ fn line(row: &[Cell], widths: &[usize], ends: &[Yielding]) -> String {
 }
 
 /// The text, or as much of it as fits with an ellipsis behind.
-pub fn cut(text: &str, width: usize) -> String {
+pub fn truncate_end(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -107,9 +107,9 @@ pub fn cut(text: &str, width: usize) -> String {
 }
 
 /// The text, or as much of its end as fits with an ellipsis in front.
-fn cut_front(text: &str, width: usize) -> String {
+fn truncate_start(text: &str, width: usize) -> String {
     let backwards: String = text.chars().rev().collect();
-    cut(&backwards, width).chars().rev().collect()
+    truncate_end(&backwards, width).chars().rev().collect()
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_wide_screen_shows_everything_and_wide_characters_count_double() {
         let text =
-            plain(&render(&["NAME", "TARGET", "STATE"], &rows(), usize::MAX, &[Yielding::Back(1)]));
+            plain(&render(&["NAME", "TARGET", "STATE"], &rows(), usize::MAX, &[Truncate::End(1)]));
         assert_eq!(
             text,
             "NAME    TARGET                               STATE\n\
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn on_a_narrow_screen_the_yielding_column_is_cut() {
-        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Yielding::Back(1)]));
+        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Truncate::End(1)]));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("https://api.example.c…"), "{text}");
     }
@@ -161,16 +161,16 @@ mod tests {
                 &["A", "B"],
                 &hearts,
                 width,
-                &[Yielding::Back(0), Yielding::Front(1)],
+                &[Truncate::End(0), Truncate::Start(1)],
             ));
-            let most = width.max(2 * NARROWEST + GAP);
+            let most = width.max(2 * MIN_COLUMN_WIDTH + COLUMN_GAP);
             assert!(text.lines().all(|line| line.width() <= most), "{width}\n{text}");
         }
     }
 
     #[test]
     fn of_a_path_the_end_stays() {
-        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Yielding::Front(1)]));
+        let text = plain(&render(&["NAME", "TARGET", "STATE"], &rows(), 40, &[Truncate::Start(1)]));
         assert!(text.contains("…ample.com/a/long/path"), "{text}");
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::auth::fetch::Online;
+use switchboard::auth::fetch::HttpFetcher;
 use switchboard::config::shown;
-use switchboard_gateway::{Elsewhere, Sampler, TraceExport, Tracer};
+use switchboard_gateway::{ParentSampling, Sampler, TraceExport, Tracer};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
@@ -15,22 +15,22 @@ use crate::exit::Exit;
 use crate::live;
 use crate::outcome::Failure;
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 
-type Variables = BTreeMap<String, String>;
+type EnvVars = BTreeMap<String, String>;
 
 /// How long a collector may take, for one message and for the last ones together.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sending of traces.
 #[derive(Debug)]
-pub struct Exporting(Option<JoinHandle<()>>);
+pub struct TraceExportTask(Option<JoinHandle<()>>);
 
-impl Exporting {
+impl TraceExportTask {
     /// Waits until the last are sent, but not for long. Whoever tells of requests must be gone.
-    pub async fn end(self) {
+    pub async fn finish(self) {
         if let Some(mut task) = self.0
-            && timeout(PATIENCE, &mut task).await.is_err()
+            && timeout(EXPORT_TIMEOUT, &mut task).await.is_err()
         {
             task.abort();
         }
@@ -38,54 +38,62 @@ impl Exporting {
 }
 
 /// Tells whoever the variables name; nobody where they name nobody. Must be called inside a runtime.
-pub fn tracer(session: &Session) -> Result<(Tracer, Exporting), Failure> {
-    let variables: &Variables = &session.machine.variables;
+pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
+    let variables: &EnvVars = &session.env.variables;
     let Some(endpoint) = endpoint(variables)? else {
-        return Ok((Tracer::off(), Exporting(None)));
+        return Ok((Tracer::disabled(), TraceExportTask(None)));
     };
-    let protocol =
-        either(variables, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL");
+    let protocol = first_non_empty(
+        variables,
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+    );
     if protocol.is_some_and(|it| it == "grpc") {
-        report::aside(
+        report::print_stderr(
             "note: traces are sent as http/json, whatever OTEL_EXPORTER_OTLP_PROTOCOL says\n",
         );
     }
-    let named =
-        either(variables, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
-    let (tracer, sending) = Tracer::to(TraceExport {
-        fetch: Arc::new(Online::new(live::way_out(session)?).patience(PATIENCE)),
+    let named = first_non_empty(
+        variables,
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    );
+    let (tracer, sending) = Tracer::with_export(TraceExport {
+        fetch: Arc::new(
+            HttpFetcher::new(live::outbound_network(session)?).with_timeout(EXPORT_TIMEOUT),
+        ),
         endpoint,
-        headers: TraceExport::headers(pairs(named.unwrap_or_default()))
-            .ok_or_else(|| senseless("OTEL_EXPORTER_OTLP_HEADERS"))?,
-        resource: resource(variables),
+        headers: TraceExport::headers(parse_pairs(named.unwrap_or_default()))
+            .ok_or_else(|| invalid_variable("OTEL_EXPORTER_OTLP_HEADERS"))?,
+        resource: resource_attributes(variables),
         sampler: sampler(variables)?,
-        delay: delay(variables)?,
+        batch_delay: export_delay(variables)?,
     });
-    Ok((tracer, Exporting(Some(tokio::spawn(sending)))))
+    Ok((tracer, TraceExportTask(Some(tokio::spawn(sending)))))
 }
 
-fn senseless(variable: &str) -> Failure {
+fn invalid_variable(variable: &str) -> Failure {
     Failure::new(Exit::Configuration, &format!("{variable} makes no sense"))
 }
 
-fn set<'v>(variables: &'v Variables, name: &str) -> Option<&'v str> {
+fn non_empty<'v>(variables: &'v EnvVars, name: &str) -> Option<&'v str> {
     variables.get(name).map(|it| it.trim()).filter(|it| !it.is_empty())
 }
 
-fn either<'v>(variables: &'v Variables, first: &str, second: &str) -> Option<&'v str> {
-    set(variables, first).or_else(|| set(variables, second))
+fn first_non_empty<'v>(variables: &'v EnvVars, first: &str, second: &str) -> Option<&'v str> {
+    non_empty(variables, first).or_else(|| non_empty(variables, second))
 }
 
-fn endpoint(variables: &Variables) -> Result<Option<Url>, Failure> {
-    let is_off = set(variables, "OTEL_SDK_DISABLED")
+fn endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
+    let is_off = non_empty(variables, "OTEL_SDK_DISABLED")
         .is_some_and(|it| it.eq_ignore_ascii_case("true"))
-        || set(variables, "OTEL_TRACES_EXPORTER") == Some("none");
+        || non_empty(variables, "OTEL_TRACES_EXPORTER") == Some("none");
     if is_off {
         return Ok(None);
     }
-    let (name, text) = match set(variables, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+    let (name, text) = match non_empty(variables, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
         Some(text) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", text.to_owned()),
-        None => match set(variables, "OTEL_EXPORTER_OTLP_ENDPOINT") {
+        None => match non_empty(variables, "OTEL_EXPORTER_OTLP_ENDPOINT") {
             // For all kinds of telemetry, so that the path for traces goes behind.
             Some(text) => {
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", text.trim_end_matches('/')))
@@ -95,21 +103,21 @@ fn endpoint(variables: &Variables) -> Result<Option<Url>, Failure> {
     };
     let url = Url::parse(&text).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
     url.map(Some).ok_or_else(|| {
-        let message = format!("{name}: `{}` is no http or https address", shown::url(&text));
+        let message = format!("{name}: `{}` is no http or https address", shown::masked_url(&text));
         Failure::new(Exit::Configuration, &message)
     })
 }
 
 /// `name=value,name=value`, with what is special written as `%XX`.
-fn pairs(text: &str) -> Vec<(String, String)> {
+fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=')?;
-        Some((unescaped(name.trim()), unescaped(value.trim())))
+        Some((percent_decode(name.trim()), percent_decode(value.trim())))
     };
     text.split(',').filter_map(pair).collect()
 }
 
-fn unescaped(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     // A plus is a plus here, unlike in forms.
     let form = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     url::form_urlencoded::parse(form.as_bytes())
@@ -118,9 +126,10 @@ fn unescaped(text: &str) -> String {
         .unwrap_or_default()
 }
 
-fn resource(variables: &Variables) -> Vec<(String, String)> {
-    let mut resource = pairs(set(variables, "OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
-    if let Some(name) = set(variables, "OTEL_SERVICE_NAME") {
+fn resource_attributes(variables: &EnvVars) -> Vec<(String, String)> {
+    let mut resource =
+        parse_pairs(non_empty(variables, "OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    if let Some(name) = non_empty(variables, "OTEL_SERVICE_NAME") {
         resource.retain(|it| it.0 != "service.name");
         resource.push(("service.name".to_owned(), name.to_owned()));
     }
@@ -134,32 +143,32 @@ fn resource(variables: &Variables) -> Vec<(String, String)> {
     resource
 }
 
-fn sampler(variables: &Variables) -> Result<Sampler, Failure> {
-    let share = match set(variables, "OTEL_TRACES_SAMPLER_ARG") {
+fn sampler(variables: &EnvVars) -> Result<Sampler, Failure> {
+    let share = match non_empty(variables, "OTEL_TRACES_SAMPLER_ARG") {
         None => 1.0,
         Some(text) => {
             let share = text.parse::<f64>().ok().filter(|it| (0.0..=1.0).contains(it));
-            share.ok_or_else(|| senseless("OTEL_TRACES_SAMPLER_ARG"))?
+            share.ok_or_else(|| invalid_variable("OTEL_TRACES_SAMPLER_ARG"))?
         }
     };
-    let (share, elsewhere) = match set(variables, "OTEL_TRACES_SAMPLER") {
-        None | Some("parentbased_always_on") => (1.0, Elsewhere::Followed),
-        Some("always_on") => (1.0, Elsewhere::Shared),
-        Some("always_off") => (0.0, Elsewhere::Shared),
-        Some("parentbased_always_off") => (0.0, Elsewhere::Followed),
-        Some("traceidratio") => (share, Elsewhere::Shared),
-        Some("parentbased_traceidratio") => (share, Elsewhere::Followed),
-        Some(_) => return Err(senseless("OTEL_TRACES_SAMPLER")),
+    let (share, elsewhere) = match non_empty(variables, "OTEL_TRACES_SAMPLER") {
+        None | Some("parentbased_always_on") => (1.0, ParentSampling::Inherit),
+        Some("always_on") => (1.0, ParentSampling::Ratio),
+        Some("always_off") => (0.0, ParentSampling::Ratio),
+        Some("parentbased_always_off") => (0.0, ParentSampling::Inherit),
+        Some("traceidratio") => (share, ParentSampling::Ratio),
+        Some("parentbased_traceidratio") => (share, ParentSampling::Inherit),
+        Some(_) => return Err(invalid_variable("OTEL_TRACES_SAMPLER")),
     };
-    Ok(Sampler { share, elsewhere })
+    Ok(Sampler { ratio: share, remote_parent: elsewhere })
 }
 
-fn delay(variables: &Variables) -> Result<Duration, Failure> {
-    match set(variables, "OTEL_BSP_SCHEDULE_DELAY") {
-        None => Ok(TraceExport::USUAL_DELAY),
+fn export_delay(variables: &EnvVars) -> Result<Duration, Failure> {
+    match non_empty(variables, "OTEL_BSP_SCHEDULE_DELAY") {
+        None => Ok(TraceExport::DEFAULT_BATCH_DELAY),
         Some(text) => match text.parse() {
             Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
-            Err(_) => Err(senseless("OTEL_BSP_SCHEDULE_DELAY")),
+            Err(_) => Err(invalid_variable("OTEL_BSP_SCHEDULE_DELAY")),
         },
     }
 }
@@ -168,7 +177,7 @@ fn delay(variables: &Variables) -> Result<Duration, Failure> {
 mod tests {
     use super::*;
 
-    fn variables(pairs: &[(&str, &str)]) -> Variables {
+    fn variables(pairs: &[(&str, &str)]) -> EnvVars {
         pairs.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect()
     }
 
@@ -188,10 +197,10 @@ mod tests {
 
     #[test]
     fn headers_and_attributes_are_read_as_pairs() {
-        let read = pairs("Authorization=Basic%20YWE+=, x=a&b,,bad");
+        let read = parse_pairs("Authorization=Basic%20YWE+=, x=a&b,,bad");
         let expected = [("Authorization", "Basic YWE+="), ("x", "a&b")];
         assert_eq!(read, expected.map(|it| (it.0.to_owned(), it.1.to_owned())));
-        let told = resource(&variables(&[
+        let told = resource_attributes(&variables(&[
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,k=v"),
             ("OTEL_SERVICE_NAME", "b"),
         ]));
@@ -206,11 +215,11 @@ mod tests {
             let pairs = [("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", share)];
             sampler(&variables(&pairs)).ok()
         };
-        let quarter = Sampler { share: 0.25, elsewhere: Elsewhere::Followed };
+        let quarter = Sampler { ratio: 0.25, remote_parent: ParentSampling::Inherit };
         assert_eq!(of("parentbased_traceidratio", "0.25"), Some(quarter));
         assert_eq!(
             of("always_off", ""),
-            Some(Sampler { share: 0.0, elsewhere: Elsewhere::Shared })
+            Some(Sampler { ratio: 0.0, remote_parent: ParentSampling::Ratio })
         );
         assert_eq!(of("traceidratio", "7"), None);
         assert_eq!(of("sometimes", "1"), None);

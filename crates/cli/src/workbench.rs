@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use switchboard::in_process::InProcess;
+use switchboard::in_process::InProcessServer;
 use switchboard::inheritance;
 use switchboard::wire::process::Program;
-use switchboard_builtin::workspace::{self, ClientRoots, Settings};
+use switchboard_builtin::workspace::{self, ClientRoots, WorkspaceSettings};
 
 use crate::demo;
 use crate::live;
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 
 /// The word that makes this program a reader of one PDF. Nobody types it.
-const PDF: &str = "__pdf";
+const PDF_READER_ARGUMENT: &str = "__pdf";
 
 /// Servers in this process, by the name that an entry of type `sdk` gives.
-pub fn in_process(session: &Session) -> BTreeMap<String, InProcess> {
+pub fn in_process(session: &Invocation) -> BTreeMap<String, InProcessServer> {
     // Our own host would name the same folder.
-    let folder = session.machine.working_folder.clone();
-    let settings = settings(session, vec![folder], ClientRoots::Ignored);
-    let workspace = InProcess::new(move |link| workspace::serve(settings.clone(), link));
+    let folder = session.env.working_folder.clone();
+    let settings = workspace_settings(session, vec![folder], ClientRoots::Ignored);
+    let workspace = InProcessServer::new(move |link| workspace::serve(settings.clone(), link));
     BTreeMap::from([
         (demo::NAME.to_owned(), demo::in_process(session)),
         (workspace::NAME.to_owned(), workspace),
@@ -31,17 +31,21 @@ pub fn in_process(session: &Session) -> BTreeMap<String, InProcess> {
 }
 
 /// What a workspace server is given. Commands get our variables without credentials.
-pub fn settings(session: &Session, roots: Vec<PathBuf>, client_roots: ClientRoots) -> Settings {
-    let machine = &session.machine;
-    Settings {
+pub fn workspace_settings(
+    session: &Invocation,
+    roots: Vec<PathBuf>,
+    client_roots: ClientRoots,
+) -> WorkspaceSettings {
+    let machine = &session.env;
+    WorkspaceSettings {
         roots,
         client_roots,
-        environment: inheritance::environment(&machine.variables, []),
-        outputs: machine.places.data.join("workspace"),
-        guard: live::guard_program(),
+        environment: inheritance::child_environment(&machine.variables, []),
+        output_dir: machine.paths.data.join("workspace"),
+        guard: live::watchdog_program(),
         pdf_reader: std::env::current_exe().ok().map(|program| Program {
             command: program.into(),
-            args: vec![PDF.into()],
+            args: vec![PDF_READER_ARGUMENT.into()],
             env: Vec::new(),
             cwd: None,
         }),
@@ -50,15 +54,15 @@ pub fn settings(session: &Session, roots: Vec<PathBuf>, client_roots: ClientRoot
 
 /// Was this program started to read a PDF?
 pub fn is_pdf_reader() -> bool {
-    std::env::args_os().nth(1).is_some_and(|word| word == PDF)
+    std::env::args_os().nth(1).is_some_and(|word| word == PDF_READER_ARGUMENT)
 }
 
 /// Reads the PDF on standard input and writes its text; that is all this process does.
 pub fn read_pdf() -> ExitCode {
-    match workspace::pdf_text::read_out(std::io::stdin().lock(), std::io::stdout().lock()) {
+    match workspace::pdf_text::run_pdf_reader(std::io::stdin().lock(), std::io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::aside(&format!("{error}\n"));
+            report::print_stderr(&format!("{error}\n"));
             ExitCode::FAILURE
         }
     }

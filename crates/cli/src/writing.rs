@@ -3,23 +3,23 @@
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::config::cascade::{self, Inputs, Server, State};
+use switchboard::config::cascade::{self, MergeInputs, ResolvedServer, ServerState};
 use switchboard::config::edit::{self, Edit};
-use switchboard::config::layer::{Layer, Naming, Shape};
-use switchboard::config::name::{Reserved, ServerName};
+use switchboard::config::layer::{FileShape, Layer, Naming};
+use switchboard::config::name::{ReservedNames, ServerName};
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::{self, is_secret_word, printable};
+use switchboard::config::shown::{self, is_secret_name, printable};
 use switchboard::config::source::Source;
 use switchboard::config::template::Template;
 use switchboard::load::Configuration;
-use switchboard::store::{self, Outcome, Privacy};
+use switchboard::store::{self, ChangeOutcome, Privacy};
 
 use crate::describe;
 use crate::exit::Exit;
 use crate::outcome::Failure;
 use crate::report;
-use crate::session::{Session, WritableScope};
+use crate::session::{Invocation, WritableScope};
 
 /// A server to be written. It does not print: secrets may be in it.
 #[derive(Clone)]
@@ -32,18 +32,18 @@ pub struct NewServer {
 
 /// What to do about a server of the same name in the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum IfExists {
     /// Leave it and fail.
-    Keep,
+    Fail,
     /// Put the new one in its place.
     Overwrite,
 }
 
 /// Checks a name that a person wants to use.
 pub fn check_name(name: &str) -> Result<(), Failure> {
-    ServerName::parse(name, Reserved::Refused).map(|_| ()).map_err(|fault| {
+    ServerName::parse(name, ReservedNames::Refused).map(|_| ()).map_err(|fault| {
         let failure = Failure::new(Exit::Usage, &format!("`{name}` cannot be a server's name"))
-            .because(fault);
+            .caused_by(fault);
         match ServerName::suggestion(name) {
             Some(better) => failure.hint(&format!("try `{better}`")),
             None => failure,
@@ -53,21 +53,21 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 
 /// Checks an entry as if it stood in a file of the scope, and asks the policy. The judged server comes back.
 pub fn check_entry(
-    session: &Session,
+    session: &Invocation,
     configuration: &Configuration,
     scope: WritableScope,
     server: &NewServer,
-) -> Result<Server, Failure> {
+) -> Result<ResolvedServer, Failure> {
     let mut servers = Map::new();
     servers.insert(server.name.clone(), Json::Object(server.entry.clone()));
     let text = format!("{:#}", json!({"mcpServers": servers}));
     let source = Source::program(scope.scope(), "the new entry");
-    let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
-    let inputs = Inputs {
+    let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+    let inputs = MergeInputs {
         layers: vec![layer],
         policy: configuration.policy.clone(),
-        environment: session.machine.environment(),
-        ..Inputs::default()
+        environment: session.env.template_environment(),
+        ..MergeInputs::default()
     };
     let judged = cascade::resolve(inputs).servers.into_iter().next();
     let Some(judged) = judged else {
@@ -77,10 +77,10 @@ pub fn check_entry(
         judged.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
     if !errors.is_empty() {
         let message = format!("`{}` cannot be added as it is", server.name);
-        let detail = report::problems(&session.machine, errors.into_iter());
+        let detail = report::problems(&session.env, errors.into_iter());
         return Err(Failure::new(Exit::Configuration, &message).detail(detail));
     }
-    if let State::Refused(refusal) = &judged.state {
+    if let ServerState::Refused(refusal) = &judged.state {
         let message = format!("`{}` may not be added: a policy refuses it", server.name);
         let reason = describe::refusal_text(session, refusal);
         return Err(Failure::new(Exit::Policy, &message).hint(&reason));
@@ -90,16 +90,16 @@ pub fn check_entry(
 
 /// Fails where the scope's file already has a server of that name.
 pub fn expect_new(
-    session: &Session,
+    session: &Invocation,
     configuration: &Configuration,
     scope: WritableScope,
     name: &str,
 ) -> Result<(), Failure> {
-    let file = session.file_of(scope);
-    match defined_in(configuration, &file, name) {
+    let file = session.scope_file(scope);
+    match definition_in(configuration, &file, name) {
         None => Ok(()),
         Some(there) => {
-            let place = session.shown_origin(&there.origin);
+            let place = session.display_origin(&there.origin);
             let message = format!("`{name}` is already in the {} scope ({place})", scope.scope());
             Err(Failure::new(Exit::Conflict, &message).hint(&format!(
                 "add --overwrite, or first: swb remove {name} --scope {}",
@@ -110,11 +110,11 @@ pub fn expect_new(
 }
 
 /// The definition of a name in one file.
-pub fn defined_in<'c>(
+pub fn definition_in<'c>(
     configuration: &'c Configuration,
     file: &Path,
     name: &str,
-) -> Option<&'c Server> {
+) -> Option<&'c ResolvedServer> {
     configuration
         .effective
         .servers
@@ -123,22 +123,22 @@ pub fn defined_in<'c>(
 }
 
 /// Writes servers to the scope's file in one go. That a name is new is checked again under the file's lock.
-pub fn write(
-    session: &Session,
+pub fn write_servers(
+    session: &Invocation,
     scope: WritableScope,
     servers: &[NewServer],
-    existing: Existing,
-) -> Result<Outcome, Failure> {
-    let file = session.file_of(scope);
+    existing: IfExists,
+) -> Result<ChangeOutcome, Failure> {
+    let file = session.scope_file(scope);
     expect_inside(session, scope, &file)?;
     let mut edits = edits_for_new_file(session, scope);
-    edits.extend(servers.iter().map(|server| Edit::PutServer {
+    edits.extend(servers.iter().map(|server| Edit::SetServer {
         name: server.name.clone(),
         entry: Json::Object(server.entry.clone()),
     }));
     let mut taken = None;
-    let outcome = store::change(&file, privacy(scope), |text| {
-        if existing == Existing::Keep {
+    let outcome = store::change(&file, file_privacy(scope), |text| {
+        if existing == IfExists::Fail {
             taken = servers.iter().find(|server| edit::has_server(text, &server.name));
         }
         if taken.is_some() { Ok(text.to_owned()) } else { edit::apply(text, &edits) }
@@ -154,23 +154,27 @@ pub fn write(
 
 /// Applies changes to a file of the scope.
 pub fn edit_file(
-    session: &Session,
+    session: &Invocation,
     scope: WritableScope,
     file: &Path,
     edits: &[Edit],
-) -> Result<Outcome, Failure> {
+) -> Result<ChangeOutcome, Failure> {
     expect_inside(session, scope, file)?;
-    let mut all = match file == session.file_of(scope) {
+    let mut all = match file == session.scope_file(scope) {
         true => edits_for_new_file(session, scope),
         false => Vec::new(),
     };
     all.extend_from_slice(edits);
-    Ok(store::change(file, privacy(scope), |text| edit::apply(text, &all))?)
+    Ok(store::change(file, file_privacy(scope), |text| edit::apply(text, &all))?)
 }
 
 /// A link in somebody's tree must not make us write elsewhere.
-pub fn expect_inside(session: &Session, scope: WritableScope, file: &Path) -> Result<(), Failure> {
-    let root = switchboard::places::project_root(&session.machine.working_folder);
+pub fn expect_inside(
+    session: &Invocation,
+    scope: WritableScope,
+    file: &Path,
+) -> Result<(), Failure> {
+    let root = switchboard::places::project_root(&session.env.working_folder);
     let is_fine = match (scope, file.canonicalize()) {
         (WritableScope::Project, Ok(real)) => real.starts_with(root),
         (WritableScope::Project, Err(_)) => !file.is_symlink(),
@@ -179,23 +183,23 @@ pub fn expect_inside(session: &Session, scope: WritableScope, file: &Path) -> Re
     if is_fine {
         return Ok(());
     }
-    let message = format!("{} is a link that leads out of the project", session.shown_path(file));
+    let message = format!("{} is a link that leads out of the project", session.display_path(file));
     Err(Failure::new(Exit::Configuration, &message).hint("change the file that it leads to"))
 }
 
 /// Local settings say which project they belong to, since their folder's name does not.
-fn edits_for_new_file(session: &Session, scope: WritableScope) -> Vec<Edit> {
+fn edits_for_new_file(session: &Invocation, scope: WritableScope) -> Vec<Edit> {
     match scope {
         WritableScope::User | WritableScope::Project => Vec::new(),
         WritableScope::Local => {
-            let root = switchboard::places::project_root(&session.machine.working_folder);
+            let root = switchboard::places::project_root(&session.env.working_folder);
             let value = root.to_string_lossy().into();
-            vec![Edit::Initialise { key: "project".to_owned(), value }]
+            vec![Edit::SetIfAbsent { key: "project".to_owned(), value }]
         }
     }
 }
 
-fn privacy(scope: WritableScope) -> Privacy {
+fn file_privacy(scope: WritableScope) -> Privacy {
     match scope {
         WritableScope::Local | WritableScope::User => Privacy::Owner,
         WritableScope::Project => Privacy::Shared,
@@ -203,15 +207,19 @@ fn privacy(scope: WritableScope) -> Privacy {
 }
 
 /// A secret that a shell put into an argument is written as the variable it came from. Says which were.
-pub fn unexpand(session: &Session, entry: &mut Map<String, Json>) -> Vec<String> {
-    let mut secrets: Vec<Known<'_>> =
-        session.machine.variables.iter().filter_map(|(name, value)| known(name, value)).collect();
+pub fn replace_secrets(session: &Invocation, entry: &mut Map<String, Json>) -> Vec<String> {
+    let mut secrets: Vec<SecretVariable<'_>> = session
+        .env
+        .variables
+        .iter()
+        .filter_map(|(name, value)| secret_variable(name, value))
+        .collect();
     // The longest first: one value may be the beginning of another.
     secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.value.len()), secret.name));
     let mut found = Vec::new();
     for (key, value) in entry.iter_mut() {
         if !matches!(key.as_str(), "type" | "command" | "description" | "tools" | "timeout") {
-            unexpand_in(key, value, &secrets, &mut found);
+            replace_secrets_in(key, value, &secrets, &mut found);
         }
     }
     found.sort();
@@ -221,7 +229,7 @@ pub fn unexpand(session: &Session, entry: &mut Map<String, Json>) -> Vec<String>
 
 /// A variable whose value is a secret.
 #[derive(Debug)]
-struct Known<'v> {
+struct SecretVariable<'v> {
     name: &'v str,
     value: &'v str,
     /// Looks like nothing but a secret, so that it can be replaced wherever it stands.
@@ -229,32 +237,37 @@ struct Known<'v> {
 }
 
 /// Is what a variable holds a secret, by its name or by its looks?
-fn known<'v>(name: &'v str, value: &'v str) -> Option<Known<'v>> {
-    const SHORTEST: usize = 4;
-    let can_be_named = Template::parse(&format!("${{{name}}}")).literal().is_none();
+fn secret_variable<'v>(name: &'v str, value: &'v str) -> Option<SecretVariable<'v>> {
+    const MIN_SECRET_LENGTH: usize = 4;
+    let can_be_named = Template::parse(&format!("${{{name}}}")).as_literal().is_none();
     let is_plain = matches!(value, "true" | "false" | "none" | "null" | "http" | "https" | "stdio");
-    let has_password = value.contains("://") && shown::url(value).contains(shown::MASK);
-    let looks_secret = shown::looks_like_a_token(value) || has_password;
+    let has_password = value.contains("://") && shown::masked_url(value).contains(shown::MASK);
+    let looks_secret = shown::looks_like_token(value) || has_password;
     if !can_be_named
         || is_plain
-        || !(looks_secret || (is_secret_word(name) && value.len() >= SHORTEST))
+        || !(looks_secret || (is_secret_name(name) && value.len() >= MIN_SECRET_LENGTH))
     {
         return None;
     }
     let is_mixed = value.len() >= 8
         && value.chars().any(char::is_alphabetic)
         && value.chars().any(|c| !c.is_alphabetic());
-    Some(Known { name, value, is_distinct: looks_secret || is_mixed })
+    Some(SecretVariable { name, value, is_distinct: looks_secret || is_mixed })
 }
 
-fn unexpand_in(key: &str, value: &mut Json, secrets: &[Known<'_>], found: &mut Vec<String>) {
+fn replace_secrets_in(
+    key: &str,
+    value: &mut Json,
+    secrets: &[SecretVariable<'_>],
+    found: &mut Vec<String>,
+) {
     match value {
         Json::String(text) => {
             for secret in secrets {
                 let replaced = match secret.is_distinct {
-                    true => with_reference(text, secret.value, secret.name),
+                    true => replace_with_reference(text, secret.value, secret.name),
                     // An ordinary word is a secret only where nothing but a secret belongs.
-                    false if is_secret_word(key) && text == secret.value => {
+                    false if is_secret_name(key) && text == secret.value => {
                         Some(format!("${{{}}}", secret.name))
                     }
                     false => None,
@@ -267,12 +280,12 @@ fn unexpand_in(key: &str, value: &mut Json, secrets: &[Known<'_>], found: &mut V
         }
         Json::Array(elements) => {
             for element in elements {
-                unexpand_in(key, element, secrets, found);
+                replace_secrets_in(key, element, secrets, found);
             }
         }
         Json::Object(members) => {
             for (key, member) in members.iter_mut() {
-                unexpand_in(key, member, secrets, found);
+                replace_secrets_in(key, member, secrets, found);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
@@ -280,7 +293,7 @@ fn unexpand_in(key: &str, value: &mut Json, secrets: &[Known<'_>], found: &mut V
 }
 
 /// The text with a secret replaced wherever it stands as a word of its own; none where it does not.
-fn with_reference(text: &str, secret: &str, name: &str) -> Option<String> {
+fn replace_with_reference(text: &str, secret: &str, name: &str) -> Option<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '$' | '{');
     let mut replaced = String::new();
     let mut rest = text;
@@ -300,12 +313,12 @@ fn with_reference(text: &str, secret: &str, name: &str) -> Option<String> {
 }
 
 /// What a person should know after a server was written: what hides it, what it waits for, what it exposes.
-pub fn aftermath(
-    session: &Session,
+pub fn added_notes(
+    session: &Invocation,
     before: &Configuration,
     scope: WritableScope,
     server: &NewServer,
-    judged: &Server,
+    judged: &ResolvedServer,
 ) -> String {
     let name = printable(&server.name);
     let mut text = String::new();
@@ -314,12 +327,12 @@ pub fn aftermath(
         Some(other) if other.scope() < scope.scope() => text.push_str(&format!(
             "note: `{name}` of the {} scope ({}) wins over it\n",
             other.scope(),
-            session.shown_origin(&other.origin)
+            session.display_origin(&other.origin)
         )),
         Some(other) => text.push_str(&format!(
             "note: it wins over `{name}` of the {} scope ({})\n",
             other.scope(),
-            session.shown_origin(&other.origin)
+            session.display_origin(&other.origin)
         )),
         None => {}
     }
@@ -347,19 +360,19 @@ pub fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
     ["env", "headers", "oauth"].iter().filter_map(|key| entry.get(*key)?.as_object()).any(|pairs| {
         pairs.iter().any(|(key, value)| {
             let text = value.as_str().unwrap_or("");
-            is_secret_word(key) && !text.is_empty() && !text.contains("${")
+            is_secret_name(key) && !text.is_empty() && !text.contains("${")
         })
     })
 }
 
 /// Where something was written, for people.
-pub fn said_where(session: &Session, scope: WritableScope, file: &Path) -> String {
+pub fn scope_location(session: &Invocation, scope: WritableScope, file: &Path) -> String {
     let what = match scope {
         WritableScope::Local => "you, in this project",
         WritableScope::User => "you, in every project",
         WritableScope::Project => "everybody in this project",
     };
-    format!("the {} scope ({what}): {}", scope.scope(), session.shown_path(file))
+    format!("the {} scope ({what}): {}", scope.scope(), session.display_path(file))
 }
 
 #[cfg(test)]
@@ -368,7 +381,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, secret: &str, expected: Option<&str>) {
-        assert_eq!(with_reference(text, secret, "NAME").as_deref(), expected);
+        assert_eq!(replace_with_reference(text, secret, "NAME").as_deref(), expected);
     }
 
     #[test]
@@ -382,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_is_a_secret_shows_in_its_name_or_in_its_looks() {
-        let distinct = |name, value| known(name, value).map(|secret| secret.is_distinct);
+        let distinct = |name, value| secret_variable(name, value).map(|secret| secret.is_distinct);
         assert_eq!(distinct("MY_TOKEN", "abcd"), Some(false));
         assert_eq!(distinct("MY_TOKEN", "s3cret-s3cret"), Some(true));
         assert_eq!(distinct("OPENAI", "sk-0123456789abcdef"), Some(true));
@@ -401,10 +414,10 @@ mod tests {
 
     #[test]
     fn an_ordinary_word_is_replaced_only_where_a_secret_belongs() {
-        let secrets = [known("POSTGRES_PASSWORD", "postgres").expect("its name says so")];
+        let secrets = [secret_variable("POSTGRES_PASSWORD", "postgres").expect("its name says so")];
         let mut entry = json!({"args": ["@acme/postgres", "postgres"], "env": {"DB": "postgres", "DB_PASSWORD": "postgres"}});
         let mut found = Vec::new();
-        unexpand_in("", &mut entry, &secrets, &mut found);
+        replace_secrets_in("", &mut entry, &secrets, &mut found);
         assert_eq!(
             entry,
             json!({"args": ["@acme/postgres", "postgres"], "env": {"DB": "postgres", "DB_PASSWORD": "${POSTGRES_PASSWORD}"}})

@@ -3,7 +3,7 @@
 use crate::document::Member;
 use crate::problem::Reporter;
 use crate::section::Section;
-use crate::settings::{SettingsKey, key};
+use crate::settings::{SettingsKey, settings_key};
 use crate::source::Origin;
 use crate::template::Template;
 
@@ -11,14 +11,24 @@ use crate::template::Template;
 pub(crate) const KEY: &str = "connectorAccount";
 
 /// Every key of `connectorAccount`.
-pub const KEYS: &[SettingsKey] = &[
-    key("apiUrl", "string", true, "where its connectors are listed; https only, or this machine"),
-    key("token", "string", true, "what to show there, where no login is kept; better named"),
+pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "apiUrl",
+        "string",
+        true,
+        "where its connectors are listed; https only, or this machine",
+    ),
+    settings_key(
+        "token",
+        "string",
+        true,
+        "what to show there, where no login is kept; better named",
+    ),
 ];
 
 /// An account that has connectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct ConnectorAccount {
     /// Where they are listed.
     pub api_url: String,
     /// What to show there, where no login is kept.
@@ -28,10 +38,10 @@ pub struct Account {
 }
 
 /// Reads it out of a settings file's members.
-pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Account> {
-    let mut section = Section::open(members, KEY, KEYS, reporter)?;
-    let (api_url, token) = (section.required_address("apiUrl"), section.template("token"));
-    Some(Account { api_url: api_url?, token, origin: section.origin() })
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ConnectorAccount> {
+    let mut section = Section::open(members, KEY, CONNECTOR_ACCOUNT_KEYS, reporter)?;
+    let (api_url, token) = (section.required_https_url("apiUrl"), section.template("token"));
+    Some(ConnectorAccount { api_url: api_url?, token, origin: section.origin() })
 }
 
 #[cfg(test)]
@@ -42,7 +52,7 @@ mod tests {
     use crate::source::Source;
 
     fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
@@ -50,9 +60,9 @@ mod tests {
         let good =
             read(r#"{"connectorAccount": {"apiUrl": "https://api.example/v1", "token": "${T}"}}"#);
         assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);
-        let account = good.account.expect("it is there");
+        let account = good.connector_account.expect("it is there");
         let token = account.token.expect("a token");
-        assert_eq!((account.api_url.as_str(), token.written()), ("https://api.example/v1", "${T}"));
+        assert_eq!((account.api_url.as_str(), token.as_str()), ("https://api.example/v1", "${T}"));
         for (text, key) in [
             (r#"{"connectorAccount": "x"}"#, "connectorAccount"),
             (r#"{"connectorAccount": {}}"#, "connectorAccount.apiUrl"),
@@ -61,7 +71,7 @@ mod tests {
             let bad = read(text);
             let keys: Vec<_> =
                 bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
-            assert_eq!((keys, bad.account), (vec![key], None), "{text}");
+            assert_eq!((keys, bad.connector_account), (vec![key], None), "{text}");
         }
     }
 }

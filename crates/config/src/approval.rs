@@ -9,7 +9,7 @@ use crate::entry::Fingerprint;
 
 /// A person's word on one server of one project file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum ApprovalDecision {
     /// Yes, to exactly this definition.
     Approved(Fingerprint),
     /// No, whatever the definition becomes.
@@ -18,7 +18,7 @@ pub enum Decision {
 
 /// What the decisions say of a server as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ApprovalStatus {
     /// Approved as it is.
     Approved,
     /// Nobody decided yet.
@@ -31,26 +31,26 @@ pub enum Standing {
 
 /// All decisions of one person, by project file and server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Approvals(BTreeMap<String, BTreeMap<String, Decision>>);
+pub struct Approvals(BTreeMap<String, BTreeMap<String, ApprovalDecision>>);
 
 /// The store of decisions makes no sense, so nothing counts as approved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the list of approvals is damaged")]
-pub struct Damaged;
+pub struct CorruptApprovals;
 
 impl Approvals {
     /// How a server stands that `file` defines.
-    pub fn standing(&self, file: &str, server: &str, now: &Fingerprint) -> Standing {
+    pub fn status(&self, file: &str, server: &str, now: &Fingerprint) -> ApprovalStatus {
         match self.0.get(file).and_then(|servers| servers.get(server)) {
-            None => Standing::New,
-            Some(Decision::Rejected) => Standing::Rejected,
-            Some(Decision::Approved(then)) if then == now => Standing::Approved,
-            Some(Decision::Approved(_)) => Standing::Changed,
+            None => ApprovalStatus::New,
+            Some(ApprovalDecision::Rejected) => ApprovalStatus::Rejected,
+            Some(ApprovalDecision::Approved(then)) if then == now => ApprovalStatus::Approved,
+            Some(ApprovalDecision::Approved(_)) => ApprovalStatus::Changed,
         }
     }
 
     /// Notes a decision.
-    pub fn decide(&mut self, file: &str, server: &str, decision: Decision) {
+    pub fn record(&mut self, file: &str, server: &str, decision: ApprovalDecision) {
         self.0.entry(file.to_owned()).or_default().insert(server.to_owned(), decision);
     }
 
@@ -60,13 +60,13 @@ impl Approvals {
     }
 
     /// Reads the store's text.
-    pub fn parse(text: &str) -> Result<Approvals, Damaged> {
-        let json: Json = serde_json::from_str(text).map_err(|_| Damaged)?;
-        let files = json.get("projects").and_then(Json::as_object).ok_or(Damaged)?;
+    pub fn parse(text: &str) -> Result<Approvals, CorruptApprovals> {
+        let json: Json = serde_json::from_str(text).map_err(|_| CorruptApprovals)?;
+        let files = json.get("projects").and_then(Json::as_object).ok_or(CorruptApprovals)?;
         let mut approvals = Approvals::default();
         for (file, servers) in files {
-            for (server, decision) in servers.as_object().ok_or(Damaged)? {
-                approvals.decide(file, server, parse_decision(decision)?);
+            for (server, decision) in servers.as_object().ok_or(CorruptApprovals)? {
+                approvals.record(file, server, parse_decision(decision)?);
             }
         }
         Ok(approvals)
@@ -74,9 +74,9 @@ impl Approvals {
 
     /// The store's text.
     pub fn to_text(&self) -> String {
-        let decision = |decision: &Decision| match decision {
-            Decision::Approved(fingerprint) => json!({"approved": fingerprint.as_str()}),
-            Decision::Rejected => json!("rejected"),
+        let decision = |decision: &ApprovalDecision| match decision {
+            ApprovalDecision::Approved(fingerprint) => json!({"approved": fingerprint.as_str()}),
+            ApprovalDecision::Rejected => json!("rejected"),
         };
         let mut files = Map::new();
         for (file, servers) in &self.0 {
@@ -88,12 +88,12 @@ impl Approvals {
     }
 }
 
-fn parse_decision(json: &Json) -> Result<Decision, Damaged> {
+fn parse_decision(json: &Json) -> Result<ApprovalDecision, CorruptApprovals> {
     if json.as_str() == Some("rejected") {
-        return Ok(Decision::Rejected);
+        return Ok(ApprovalDecision::Rejected);
     }
-    let approved = json.get("approved").and_then(Json::as_str).ok_or(Damaged)?;
-    Ok(Decision::Approved(Fingerprint::stored(approved)))
+    let approved = json.get("approved").and_then(Json::as_str).ok_or(CorruptApprovals)?;
+    Ok(ApprovalDecision::Approved(Fingerprint::from_stored(approved)))
 }
 
 #[cfg(test)]
@@ -102,31 +102,36 @@ mod tests {
 
     #[test]
     fn an_approval_holds_for_one_definition_and_a_rejection_for_all() {
-        let (one, other) = (Fingerprint::stored("sha256:1"), Fingerprint::stored("sha256:2"));
+        let (one, other) =
+            (Fingerprint::from_stored("sha256:1"), Fingerprint::from_stored("sha256:2"));
         let mut approvals = Approvals::default();
-        assert_eq!(approvals.standing("f", "s", &one), Standing::New);
-        approvals.decide("f", "s", Decision::Approved(one.clone()));
-        assert_eq!(approvals.standing("f", "s", &one), Standing::Approved);
-        assert_eq!(approvals.standing("f", "s", &other), Standing::Changed);
-        assert_eq!(approvals.standing("elsewhere", "s", &one), Standing::New);
-        approvals.decide("f", "s", Decision::Rejected);
-        assert_eq!(approvals.standing("f", "s", &other), Standing::Rejected);
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::New);
+        approvals.record("f", "s", ApprovalDecision::Approved(one.clone()));
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::Approved);
+        assert_eq!(approvals.status("f", "s", &other), ApprovalStatus::Changed);
+        assert_eq!(approvals.status("elsewhere", "s", &one), ApprovalStatus::New);
+        approvals.record("f", "s", ApprovalDecision::Rejected);
+        assert_eq!(approvals.status("f", "s", &other), ApprovalStatus::Rejected);
         assert_eq!(approvals.forget("f"), 1);
-        assert_eq!(approvals.standing("f", "s", &one), Standing::New);
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::New);
     }
 
     #[test]
     fn the_store_reads_back_what_it_wrote() {
         let mut approvals = Approvals::default();
-        approvals.decide("/p/.mcp.json", "a", Decision::Approved(Fingerprint::stored("sha256:1")));
-        approvals.decide("/p/.mcp.json", "b", Decision::Rejected);
+        approvals.record(
+            "/p/.mcp.json",
+            "a",
+            ApprovalDecision::Approved(Fingerprint::from_stored("sha256:1")),
+        );
+        approvals.record("/p/.mcp.json", "b", ApprovalDecision::Rejected);
         assert_eq!(Approvals::parse(&approvals.to_text()), Ok(approvals));
     }
 
     #[test]
     fn a_damaged_store_approves_nothing() {
         for text in ["", "{}", "{\"projects\": []}", "{\"projects\": {\"f\": {\"s\": true}}}"] {
-            assert_eq!(Approvals::parse(text), Err(Damaged), "{text}");
+            assert_eq!(Approvals::parse(text), Err(CorruptApprovals), "{text}");
         }
     }
 }

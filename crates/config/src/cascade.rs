@@ -5,61 +5,61 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::approval::{Approvals, Standing};
+use crate::approval::{ApprovalStatus, Approvals};
 use crate::decode;
 use crate::entry::{Fingerprint, ServerEntry, ServerSpec};
-use crate::layer::{Definition, Layer};
-use crate::policy::{Policy, Refusal, Verdict};
+use crate::layer::{Layer, ServerDefinition};
+use crate::policy::{Policy, PolicyDecision, Refusal};
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::scope::Scope;
-use crate::settings::SwitchedOff;
+use crate::settings::DisabledServer;
 use crate::signature::Signature;
 use crate::source::{Origin, Source};
-use crate::template::{Environment, Piece};
+use crate::template::{Environment, TextSegment};
 
 /// Everything that decides what runs.
 #[derive(Debug, Clone, Default)]
-pub struct Inputs {
+pub struct MergeInputs {
     /// What was read; of two layers of one scope the earlier wins.
     pub layers: Vec<Layer>,
     /// Allow and deny lists.
     pub policy: Policy,
     /// Servers switched off in settings.
-    pub disabled: Vec<SwitchedOff>,
+    pub disabled: Vec<DisabledServer>,
     /// A person's decisions on project servers.
     pub approvals: Approvals,
     /// The variables that entries may name.
     pub environment: Environment,
     /// The managed server file, where one exists: then it is the only source.
-    pub lock: Option<Arc<Source>>,
+    pub exclusive_source: Option<Arc<Source>>,
     /// Whether every scope counts.
-    pub breadth: Breadth,
+    pub scope_filter: ScopeFilter,
 }
 
 /// Which scopes count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Breadth {
+pub enum ScopeFilter {
     /// All of them.
     #[default]
-    EveryScope,
+    All,
     /// `--strict-mcp-config`: the dynamic one alone.
     DynamicOnly,
 }
 
 /// The result: every server of every layer, and what was wrong with the sources.
 #[derive(Debug, Clone)]
-pub struct Effective {
+pub struct EffectiveConfig {
     /// Servers by name, winners before losers of the same name.
-    pub servers: Vec<Server>,
+    pub servers: Vec<ResolvedServer>,
     /// Problems that belong to no server.
     pub problems: Vec<Problem>,
     /// The managed server file, where it has exclusive control.
-    pub lock: Option<Arc<Source>>,
+    pub exclusive_source: Option<Arc<Source>>,
 }
 
 /// One definition of a server and what became of it.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ResolvedServer {
     /// Its name.
     pub name: String,
     /// Where it is defined.
@@ -73,18 +73,18 @@ pub struct Server {
     /// What it is by content.
     pub signature: Option<Signature>,
     /// What became of it.
-    pub state: State,
+    pub state: ServerState,
     /// What is wrong or doubtful about it.
     pub problems: Vec<Problem>,
 }
 
 /// What became of a definition.
 #[derive(Debug, Clone)]
-pub enum State {
+pub enum ServerState {
     /// It may start.
     Ready,
     /// A project's server that nobody approved as it is now.
-    Pending(Pending),
+    Pending(PendingReason),
     /// A project's server that somebody said no to.
     Rejected,
     /// The policy refuses it.
@@ -104,14 +104,14 @@ pub enum State {
         by: Origin,
     },
     /// Its scope does not count.
-    LeftOut(LeftOut),
+    Excluded(Exclusion),
     /// Something in the entry is an error.
     Invalid,
 }
 
 /// Why a project's server waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pending {
+pub enum PendingReason {
     /// Nobody decided yet.
     New,
     /// It changed since it was approved.
@@ -120,37 +120,37 @@ pub enum Pending {
 
 /// Why a whole scope does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum Exclusion {
     /// A managed server file has exclusive control.
-    Locked(Arc<Source>),
+    ManagedFile(Arc<Source>),
     /// `--strict-mcp-config`
     Strict,
 }
 
-impl Server {
+impl ResolvedServer {
     /// The scope it came from.
     pub fn scope(&self) -> Scope {
         self.origin.scope()
     }
 
     /// Did it win its name, or is it only shown to explain?
-    pub fn is_in_play(&self) -> bool {
+    pub fn is_selected(&self) -> bool {
         match self.state {
-            State::Ready
-            | State::Pending(_)
-            | State::Refused(_)
-            | State::Disabled(_)
-            | State::Invalid => true,
-            State::Rejected
-            | State::Shadowed { .. }
-            | State::Duplicate { .. }
-            | State::LeftOut(_) => false,
+            ServerState::Ready
+            | ServerState::Pending(_)
+            | ServerState::Refused(_)
+            | ServerState::Disabled(_)
+            | ServerState::Invalid => true,
+            ServerState::Rejected
+            | ServerState::Shadowed { .. }
+            | ServerState::Duplicate { .. }
+            | ServerState::Excluded(_) => false,
         }
     }
 
     /// May it start?
     pub fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready)
+        matches!(self.state, ServerState::Ready)
     }
 
     /// May its tools run without asking? Only where somebody with a say in it said so.
@@ -160,18 +160,36 @@ impl Server {
     }
 }
 
-impl Effective {
+impl EffectiveConfig {
     /// The definition that won a name.
-    pub fn winner(&self, name: &str) -> Option<&Server> {
-        let mut defined = self.servers.iter().filter(|it| it.name == name && it.is_in_play());
-        defined.clone().find(|it| !matches!(it.state, State::Invalid)).or_else(|| defined.next())
+    pub fn winner(&self, name: &str) -> Option<&ResolvedServer> {
+        let mut defined = self.servers.iter().filter(|it| it.name == name && it.is_selected());
+        defined
+            .clone()
+            .find(|it| !matches!(it.state, ServerState::Invalid))
+            .or_else(|| defined.next())
     }
 }
 
 /// Decides what becomes of every definition.
-pub fn resolve(inputs: Inputs) -> Effective {
-    let Inputs { layers, policy, disabled, approvals, environment, lock, breadth } = inputs;
-    let judge = Judge { policy, disabled, approvals, environment, lock, breadth };
+pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
+    let MergeInputs {
+        layers,
+        policy,
+        disabled,
+        approvals,
+        environment,
+        exclusive_source: lock,
+        scope_filter: breadth,
+    } = inputs;
+    let judge = Resolver {
+        policy,
+        disabled,
+        approvals,
+        environment,
+        exclusive_source: lock,
+        scope_filter: breadth,
+    };
     let mut problems = Vec::new();
     let mut servers = Vec::new();
     for layer in layers {
@@ -180,35 +198,41 @@ pub fn resolve(inputs: Inputs) -> Effective {
         for (name, value) in &layer.variables {
             environment = Cow::Owned(environment.with(name, value));
         }
-        let opened = layer.definitions.into_iter().map(|it| judge.open(it, &environment));
+        let opened =
+            layer.definitions.into_iter().map(|it| judge.resolve_definition(it, &environment));
         servers.extend(opened);
     }
     servers.sort_by(|a, b| (&a.name, a.scope()).cmp(&(&b.name, b.scope())));
-    judge.shadow(&mut servers);
-    hide_duplicates(&mut servers);
-    Effective { servers, problems, lock: judge.lock }
+    judge.mark_shadowed(&mut servers);
+    mark_duplicates(&mut servers);
+    EffectiveConfig { servers, problems, exclusive_source: judge.exclusive_source }
 }
 
-struct Judge {
+struct Resolver {
     policy: Policy,
-    disabled: Vec<SwitchedOff>,
+    disabled: Vec<DisabledServer>,
     approvals: Approvals,
     environment: Environment,
-    lock: Option<Arc<Source>>,
-    breadth: Breadth,
+    exclusive_source: Option<Arc<Source>>,
+    scope_filter: ScopeFilter,
 }
 
-impl Judge {
+impl Resolver {
     /// Puts the variables in and judges the definition as if it were alone.
-    fn open(&self, definition: Definition, environment: &Environment) -> Server {
-        let Definition { name, checked, origin, entry, mut problems } = definition;
+    fn resolve_definition(
+        &self,
+        definition: ServerDefinition,
+        environment: &Environment,
+    ) -> ResolvedServer {
+        let ServerDefinition { name, server_name: checked, origin, entry, mut problems } =
+            definition;
         let mut missing = BTreeSet::new();
         let spec = match (&entry, checked) {
             (Some(entry), Ok(name)) => Some(entry.expand(name, environment, &mut missing)),
             (None, _) | (_, Err(_)) => None,
         };
         if let (Some(entry), Some(spec)) = (&entry, &spec) {
-            let found = expansion_faults(entry, spec, &missing, origin.scope());
+            let found = expansion_problems(entry, spec, &missing, origin.scope());
             problems.extend(found.into_iter().map(|(key, kind)| {
                 let server = Some(name.clone());
                 Problem { origin: origin.clone(), server, key, kind, excerpt: None }
@@ -216,80 +240,84 @@ impl Judge {
         }
         let failed = problems.iter().any(|it| it.severity() == Severity::Error);
         let spec = spec.filter(|_| !failed);
-        let mut server = Server {
+        let mut server = ResolvedServer {
             name,
             origin,
             entry,
             fingerprint: spec.as_ref().map(ServerSpec::fingerprint),
             signature: spec.as_ref().and_then(Signature::of),
             spec,
-            state: State::Ready,
+            state: ServerState::Ready,
             problems,
         };
         server.state = self.state(&server);
         server
     }
 
-    fn state(&self, server: &Server) -> State {
-        if let Some(why) = self.left_out(server) {
-            return State::LeftOut(why);
+    fn state(&self, server: &ResolvedServer) -> ServerState {
+        if let Some(why) = self.exclusion(server) {
+            return ServerState::Excluded(why);
         }
         let (Some(spec), Some(fingerprint)) = (&server.spec, &server.fingerprint) else {
-            return State::Invalid;
+            return ServerState::Invalid;
         };
-        let standing = self.standing(server, fingerprint);
-        if standing == Standing::Rejected {
-            return State::Rejected;
+        let standing = self.approval_status(server, fingerprint);
+        if standing == ApprovalStatus::Rejected {
+            return ServerState::Rejected;
         }
-        if let Verdict::Refused(refusal) = self.policy.verdict(spec, &self.environment) {
-            return State::Refused(refusal);
+        if let PolicyDecision::Refused(refusal) = self.policy.evaluate(spec, &self.environment) {
+            return ServerState::Refused(refusal);
         }
-        if let Some(origin) = self.switched_off(server) {
-            return State::Disabled(origin);
+        if let Some(origin) = self.disabled_by(server) {
+            return ServerState::Disabled(origin);
         }
         match standing {
-            Standing::New => State::Pending(Pending::New),
-            Standing::Changed => State::Pending(Pending::Changed),
-            Standing::Approved | Standing::Rejected => State::Ready,
+            ApprovalStatus::New => ServerState::Pending(PendingReason::New),
+            ApprovalStatus::Changed => ServerState::Pending(PendingReason::Changed),
+            ApprovalStatus::Approved | ApprovalStatus::Rejected => ServerState::Ready,
         }
     }
 
-    fn left_out(&self, server: &Server) -> Option<LeftOut> {
+    fn exclusion(&self, server: &ResolvedServer) -> Option<Exclusion> {
         let scope = server.scope();
         let is_sdk = server
             .entry
             .as_ref()
             .is_some_and(|it| it.transport.kind() == crate::entry::TransportKind::Sdk);
-        if let Some(source) = &self.lock {
+        if let Some(source) = &self.exclusive_source {
             let counts = scope == Scope::Enterprise || is_sdk;
-            return (!counts).then(|| LeftOut::Locked(source.clone()));
+            return (!counts).then(|| Exclusion::ManagedFile(source.clone()));
         }
-        let counts = self.breadth == Breadth::EveryScope || scope == Scope::Dynamic;
-        (!counts).then_some(LeftOut::Strict)
+        let counts = self.scope_filter == ScopeFilter::All || scope == Scope::Dynamic;
+        (!counts).then_some(Exclusion::Strict)
     }
 
     /// Only a project's servers need a person's word.
-    fn standing(&self, server: &Server, fingerprint: &Fingerprint) -> Standing {
+    fn approval_status(
+        &self,
+        server: &ResolvedServer,
+        fingerprint: &Fingerprint,
+    ) -> ApprovalStatus {
         match server.scope() {
             Scope::Project => {
                 let file = server.origin.source.key();
-                self.approvals.standing(&file, &server.name, fingerprint)
+                self.approvals.status(&file, &server.name, fingerprint)
             }
             Scope::Enterprise
             | Scope::Dynamic
             | Scope::Connectors
             | Scope::Local
             | Scope::User
-            | Scope::Managed => Standing::Approved,
+            | Scope::Plugin => ApprovalStatus::Approved,
         }
     }
 
     /// Under a managed server file, people's switches do not count either.
-    fn switched_off(&self, server: &Server) -> Option<Origin> {
+    fn disabled_by(&self, server: &ResolvedServer) -> Option<Origin> {
         if server.entry.as_ref().is_some_and(|entry| entry.disabled) {
             return Some(server.origin.clone());
         }
-        if self.lock.is_some() {
+        if self.exclusive_source.is_some() {
             return None;
         }
         self.disabled.iter().find(|it| it.name == server.name).map(|it| it.origin.clone())
@@ -297,14 +325,17 @@ impl Judge {
 
     /// Of several definitions of one name the highest wins whole. What a person rejected, what makes no
     /// sense and what does not count wins nothing.
-    fn shadow(&self, servers: &mut [Server]) {
+    fn mark_shadowed(&self, servers: &mut [ResolvedServer]) {
         let mut winners: HashMap<String, Origin> = HashMap::new();
         for server in servers {
-            if matches!(server.state, State::LeftOut(_) | State::Rejected | State::Invalid) {
+            if matches!(
+                server.state,
+                ServerState::Excluded(_) | ServerState::Rejected | ServerState::Invalid
+            ) {
                 continue;
             }
             match winners.get(&server.name) {
-                Some(winner) => server.state = State::Shadowed { by: winner.clone() },
+                Some(winner) => server.state = ServerState::Shadowed { by: winner.clone() },
                 None => {
                     winners.insert(server.name.clone(), server.origin.clone());
                 }
@@ -314,7 +345,7 @@ impl Judge {
 }
 
 /// What comes to light only when the variables are in.
-fn expansion_faults(
+fn expansion_problems(
     entry: &ServerEntry,
     spec: &ServerSpec,
     missing: &BTreeSet<String>,
@@ -322,42 +353,45 @@ fn expansion_faults(
 ) -> Vec<(Option<String>, ProblemKind)> {
     let mut found: Vec<(Option<String>, ProblemKind)> =
         missing.iter().map(|name| (None, ProblemKind::MissingVariable(name.clone()))).collect();
-    if !scope.may_name_secrets() && entry.texts().iter().any(|text| !text.secrets().is_empty()) {
-        found.push((None, ProblemKind::SecretNotHere(scope)));
+    if !scope.may_name_secrets() && entry.templates().iter().any(|text| !text.secrets().is_empty())
+    {
+        found.push((None, ProblemKind::SecretNotAllowed(scope)));
     }
     if let Some(url) = spec.transport.url() {
         let kind = spec.transport.kind();
-        let text = url.with_references();
-        let whole = missing.is_empty() && !decode::is_url_for(kind, &text);
-        if whole || has_secret_host(url.pieces()) {
-            let schemes = kind.schemes_in_words();
-            found.push((Some("url".to_owned()), ProblemKind::Url { schemes }));
+        let text = url.to_unresolved_string();
+        let whole = missing.is_empty() && !decode::is_valid_url(kind, &text);
+        if whole || has_secret_host(url.segments()) {
+            let schemes = kind.schemes_text();
+            found.push((Some("url".to_owned()), ProblemKind::InvalidUrl { schemes }));
         }
     }
     let metadata = spec.transport.oauth().and_then(|it| it.auth_server_metadata_url.as_ref());
-    if metadata.is_some_and(|it| missing.is_empty() && !decode::is_https(&it.with_references())) {
+    if metadata
+        .is_some_and(|it| missing.is_empty() && !decode::is_https_url(&it.to_unresolved_string()))
+    {
         let key = "oauth.authServerMetadataUrl".to_owned();
-        found.push((Some(key), ProblemKind::Url { schemes: "`https://`" }));
+        found.push((Some(key), ProblemKind::InvalidUrl { schemes: "`https://`" }));
     }
     found
 }
 
 /// A named secret may be part of a URL's path or query, never of its host: the policy must see where it leads.
-fn has_secret_host(pieces: &[Piece]) -> bool {
-    let is_secret = |piece: &Piece| matches!(piece, Piece::Secret(_));
+fn has_secret_host(pieces: &[TextSegment]) -> bool {
+    let is_secret = |piece: &TextSegment| matches!(piece, TextSegment::Secret(_));
     if !pieces.iter().any(is_secret) {
         return false;
     }
-    let Some(Piece::Plain(front)) = pieces.first() else { return true };
+    let Some(TextSegment::Plain(front)) = pieces.first() else { return true };
     let Some((_, rest)) = front.split_once("://") else { return true };
     !rest.contains(['/', '?', '#'])
 }
 
 /// The same content under two names: what a person configured beats what a plugin or an account brought along.
-fn hide_duplicates(servers: &mut [Server]) {
+fn mark_duplicates(servers: &mut [ResolvedServer]) {
     let mut manual: BTreeMap<Signature, (String, Origin)> = BTreeMap::new();
     let mut plugins: BTreeMap<Signature, (String, Origin)> = BTreeMap::new();
-    let ready = |server: &Server| matches!(server.state, State::Ready);
+    let ready = |server: &ResolvedServer| matches!(server.state, ServerState::Ready);
     for server in servers.iter().filter(|it| ready(it) && it.scope().is_manual()) {
         if let Some(signature) = &server.signature {
             let here = (server.name.clone(), server.origin.clone());
@@ -368,10 +402,10 @@ fn hide_duplicates(servers: &mut [Server]) {
         let Some(signature) = server.signature.clone() else { continue };
         let twin = manual
             .get(&signature)
-            .or_else(|| plugins.get(&signature).filter(|_| server.scope() == Scope::Managed));
+            .or_else(|| plugins.get(&signature).filter(|_| server.scope() == Scope::Plugin));
         if let Some((of, by)) = twin {
-            server.state = State::Duplicate { of: of.clone(), by: by.clone() };
-        } else if server.scope() == Scope::Managed {
+            server.state = ServerState::Duplicate { of: of.clone(), by: by.clone() };
+        } else if server.scope() == Scope::Plugin {
             plugins.insert(signature, (server.name.clone(), server.origin.clone()));
         }
     }
@@ -380,34 +414,34 @@ fn hide_duplicates(servers: &mut [Server]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approval::Decision;
-    use crate::layer::{Naming, Shape};
+    use crate::approval::ApprovalDecision;
+    use crate::layer::{FileShape, Naming};
     use crate::policy::Authority;
     use crate::settings::Settings;
 
     /// A scenario: sources by scope (`project:near` names the file), each with the text under `mcpServers`.
     #[derive(Default)]
     struct Scene {
-        inputs: Inputs,
+        inputs: MergeInputs,
     }
 
     impl Scene {
         fn with(mut self, place: &str, servers: &str) -> Scene {
             let (scope, file) = place.split_once(':').unwrap_or((place, place));
             let scope = Scope::parse(scope).expect("a scope");
-            let naming = if scope == Scope::Managed { Naming::Plugin(file) } else { Naming::Plain };
+            let naming = if scope == Scope::Plugin { Naming::Plugin(file) } else { Naming::Plain };
             let text = format!("{{\"mcpServers\": {{{servers}}}}}");
             let source = Source::file(scope, file);
             if scope == Scope::Enterprise {
-                self.inputs.lock = Some(source.clone());
+                self.inputs.exclusive_source = Some(source.clone());
             }
-            self.inputs.layers.push(Layer::read(&source, &text, naming, Shape::Wrapped));
+            self.inputs.layers.push(Layer::read(&source, &text, naming, FileShape::Wrapped));
             self
         }
 
         fn settings(mut self, text: &str) -> Scene {
             let source = Source::file(Scope::User, "settings");
-            let settings = Settings::read(&source, text, Authority::Person);
+            let settings = Settings::read(&source, text, Authority::User);
             self.inputs.policy = settings.policy;
             self.inputs.disabled = settings.disabled;
             self
@@ -416,15 +450,15 @@ mod tests {
         /// Approves what the project file `file` defines now.
         fn approve(mut self, file: &str, name: &str) -> Scene {
             let source = Source::file(Scope::Project, file).to_string();
-            let decision = self.fingerprint(file, name).map(Decision::Approved);
-            self.inputs.approvals.decide(&source, name, decision.expect("it is defined"));
+            let decision = self.fingerprint(file, name).map(ApprovalDecision::Approved);
+            self.inputs.approvals.record(&source, name, decision.expect("it is defined"));
             self
         }
 
         fn fingerprint(&self, file: &str, name: &str) -> Option<Fingerprint> {
             let layer = self.inputs.layers.iter().find(|it| it.source.to_string() == file)?;
             let definition = layer.definitions.iter().find(|it| it.name == name)?;
-            let checked = definition.checked.clone().ok()?;
+            let checked = definition.server_name.clone().ok()?;
             let entry = definition.entry.as_ref()?;
             Some(
                 entry.expand(checked, &self.inputs.environment, &mut BTreeSet::new()).fingerprint(),
@@ -439,18 +473,18 @@ mod tests {
         #[track_caller]
         fn check(self, expected: &[&str]) {
             let effective = resolve(self.inputs);
-            let line = |server: &Server| {
+            let line = |server: &ResolvedServer| {
                 let state = match &server.state {
-                    State::Ready => "ready".to_owned(),
-                    State::Pending(why) => format!("pending {why:?}"),
-                    State::Rejected => "rejected".to_owned(),
-                    State::Refused(_) => "refused".to_owned(),
-                    State::Disabled(by) => format!("disabled by {}", by.source),
-                    State::Shadowed { by } => format!("shadowed by {}", by.source),
-                    State::Duplicate { of, .. } => format!("duplicate of {of}"),
-                    State::LeftOut(LeftOut::Locked(_)) => "locked out".to_owned(),
-                    State::LeftOut(LeftOut::Strict) => "not dynamic".to_owned(),
-                    State::Invalid => "invalid".to_owned(),
+                    ServerState::Ready => "ready".to_owned(),
+                    ServerState::Pending(why) => format!("pending {why:?}"),
+                    ServerState::Rejected => "rejected".to_owned(),
+                    ServerState::Refused(_) => "refused".to_owned(),
+                    ServerState::Disabled(by) => format!("disabled by {}", by.source),
+                    ServerState::Shadowed { by } => format!("shadowed by {}", by.source),
+                    ServerState::Duplicate { of, .. } => format!("duplicate of {of}"),
+                    ServerState::Excluded(Exclusion::ManagedFile(_)) => "locked out".to_owned(),
+                    ServerState::Excluded(Exclusion::Strict) => "not dynamic".to_owned(),
+                    ServerState::Invalid => "invalid".to_owned(),
                 };
                 format!("{} {} {state}", server.name, server.origin.source)
             };
@@ -518,11 +552,11 @@ mod tests {
     fn strict_leaves_the_dynamic_scope_alone_and_never_lifts_the_lock() {
         let mut strict =
             Scene::default().with("dynamic", X).with("user", r#""u": {"command": "x"}"#);
-        strict.inputs.breadth = Breadth::DynamicOnly;
+        strict.inputs.scope_filter = ScopeFilter::DynamicOnly;
         strict.check(&["s dynamic ready", "u user not dynamic"]);
         let mut locked =
             Scene::default().with("enterprise", r#""corp": {"command": "c"}"#).with("dynamic", X);
-        locked.inputs.breadth = Breadth::DynamicOnly;
+        locked.inputs.scope_filter = ScopeFilter::DynamicOnly;
         locked.check(&["corp enterprise ready", "s dynamic locked out"]);
     }
 
@@ -579,7 +613,7 @@ mod tests {
     #[test]
     fn a_rejected_project_server_gives_the_name_back() {
         let mut scene = Scene::default().with("project:p", X).with("user", X);
-        scene.inputs.approvals.decide("p", "s", Decision::Rejected);
+        scene.inputs.approvals.record("p", "s", ApprovalDecision::Rejected);
         scene.check(&["s p rejected", "s user ready"]);
     }
 
@@ -590,7 +624,7 @@ mod tests {
             .approve("p", "s")
             .with("project:q", r#""t": {"command": "x"}"#);
         let stolen = scene.fingerprint("p", "s").expect("it is there");
-        scene.inputs.approvals.decide("p", "t", Decision::Approved(stolen));
+        scene.inputs.approvals.record("p", "t", ApprovalDecision::Approved(stolen));
         scene.check(&["s p ready", "t q pending New"]);
     }
 
@@ -667,7 +701,7 @@ mod tests {
                 .inputs,
         );
         let server = &effective.servers[0];
-        assert!(matches!(server.state, State::Ready));
+        assert!(matches!(server.state, ServerState::Ready));
         assert_eq!(server.problems[0].kind.to_string(), "the variable HOST is not set");
         Scene::default()
             .with("user", r#""s": {"type": "http", "url": "$URL"}"#)

@@ -8,10 +8,10 @@ use url::Url;
 
 use crate::document::{Member, Node, Span, Value};
 use crate::entry::{
-    Common, Ide, OAuth, OAuthGrant, Remote, ServerEntry, Stdio, Tls, ToolFilter, Transport,
-    TransportKind, Written,
+    CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
+    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind,
 };
-use crate::problem::{ProblemKind, Reporter, Severity, Subject};
+use crate::problem::{ProblemKind, ProblemSubject, Reporter, Severity};
 use crate::template::Template;
 
 /// A key of a server entry, for decoding, for warnings and for the reference page.
@@ -24,13 +24,13 @@ pub struct EntryKey {
     /// The transports it has an effect on; empty means all.
     pub transports: &'static [TransportKind],
     /// What it does.
-    pub about: &'static str,
+    pub description: &'static str,
 }
 
 const STDIO: &[TransportKind] = &[TransportKind::Stdio];
 const REMOTE: &[TransportKind] =
     &[TransportKind::Http, TransportKind::Sse, TransportKind::Ws, TransportKind::ConnectorProxy];
-const SIGN_IN: &[TransportKind] =
+const WITH_OAUTH: &[TransportKind] =
     &[TransportKind::Http, TransportKind::Sse, TransportKind::ConnectorProxy];
 const IDE: &[TransportKind] = &[TransportKind::SseIde, TransportKind::WsIde];
 const WITH_URL: &[TransportKind] = &[
@@ -44,12 +44,12 @@ const WITH_URL: &[TransportKind] = &[
 
 macro_rules! keys {
     ($($name:literal, $value:literal, $transports:expr, $about:literal;)*) => {
-        &[$(EntryKey { name: $name, value: $value, transports: $transports, about: $about }),*]
+        &[$(EntryKey { name: $name, value: $value, transports: $transports, description: $about }),*]
     };
 }
 
 /// Every key of an entry.
-pub const KEYS: &[EntryKey] = keys! {
+pub const ENTRY_KEYS: &[EntryKey] = keys! {
     "type", "string", &[], "the transport; `stdio` when absent";
     "command", "string", STDIO, "the program to start";
     "args", "array of strings", STDIO, "its arguments";
@@ -58,7 +58,7 @@ pub const KEYS: &[EntryKey] = keys! {
     "url", "string", WITH_URL, "where the server is";
     "headers", "object of strings", REMOTE, "headers sent with every request";
     "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
-    "oauth", "object", SIGN_IN, "how to sign in";
+    "oauth", "object", WITH_OAUTH, "how to sign in";
     "tls", "object", REMOTE, "certificates for this server";
     "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
     "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
@@ -72,15 +72,15 @@ pub const KEYS: &[EntryKey] = keys! {
 
 /// Every key of `oauth`.
 pub const OAUTH_KEYS: &[EntryKey] = keys! {
-    "clientId", "string", SIGN_IN, "a client that was registered beforehand";
-    "clientSecret", "string", SIGN_IN, "its secret; better named than written";
-    "callbackPort", "number", SIGN_IN, "the port of the redirect address";
-    "authServerMetadataUrl", "string", SIGN_IN, "where the authorization server's metadata is; https only";
-    "scopes", "array of strings, or one string", SIGN_IN, "scopes to ask for";
-    "xaa", "boolean", SIGN_IN, "sign in through the enterprise's identity provider";
-    "grant", "string", SIGN_IN, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
-    "privateKey", "string", SIGN_IN, "a PEM key that the client signs with instead of a secret; better named than written";
-    "workloadToken", "string", SIGN_IN, "the platform's token for `jwt_bearer`; better named than written";
+    "clientId", "string", WITH_OAUTH, "a client that was registered beforehand";
+    "clientSecret", "string", WITH_OAUTH, "its secret; better named than written";
+    "callbackPort", "number", WITH_OAUTH, "the port of the redirect address";
+    "authServerMetadataUrl", "string", WITH_OAUTH, "where the authorization server's metadata is; https only";
+    "scopes", "array of strings, or one string", WITH_OAUTH, "scopes to ask for";
+    "xaa", "boolean", WITH_OAUTH, "sign in through the enterprise's identity provider";
+    "grant", "string", WITH_OAUTH, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
+    "privateKey", "string", WITH_OAUTH, "a PEM key that the client signs with instead of a secret; better named than written";
+    "workloadToken", "string", WITH_OAUTH, "the platform's token for `jwt_bearer`; better named than written";
 };
 
 /// Every key of `tls`.
@@ -97,21 +97,21 @@ pub const TOOLS_KEYS: &[EntryKey] = keys! {
 };
 
 /// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
-pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
+pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
     let before = reporter.problems.len();
     let mut fields = Fields::open(server, "", node, reporter)?;
     let transport = transport(&mut fields);
-    let common = Common {
+    let common = CommonOptions {
         trust: fields.boolean("trust"),
         timeout: timeout(&mut fields),
         tools: tools(&mut fields),
-        unknown: fields.unknown(KEYS),
-        written: written(node),
+        unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
+        raw: raw_entry(node),
     };
     let disabled = fields.boolean("disabled");
     let description = fields.string("description");
     if let Some(transport) = &transport {
-        fields.warn_of_idle_keys(transport.kind());
+        fields.report_ignored_keys(transport.kind());
     }
     let failed = reporter.problems[before..].iter().any(|it| it.severity() == Severity::Error);
     let transport = transport.filter(|_| !failed)?;
@@ -119,26 +119,26 @@ pub fn entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<S
 }
 
 /// Switching a server off, or saying something about it, does not make it another one.
-fn written(node: &Node) -> Written {
+fn raw_entry(node: &Node) -> RawEntry {
     let mut json = node.to_json();
     if let Some(members) = json.as_object_mut() {
         members.shift_remove("disabled");
         members.shift_remove("description");
     }
-    Written(json)
+    RawEntry(json)
 }
 
-fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<Transport<Template>> {
+fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<TransportConfig<Template>> {
     let kind = kind(fields)?;
     Some(match kind {
-        TransportKind::Stdio => Transport::Stdio(stdio(fields)?),
-        TransportKind::Sse => Transport::Sse(remote(fields, kind)?),
-        TransportKind::Http => Transport::Http(remote(fields, kind)?),
-        TransportKind::Ws => Transport::Ws(remote(fields, kind)?),
-        TransportKind::ConnectorProxy => Transport::ConnectorProxy(remote(fields, kind)?),
-        TransportKind::SseIde => Transport::SseIde(ide(fields, kind)?),
-        TransportKind::WsIde => Transport::WsIde(ide(fields, kind)?),
-        TransportKind::Sdk => Transport::Sdk {
+        TransportKind::Stdio => TransportConfig::Stdio(stdio(fields)?),
+        TransportKind::Sse => TransportConfig::Sse(remote(fields, kind)?),
+        TransportKind::Http => TransportConfig::Http(remote(fields, kind)?),
+        TransportKind::Ws => TransportConfig::Ws(remote(fields, kind)?),
+        TransportKind::ConnectorProxy => TransportConfig::ConnectorProxy(remote(fields, kind)?),
+        TransportKind::SseIde => TransportConfig::SseIde(ide(fields, kind)?),
+        TransportKind::WsIde => TransportConfig::WsIde(ide(fields, kind)?),
+        TransportKind::Sdk => TransportConfig::Sdk {
             name: fields.string("name").unwrap_or_else(|| fields.server.to_owned()),
         },
     })
@@ -170,18 +170,18 @@ fn kind(fields: &mut Fields<'_, '_, '_>) -> Option<TransportKind> {
     kind
 }
 
-fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<Stdio<Template>> {
+fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<StdioConfig<Template>> {
     let command = fields.required("command", TransportKind::Stdio);
     if let (Some(text), Some(member)) = (&command, fields.find("command"))
         && !Template::parse(text).secrets().is_empty()
     {
-        fields.report(member.node.span, "command", ProblemKind::SecretCommand);
+        fields.report(member.node.span, "command", ProblemKind::SecretInCommand);
         return None;
     }
     let args = fields.strings("args").unwrap_or_default();
-    let env = fields.pairs("env", "a variable", is_variable_name);
+    let env = fields.string_map("env", "a variable", is_variable_name);
     let cwd = fields.string("cwd");
-    Some(Stdio {
+    Some(StdioConfig {
         command: Template::parse(&command?),
         args: args.iter().map(|text| Template::parse(text)).collect(),
         env,
@@ -189,53 +189,53 @@ fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<Stdio<Template>> {
     })
 }
 
-fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Remote<Template>> {
+fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<RemoteConfig<Template>> {
     let url = url(fields, kind);
-    let headers = fields.pairs("headers", "a header", is_header_name);
-    let headers_helper = fields.string("headersHelper").map(|text| Template::verbatim(&text));
+    let headers = fields.string_map("headers", "a header", is_header_name);
+    let headers_helper = fields.string("headersHelper").map(|text| Template::from_literal(&text));
     let oauth = oauth(fields);
     let tls = tls(fields);
-    Some(Remote { url: url?, headers, headers_helper, oauth, tls })
+    Some(RemoteConfig { url: url?, headers, headers_helper, oauth, tls })
 }
 
-fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Ide<Template>> {
+fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<IdeConfig<Template>> {
     let url = url(fields, kind);
     let ide_name = fields.string("ideName");
     let auth_token = fields.string("authToken").map(|text| Template::parse(&text));
-    Some(Ide { url: url?, ide_name, auth_token })
+    Some(IdeConfig { url: url?, ide_name, auth_token })
 }
 
 /// A URL without variables is checked here and now; one with variables when they are in.
 fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
     let text = Template::parse(&fields.required("url", kind)?);
-    if text.literal().is_some_and(|literal| !is_url_for(kind, literal)) {
+    if text.as_literal().is_some_and(|literal| !is_valid_url(kind, literal)) {
         let span = fields.find("url")?.node.span;
-        fields.report(span, "url", ProblemKind::Url { schemes: kind.schemes_in_words() });
+        fields.report(span, "url", ProblemKind::InvalidUrl { schemes: kind.schemes_text() });
         return None;
     }
     Some(text)
 }
 
 /// Is the text a URL with a host and a scheme that fits?
-pub fn is_url_for(kind: TransportKind, text: &str) -> bool {
+pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
 }
 
-fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<Tls<Template>> {
+fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<TlsConfig<Template>> {
     let member = fields.find("tls")?;
     let server = fields.server;
     let mut inner = Fields::open(server, "tls", &member.node, fields.reporter)?;
     let mut text = |key: &str| inner.string(key).map(|text| Template::parse(&text));
-    let tls = Tls {
+    let tls = TlsConfig {
         ca_file: text("caFile"),
         client_certificate: text("clientCertificate"),
         client_key: text("clientKey"),
     };
-    let _kept_in_the_file = inner.unknown(TLS_KEYS);
+    let _kept_in_the_file = inner.report_unknown_keys(TLS_KEYS);
     Some(tls)
 }
 
-fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
+fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuthConfig<Template>> {
     let member = fields.find("oauth")?;
     let server = fields.server;
     let mut inner = Fields::open(server, "oauth", &member.node, fields.reporter)?;
@@ -246,12 +246,12 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
     let private_key = text("privateKey");
     let workload_token = text("workloadToken");
     if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
-        && text.literal().is_some_and(|literal| !is_https(literal))
+        && text.as_literal().is_some_and(|literal| !is_https_url(literal))
     {
-        let kind = ProblemKind::Url { schemes: "`https://`" };
+        let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
         inner.report(member.node.span, "authServerMetadataUrl", kind);
     }
-    let oauth = OAuth {
+    let oauth = OAuthConfig {
         client_id,
         client_secret,
         callback_port: port(&mut inner),
@@ -262,13 +262,13 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuth<Template>> {
         private_key,
         workload_token,
     };
-    let _kept_in_the_file = inner.unknown(OAUTH_KEYS);
+    let _kept_in_the_file = inner.report_unknown_keys(OAUTH_KEYS);
     Some(oauth)
 }
 
 fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
     let Some(word) = fields.string("grant") else { return OAuthGrant::default() };
-    let known = OAuthGrant::WORDS.iter().find(|(known, _)| *known == word);
+    let known = OAuthGrant::NAMES.iter().find(|(known, _)| *known == word);
     if let (None, Some(member)) = (known, fields.find("grant")) {
         let expected = "`authorization_code`, `client_credentials` or `jwt_bearer`";
         let found = member.node.kind();
@@ -278,14 +278,14 @@ fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
 }
 
 /// Is the text an https URL with a host?
-pub fn is_https(text: &str) -> bool {
+pub fn is_https_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host())
 }
 
 /// People write scopes as a list, or in one string as the protocol does.
 fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
     match fields.find("scopes").map(|member| &member.node.value) {
-        Some(Value::Text(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
         Some(_) => fields.strings("scopes").unwrap_or_default(),
         None => Vec::new(),
     }
@@ -321,7 +321,7 @@ fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {
         allow: inner.strings("allow"),
         deny: inner.strings("deny").unwrap_or_default(),
     };
-    let _kept_in_the_file = inner.unknown(TOOLS_KEYS);
+    let _kept_in_the_file = inner.report_unknown_keys(TOOLS_KEYS);
     filter
 }
 
@@ -363,14 +363,14 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     ) -> Option<Fields<'n, 'r, 'l>> {
         let Value::Object(members) = &node.value else {
             let kind = ProblemKind::WrongType { expected: "an object", found: node.kind() };
-            reporter.report(node.span, Subject { server: Some(server), key: prefix }, kind);
+            reporter.report(node.span, ProblemSubject { server: Some(server), key: prefix }, kind);
             return None;
         };
         let mut fields = Fields { server, prefix, span: node.span, members, reporter };
         let mut seen = HashSet::new();
         for member in members {
             if !seen.insert(member.key.as_str()) {
-                fields.report(member.key_span, &member.key, ProblemKind::Doubled);
+                fields.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
             }
         }
         Some(fields)
@@ -384,17 +384,17 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     fn report(&mut self, span: Span, key: &str, kind: ProblemKind) {
         let key =
             if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) };
-        self.reporter.report(span, Subject { server: Some(self.server), key: &key }, kind);
+        self.reporter.report(span, ProblemSubject { server: Some(self.server), key: &key }, kind);
     }
 
-    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
         self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
     }
 
     fn string(&mut self, key: &str) -> Option<String> {
         let member = self.find(key)?;
-        let Value::Text(text) = &member.node.value else {
-            self.wrong(&member.node, key, "a string");
+        let Value::String(text) = &member.node.value else {
+            self.report_wrong_type(&member.node, key, "a string");
             return None;
         };
         Some(text.clone())
@@ -402,7 +402,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
 
     fn required(&mut self, key: &'static str, transport: TransportKind) -> Option<String> {
         let Some(member) = self.find(key) else {
-            self.report(self.span, key, ProblemKind::Missing { key, transport });
+            self.report(self.span, key, ProblemKind::MissingKey { key, transport });
             return None;
         };
         let text = self.string(key)?;
@@ -416,7 +416,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     fn boolean(&mut self, key: &str) -> bool {
         let Some(member) = self.find(key) else { return false };
         let Value::Bool(value) = member.node.value else {
-            self.wrong(&member.node, key, "true or false");
+            self.report_wrong_type(&member.node, key, "true or false");
             return false;
         };
         value
@@ -425,7 +425,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     fn number(&mut self, key: &str) -> Option<(String, Span)> {
         let member = self.find(key)?;
         let Value::Number(text) = &member.node.value else {
-            self.wrong(&member.node, key, "a number");
+            self.report_wrong_type(&member.node, key, "a number");
             return None;
         };
         Some((text.clone(), member.node.span))
@@ -434,19 +434,19 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     fn strings(&mut self, key: &str) -> Option<Vec<String>> {
         let member = self.find(key)?;
         let Value::Array(elements) = &member.node.value else {
-            self.wrong(&member.node, key, "an array of strings");
+            self.report_wrong_type(&member.node, key, "an array of strings");
             return None;
         };
         let mut strings = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
             match &element.value {
-                Value::Text(text) => strings.push(text.clone()),
+                Value::String(text) => strings.push(text.clone()),
                 Value::Null
                 | Value::Bool(_)
                 | Value::Number(_)
                 | Value::Array(_)
                 | Value::Object(_) => {
-                    self.wrong(element, &format!("{key}[{index}]"), "a string");
+                    self.report_wrong_type(element, &format!("{key}[{index}]"), "a string");
                 }
             }
         }
@@ -454,7 +454,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     }
 
     /// An object of strings whose keys must be names of the right sort.
-    fn pairs(
+    fn string_map(
         &mut self,
         key: &str,
         of: &'static str,
@@ -462,7 +462,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
     ) -> Vec<(String, Template)> {
         let Some(member) = self.find(key) else { return Vec::new() };
         let Value::Object(members) = &member.node.value else {
-            self.wrong(&member.node, key, "an object of strings");
+            self.report_wrong_type(&member.node, key, "an object of strings");
             return Vec::new();
         };
         let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
@@ -475,12 +475,12 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
                 false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),
             };
             let full = format!("{key}.{label}");
-            let Value::Text(text) = &member.node.value else {
-                self.wrong(&member.node, &full, "a string");
+            let Value::String(text) = &member.node.value else {
+                self.report_wrong_type(&member.node, &full, "a string");
                 continue;
             };
             if !is_name(&member.key) {
-                self.report(member.key_span, &full, ProblemKind::Label { of });
+                self.report(member.key_span, &full, ProblemKind::InvalidName { of });
             } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
             {
                 self.report(member.node.span, &full, ProblemKind::ControlCharacter);
@@ -491,7 +491,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         pairs
     }
 
-    fn unknown(&mut self, known: &'static [EntryKey]) -> Vec<String> {
+    fn report_unknown_keys(&mut self, known: &'static [EntryKey]) -> Vec<String> {
         let mut unknown = Vec::new();
         for member in self.members {
             if known.iter().any(|key| key.name == member.key) {
@@ -504,13 +504,13 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         unknown
     }
 
-    fn warn_of_idle_keys(&mut self, transport: TransportKind) {
+    fn report_ignored_keys(&mut self, transport: TransportKind) {
         for member in self.members {
-            let key = KEYS.iter().find(|key| key.name == member.key);
+            let key = ENTRY_KEYS.iter().find(|key| key.name == member.key);
             if key.is_some_and(|key| {
                 !key.transports.is_empty() && !key.transports.contains(&transport)
             }) {
-                self.report(member.key_span, &member.key, ProblemKind::Idle { transport });
+                self.report(member.key_span, &member.key, ProblemKind::NoEffect { transport });
             }
         }
     }
@@ -519,16 +519,16 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Document, Lines};
+    use crate::document::{Document, LineIndex};
     use crate::scope::Scope;
     use crate::source::Source;
 
     /// Decodes `text` and lists what was said of it, a line a problem.
     fn decoded(text: &str) -> (Option<ServerEntry>, Vec<String>) {
         let document = Document::parse(text).expect("the text is JSON");
-        let lines = Lines::of(text);
+        let lines = LineIndex::new(text);
         let mut reporter = Reporter::new(&Source::file(Scope::User, "f"), &lines);
-        let entry = entry("s", document.root.as_ref().expect("a value"), &mut reporter);
+        let entry = decode_entry("s", document.root.as_ref().expect("a value"), &mut reporter);
         let said = reporter
             .problems
             .iter()
@@ -558,9 +558,11 @@ mod tests {
         );
         let entry = entry.expect("nothing is wrong with it");
         assert_eq!(said, Vec::<String>::new());
-        let Transport::Stdio(stdio) = &entry.transport else { panic!("stdio is the default") };
-        assert_eq!(stdio.args.iter().map(Template::written).collect::<Vec<_>>(), ["-y", "x"]);
-        assert_eq!(stdio.env[0].1.written(), "$B");
+        let TransportConfig::Stdio(stdio) = &entry.transport else {
+            panic!("stdio is the default")
+        };
+        assert_eq!(stdio.args.iter().map(Template::as_str).collect::<Vec<_>>(), ["-y", "x"]);
+        assert_eq!(stdio.env[0].1.as_str(), "$B");
         assert_eq!(entry.common.timeout, Some(Duration::from_secs(5)));
         assert_eq!(entry.common.tools.allow.as_deref(), Some(&["a".to_owned()][..]));
         assert!(entry.disabled && entry.common.trust);
@@ -582,7 +584,10 @@ mod tests {
             assert_eq!((entry.map(|it| it.transport.kind().id()), said), (Some(id), Vec::new()));
         }
         let (entry, _) = decoded(r#"{"type": "sdk", "name": "calc"}"#);
-        assert_eq!(entry.map(|it| it.transport), Some(Transport::Sdk { name: "calc".to_owned() }));
+        assert_eq!(
+            entry.map(|it| it.transport),
+            Some(TransportConfig::Sdk { name: "calc".to_owned() })
+        );
     }
 
     #[test]
@@ -592,7 +597,7 @@ mod tests {
                 "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
         );
         assert_eq!(said, Vec::<String>::new());
-        let Some(Transport::Http(remote)) = entry.map(|it| it.transport) else {
+        let Some(TransportConfig::Http(remote)) = entry.map(|it| it.transport) else {
             panic!("it is http")
         };
         let oauth = remote.oauth.expect("it is there");
@@ -704,14 +709,14 @@ mod tests {
             ],
         );
         let (entry, _) = decoded(r#"{"command": "x", "alwaysLoad": true}"#);
-        assert_eq!(entry.expect("kept").common.unknown, ["alwaysLoad"]);
+        assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
     }
 
     #[test]
     fn a_near_miss_gets_the_right_word() {
-        assert_eq!(nearest("commands", KEYS.iter().map(|key| key.name)), Some("command"));
-        assert_eq!(nearest("Headers", KEYS.iter().map(|key| key.name)), Some("headers"));
-        assert_eq!(nearest("alwaysLoad", KEYS.iter().map(|key| key.name)), None);
+        assert_eq!(nearest("commands", ENTRY_KEYS.iter().map(|key| key.name)), Some("command"));
+        assert_eq!(nearest("Headers", ENTRY_KEYS.iter().map(|key| key.name)), Some("headers"));
+        assert_eq!(nearest("alwaysLoad", ENTRY_KEYS.iter().map(|key| key.name)), None);
         assert_eq!(
             nearest("streamablehttp", ["http", "streamable-http"].into_iter()),
             Some("streamable-http")

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::source::Position;
 
 /// The dialect that people's files are in: JSON, comments, trailing commas, and nothing looser.
-pub(crate) fn dialect() -> ParseOptions {
+pub(crate) fn parse_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -62,7 +62,7 @@ pub enum Value {
     /// A number, as written.
     Number(String),
     /// A string, unescaped.
-    Text(String),
+    String(String),
     /// An array.
     Array(Vec<Node>),
     /// An object, in order, doubled keys included.
@@ -84,24 +84,24 @@ pub struct Member {
 #[derive(Debug)]
 pub struct Document<'t> {
     /// Its lines, for telling people where something stands.
-    pub lines: Lines<'t>,
+    pub lines: LineIndex<'t>,
     /// The value in it; none where the text holds only white space and comments.
     pub root: Option<Node>,
 }
 
 impl<'t> Document<'t> {
     /// Parses a text that [`without_mark`] has been through.
-    pub fn parse(text: &'t str) -> Result<Document<'t>, SyntaxFault> {
-        let parsed = parse_to_ast(text, &CollectOptions::default(), &dialect())?;
-        Ok(Document { lines: Lines::of(text), root: parsed.value.map(node) })
+    pub fn parse(text: &'t str) -> Result<Document<'t>, SyntaxError> {
+        let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options())?;
+        Ok(Document { lines: LineIndex::new(text), root: parsed.value.map(node_from_ast) })
     }
 }
 
 /// Why a text is not JSON, and where.
 #[derive(Debug, Clone)]
-pub struct SyntaxFault(Arc<ParseError>);
+pub struct SyntaxError(Arc<ParseError>);
 
-impl SyntaxFault {
+impl SyntaxError {
     /// Where the text stops making sense.
     pub fn span(&self) -> Span {
         self.0.range().into()
@@ -113,36 +113,36 @@ impl SyntaxFault {
     }
 }
 
-impl From<ParseError> for SyntaxFault {
-    fn from(error: ParseError) -> SyntaxFault {
-        SyntaxFault(Arc::new(error))
+impl From<ParseError> for SyntaxError {
+    fn from(error: ParseError) -> SyntaxError {
+        SyntaxError(Arc::new(error))
     }
 }
 
 /// A text whose lines can be looked up, parsed or not.
 #[derive(Debug)]
-pub struct Lines<'t> {
+pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
     /// The last place that was asked for: a whole file may be one line, and counting it again for
     /// everything in it would take for ever.
-    last: Cell<Place>,
+    cached: Cell<CachedPosition>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct CachedPosition {
     line: usize,
     byte: usize,
     column: usize,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineIndex<'t> {
     /// Indexes the lines of `text`.
-    pub fn of(text: &'t str) -> Lines<'t> {
+    pub fn new(text: &'t str) -> LineIndex<'t> {
         let after_breaks =
             text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
         let starts = std::iter::once(0).chain(after_breaks).collect();
-        Lines { text, starts, last: Cell::default() }
+        LineIndex { text, starts, cached: Cell::default() }
     }
 
     /// The line and column of a byte.
@@ -150,7 +150,7 @@ impl<'t> Lines<'t> {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
         let start = self.starts[line - 1];
-        let last = self.last.get();
+        let last = self.cached.get();
         // From the last place that was asked for, on or back, unless the line's beginning is nearer.
         let column = match last.line == line {
             true if last.byte <= byte => last.column + self.text[last.byte..byte].chars().count(),
@@ -159,7 +159,7 @@ impl<'t> Lines<'t> {
             }
             true | false => 1 + self.text[start..byte].chars().count(),
         };
-        self.last.set(Place { line, byte, column });
+        self.cached.set(CachedPosition { line, byte, column });
         Position { line, column }
     }
 
@@ -173,11 +173,11 @@ impl<'t> Lines<'t> {
 }
 
 /// The text without the byte order mark that some editors put in front.
-pub fn without_mark(text: &str) -> &str {
+pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn node(value: ast::Value<'_>) -> Node {
+fn node_from_ast(value: ast::Value<'_>) -> Node {
     match value {
         ast::Value::NullKeyword(it) => Node { span: it.range.into(), value: Value::Null },
         ast::Value::BooleanLit(it) => Node { span: it.range.into(), value: Value::Bool(it.value) },
@@ -185,25 +185,25 @@ fn node(value: ast::Value<'_>) -> Node {
             Node { span: it.range.into(), value: Value::Number(it.value.to_owned()) }
         }
         ast::Value::StringLit(it) => {
-            Node { span: it.range.into(), value: Value::Text(it.value.into_owned()) }
+            Node { span: it.range.into(), value: Value::String(it.value.into_owned()) }
         }
         ast::Value::Array(it) => Node {
             span: it.range.into(),
-            value: Value::Array(it.elements.into_iter().map(node).collect()),
+            value: Value::Array(it.elements.into_iter().map(node_from_ast).collect()),
         },
         ast::Value::Object(it) => Node {
             span: it.range.into(),
-            value: Value::Object(it.properties.into_iter().map(member).collect()),
+            value: Value::Object(it.properties.into_iter().map(member_from_ast).collect()),
         },
     }
 }
 
-fn member(property: ast::ObjectProp<'_>) -> Member {
+fn member_from_ast(property: ast::ObjectProp<'_>) -> Member {
     let key_span = match &property.name {
         ast::ObjectPropName::String(it) => it.range.into(),
         ast::ObjectPropName::Word(it) => it.range.into(),
     };
-    Member { key: property.name.into_string(), key_span, node: node(property.value) }
+    Member { key: property.name.into_string(), key_span, node: node_from_ast(property.value) }
 }
 
 impl Node {
@@ -213,7 +213,7 @@ impl Node {
             Value::Null => "null",
             Value::Bool(_) => "a boolean",
             Value::Number(_) => "a number",
-            Value::Text(_) => "a string",
+            Value::String(_) => "a string",
             Value::Array(_) => "an array",
             Value::Object(_) => "an object",
         }
@@ -227,7 +227,7 @@ impl Node {
             Value::Number(it) => {
                 serde_json::from_str(it).unwrap_or_else(|_| Json::String(it.clone()))
             }
-            Value::Text(it) => Json::String(it.clone()),
+            Value::String(it) => Json::String(it.clone()),
             Value::Array(it) => Json::Array(it.iter().map(Node::to_json).collect()),
             Value::Object(it) => Json::Object(
                 it.iter().map(|member| (member.key.clone(), member.node.to_json())).collect(),
@@ -270,7 +270,7 @@ mod tests {
     fn positions_count_characters_and_survive_crlf() {
         let text = "{\r\n  \"é\": yes\r\n}";
         let fault = Document::parse(text).expect_err("yes is no value");
-        let lines = Lines::of(text);
+        let lines = LineIndex::new(text);
         assert_eq!(lines.position(fault.span().start), Position { line: 2, column: 8 });
         assert_eq!(lines.line(2), "  \"é\": yes");
     }
@@ -279,8 +279,9 @@ mod tests {
     fn positions_are_the_same_in_whatever_order_they_are_asked() {
         let text = "aé\nbüc\n日本語 x";
         let all: Vec<usize> = (0..=text.len()).collect();
-        let alone: Vec<Position> = all.iter().map(|byte| Lines::of(text).position(*byte)).collect();
-        let lines = Lines::of(text);
+        let alone: Vec<Position> =
+            all.iter().map(|byte| LineIndex::new(text).position(*byte)).collect();
+        let lines = LineIndex::new(text);
         let forwards: Vec<Position> = all.iter().map(|byte| lines.position(*byte)).collect();
         let mut backwards: Vec<Position> =
             all.iter().rev().map(|byte| lines.position(*byte)).collect();
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_dropped() {
-        assert_eq!(parsed(without_mark("\u{feff}{\"a\": 1}")), serde_json::json!({"a": 1}));
+        assert_eq!(parsed(strip_bom("\u{feff}{\"a\": 1}")), serde_json::json!({"a": 1}));
     }
 
     #[test]

@@ -6,15 +6,15 @@ use std::fmt;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::approval::Damaged;
-use crate::document::{Document, Member, Node, Span, SyntaxFault, Value, without_mark};
-use crate::splice::{self, Container, Layout, WhenEmpty};
+use crate::approval::CorruptApprovals;
+use crate::document::{Document, Member, Node, Span, SyntaxError, Value, strip_bom};
+use crate::splice::{self, Container, EmptyLayout, Layout};
 
 /// One change. It prints no values: secrets may be among them.
 #[derive(Clone)]
 pub enum Edit {
     /// Defines a server, new or in place of the one of that name.
-    PutServer {
+    SetServer {
         /// Its name.
         name: String,
         /// Its entry.
@@ -49,7 +49,7 @@ pub enum Edit {
         text: String,
     },
     /// Adds a text to a list inside an object at the top level, unless it is there. Both are made where they are not.
-    AddToListIn {
+    AddToNestedList {
         /// The object's key.
         object: String,
         /// The list's key in it.
@@ -58,7 +58,7 @@ pub enum Edit {
         text: String,
     },
     /// Takes a text out of a list inside an object at the top level.
-    RemoveFromListIn {
+    RemoveFromNestedList {
         /// The object's key.
         object: String,
         /// The list's key in it.
@@ -67,7 +67,7 @@ pub enum Edit {
         text: String,
     },
     /// Sets a key at the top level, unless it is there.
-    Initialise {
+    SetIfAbsent {
         /// The key.
         key: String,
         /// Its value.
@@ -78,18 +78,18 @@ pub enum Edit {
 impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Edit::PutServer { name, .. } => write!(f, "PutServer({name})"),
+            Edit::SetServer { name, .. } => write!(f, "PutServer({name})"),
             Edit::RemoveServer { name } => write!(f, "RemoveServer({name})"),
             Edit::SetKey { name, key, .. } => write!(f, "SetKey({name}, {key})"),
             Edit::AddToList { key, text } => write!(f, "AddToList({key}, {text})"),
             Edit::RemoveFromList { key, text } => write!(f, "RemoveFromList({key}, {text})"),
-            Edit::AddToListIn { object, key, text } => {
+            Edit::AddToNestedList { object, key, text } => {
                 write!(f, "AddToListIn({object}, {key}, {text})")
             }
-            Edit::RemoveFromListIn { object, key, text } => {
+            Edit::RemoveFromNestedList { object, key, text } => {
                 write!(f, "RemoveFromListIn({object}, {key}, {text})")
             }
-            Edit::Initialise { key, .. } => write!(f, "Initialise({key})"),
+            Edit::SetIfAbsent { key, .. } => write!(f, "Initialise({key})"),
         }
     }
 }
@@ -99,10 +99,10 @@ impl fmt::Debug for Edit {
 pub enum EditError {
     /// The text is not JSON, so a change might destroy something.
     #[error("the file is not valid JSON, so it was left alone")]
-    Syntax(SyntaxFault),
+    Syntax(SyntaxError),
     /// Something that must be an object or a list is not.
     #[error("`{key}` is not {expected}, so the file was left alone")]
-    Shape {
+    WrongType {
         /// The key.
         key: String,
         /// What it would have to be.
@@ -110,10 +110,10 @@ pub enum EditError {
     },
     /// Something that we keep for ourselves is damaged.
     #[error(transparent)]
-    Damaged(#[from] Damaged),
+    CorruptApprovals(#[from] CorruptApprovals),
     /// The server to change is not in the text.
     #[error("there is no server `{name}` in the file")]
-    Absent {
+    ServerNotFound {
         /// The name looked for.
         name: String,
     },
@@ -123,7 +123,7 @@ const SERVERS: &str = "mcpServers";
 
 /// Applies the changes one after the other; on an error nothing is changed.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
-    let body = without_mark(text);
+    let body = strip_bom(text);
     let mark = &text[..text.len() - body.len()];
     let mut body = if body.trim().is_empty() { "{}\n".to_owned() } else { body.to_owned() };
     for edit in edits {
@@ -134,24 +134,24 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
 
 /// Does the text define a server of that name? A text that makes no sense defines none.
 pub fn has_server(text: &str, name: &str) -> bool {
-    let text = without_mark(text);
+    let text = strip_bom(text);
     let root = Document::parse(text).ok().and_then(|document| document.root);
     root.is_some_and(|root| {
-        let servers = Place { text, node: &root }.member(SERVERS);
+        let servers = ValueRef { text, node: &root }.member(SERVERS);
         servers.is_some_and(|servers| servers.index(name).is_some())
     })
 }
 
 /// The texts of a list inside an object at the top level. A text that makes no sense has none.
-pub fn texts_in(text: &str, object: &str, key: &str) -> Vec<String> {
-    let text = without_mark(text);
+pub fn strings_in_list(text: &str, object: &str, key: &str) -> Vec<String> {
+    let text = strip_bom(text);
     let Some(root) = Document::parse(text).ok().and_then(|document| document.root) else {
         return Vec::new();
     };
-    let list = Place { text, node: &root }.member(object).and_then(|it| it.member(key));
+    let list = ValueRef { text, node: &root }.member(object).and_then(|it| it.member(key));
     let elements = list.and_then(|list| elements(&list, key).ok()).unwrap_or_default();
     let as_text = |node: &Node| match &node.value {
-        Value::Text(text) => Some(text.clone()),
+        Value::String(text) => Some(text.clone()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             None
         }
@@ -163,37 +163,38 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
     let root = match Document::parse(&text).map_err(EditError::Syntax)?.root {
         Some(root) => root,
         None => {
-            let newline = splice::newline(&text);
-            return apply_one(format!("{}{{}}{newline}", with_line_end(&text)), edit);
+            let newline = splice::line_ending(&text);
+            return apply_one(format!("{}{{}}{newline}", with_trailing_newline(&text)), edit);
         }
     };
-    let top = Place { text: &text, node: &root };
-    top.expect_object("the top level")?;
+    let top = ValueRef { text: &text, node: &root };
+    top.require_object("the top level")?;
     match edit {
-        Edit::PutServer { name, entry } => match top.member(SERVERS) {
+        Edit::SetServer { name, entry } => match top.member(SERVERS) {
             Some(servers) => {
-                servers.expect_object(SERVERS)?;
-                Ok(servers.put(name, entry))
+                servers.require_object(SERVERS)?;
+                Ok(servers.set(name, entry))
             }
             None => {
                 let mut servers = serde_json::Map::new();
                 servers.insert(name.clone(), entry.clone());
-                Ok(top.put(SERVERS, &Json::Object(servers)))
+                Ok(top.set(SERVERS, &Json::Object(servers)))
             }
         },
         Edit::RemoveServer { name } => {
-            let servers = top.servers()?.ok_or_else(|| absent(name))?;
-            let removed = servers.remove(name).ok_or_else(|| absent(name))?;
+            let servers = top.servers()?.ok_or_else(|| server_not_found(name))?;
+            let removed = servers.remove(name).ok_or_else(|| server_not_found(name))?;
             // A doubled name must not bring its older definition back to life.
             if has_server(&removed, name) { apply_one(removed, edit) } else { Ok(removed) }
         }
         Edit::SetKey { name, key, value } => {
             let servers = top.servers()?;
-            let entry =
-                servers.and_then(|servers| servers.member(name)).ok_or_else(|| absent(name))?;
-            entry.expect_object(name)?;
+            let entry = servers
+                .and_then(|servers| servers.member(name))
+                .ok_or_else(|| server_not_found(name))?;
+            entry.require_object(name)?;
             Ok(match value {
-                Some(value) => entry.put(key, value),
+                Some(value) => entry.set(key, value),
                 None => match entry.remove(key) {
                     // A doubled key must not come back with its older value.
                     Some(removed) => apply_one(removed, edit)?,
@@ -203,59 +204,64 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
         }
         Edit::AddToList { key, text: item } => add_to_list(&top, key, item),
         Edit::RemoveFromList { key, text: item } => remove_from_list(&top, key, item),
-        Edit::AddToListIn { object, key, text: item } => match top.present(object) {
+        Edit::AddToNestedList { object, key, text: item } => match top.non_null_member(object) {
             Some(inner) => {
-                inner.expect_object(object)?;
+                inner.require_object(object)?;
                 add_to_list(&inner, key, item)
             }
             None => {
                 let mut inner = serde_json::Map::new();
                 inner.insert(key.clone(), Json::from(vec![item.as_str()]));
-                Ok(top.put(object, &Json::Object(inner)))
+                Ok(top.set(object, &Json::Object(inner)))
             }
         },
-        Edit::RemoveFromListIn { object, key, text: item } => match top.present(object) {
+        Edit::RemoveFromNestedList { object, key, text: item } => match top.non_null_member(object)
+        {
             Some(inner) => {
-                inner.expect_object(object)?;
+                inner.require_object(object)?;
                 remove_from_list(&inner, key, item)
             }
             None => Ok(text.clone()),
         },
-        Edit::Initialise { key, value } => Ok(match top.member(key) {
+        Edit::SetIfAbsent { key, value } => Ok(match top.member(key) {
             Some(_) => text.clone(),
-            None => top.put(key, value),
+            None => top.set(key, value),
         }),
     }
 }
 
-fn with_line_end(text: &str) -> String {
-    let newline = splice::newline(text);
+fn with_trailing_newline(text: &str) -> String {
+    let newline = splice::line_ending(text);
     if text.ends_with('\n') { text.to_owned() } else { format!("{text}{newline}") }
 }
 
 /// A value in a text.
 #[derive(Clone, Copy)]
-struct Place<'t> {
+struct ValueRef<'t> {
     text: &'t str,
     node: &'t Node,
 }
 
-impl<'t> Place<'t> {
-    fn expect_object(&self, key: &str) -> Result<(), EditError> {
+impl<'t> ValueRef<'t> {
+    fn require_object(&self, key: &str) -> Result<(), EditError> {
         match &self.node.value {
             Value::Object(_) => Ok(()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
-                Err(shape(key, "an object"))
-            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Err(wrong_type(key, "an object")),
         }
     }
 
     fn members(&self) -> &'t [Member] {
         match &self.node.value {
             Value::Object(members) => members,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
-                &[]
-            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => &[],
         }
     }
 
@@ -264,20 +270,20 @@ impl<'t> Place<'t> {
         self.members().iter().rposition(|member| member.key == key)
     }
 
-    fn member(&self, key: &str) -> Option<Place<'t>> {
+    fn member(&self, key: &str) -> Option<ValueRef<'t>> {
         let index = self.index(key)?;
-        Some(Place { text: self.text, node: &self.members()[index].node })
+        Some(ValueRef { text: self.text, node: &self.members()[index].node })
     }
 
     /// The member of a key, unless it is `null`, which says nothing.
-    fn present(&self, key: &str) -> Option<Place<'t>> {
+    fn non_null_member(&self, key: &str) -> Option<ValueRef<'t>> {
         self.member(key).filter(|it| it.node.value != Value::Null)
     }
 
-    fn servers(&self) -> Result<Option<Place<'t>>, EditError> {
+    fn servers(&self) -> Result<Option<ValueRef<'t>>, EditError> {
         let servers = self.member(SERVERS);
         if let Some(servers) = &servers {
-            servers.expect_object(SERVERS)?;
+            servers.require_object(SERVERS)?;
         }
         Ok(servers)
     }
@@ -288,11 +294,11 @@ impl<'t> Place<'t> {
         Container::new(self.text, self.node.span, self.members().iter().map(item).collect())
     }
 
-    fn put(&self, key: &str, value: &Json) -> String {
+    fn set(&self, key: &str, value: &Json) -> String {
         match self.member(key) {
             Some(old) => old.replace(value),
-            None => self.container().append(WhenEmpty::OpenUp, |layout| {
-                format!("{}: {}", Json::from(key), rendered(value, layout))
+            None => self.container().append(EmptyLayout::Expand, |layout| {
+                format!("{}: {}", Json::from(key), render(value, layout))
             }),
         }
     }
@@ -309,83 +315,85 @@ impl<'t> Place<'t> {
             let indent = line.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
             Layout::Block {
                 indent,
-                unit: splice::unit(self.text),
-                newline: splice::newline(self.text),
+                unit: splice::indent_unit(self.text),
+                newline: splice::line_ending(self.text),
             }
         } else {
             Layout::Inline
         };
-        let value = rendered(value, &layout);
+        let value = render(value, &layout);
         format!("{}{value}{}", &self.text[..span.start], &self.text[span.end..])
     }
 }
 
-fn add_to_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.present(key) else { return Ok(top.put(key, &Json::from(vec![item]))) };
+fn add_to_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
+    let Some(list) = top.non_null_member(key) else {
+        return Ok(top.set(key, &Json::from(vec![item])));
+    };
     let elements = elements(&list, key)?;
-    if elements.iter().any(|element| is_text(element, item)) {
+    if elements.iter().any(|element| is_string(element, item)) {
         return Ok(top.text.to_owned());
     }
     let spans = elements.iter().map(|element| element.span).collect();
     let container = Container::new(top.text, list.node.span, spans);
-    Ok(container.append(WhenEmpty::StayInline, |_| Json::from(item).to_string()))
+    Ok(container.append(EmptyLayout::Inline, |_| Json::from(item).to_string()))
 }
 
-fn remove_from_list(top: &Place<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.present(key) else { return Ok(top.text.to_owned()) };
+fn remove_from_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
+    let Some(list) = top.non_null_member(key) else { return Ok(top.text.to_owned()) };
     let elements = elements(&list, key)?;
-    let Some(index) = elements.iter().position(|element| is_text(element, item)) else {
+    let Some(index) = elements.iter().position(|element| is_string(element, item)) else {
         return Ok(top.text.to_owned());
     };
     let spans = elements.iter().map(|element| element.span).collect();
     Ok(Container::new(top.text, list.node.span, spans).remove(index))
 }
 
-fn elements<'t>(list: &Place<'t>, key: &str) -> Result<&'t [Node], EditError> {
+fn elements<'t>(list: &ValueRef<'t>, key: &str) -> Result<&'t [Node], EditError> {
     match &list.node.value {
         Value::Array(elements) => Ok(elements),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Object(_) => {
-            Err(shape(key, "a list"))
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            Err(wrong_type(key, "a list"))
         }
     }
 }
 
-fn is_text(node: &Node, text: &str) -> bool {
-    matches!(&node.value, Value::Text(found) if found == text)
+fn is_string(node: &Node, text: &str) -> bool {
+    matches!(&node.value, Value::String(found) if found == text)
 }
 
 /// A value as text; on lines of its own, objects open up and lists of plain values do not.
-fn rendered(value: &Json, layout: &Layout) -> String {
+fn render(value: &Json, layout: &Layout) -> String {
     match (value, layout) {
         (Json::Object(members), Layout::Block { indent, unit, newline }) if !members.is_empty() => {
             let inner =
                 Layout::Block { indent: format!("{indent}{unit}"), unit: unit.clone(), newline };
             let member = |(key, value): (&String, &Json)| {
-                format!("{indent}{unit}{}: {}", Json::from(key.as_str()), rendered(value, &inner))
+                format!("{indent}{unit}{}: {}", Json::from(key.as_str()), render(value, &inner))
             };
             let members: Vec<String> = members.iter().map(member).collect();
             format!("{{{newline}{}{newline}{indent}}}", members.join(&format!(",{newline}")))
         }
         (Json::Object(members), _) => {
             let member = |(key, value): (&String, &Json)| {
-                format!("{}: {}", Json::from(key.as_str()), rendered(value, layout))
+                format!("{}: {}", Json::from(key.as_str()), render(value, layout))
             };
             format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
         }
         (Json::Array(elements), _) => {
-            let element = |element: &Json| rendered(element, &Layout::Inline);
+            let element = |element: &Json| render(element, &Layout::Inline);
             format!("[{}]", elements.iter().map(element).collect::<Vec<_>>().join(", "))
         }
         (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_), _) => value.to_string(),
     }
 }
 
-fn shape(key: &str, expected: &'static str) -> EditError {
-    EditError::Shape { key: key.to_owned(), expected }
+fn wrong_type(key: &str, expected: &'static str) -> EditError {
+    EditError::WrongType { key: key.to_owned(), expected }
 }
 
-fn absent(name: &str) -> EditError {
-    EditError::Absent { name: name.to_owned() }
+fn server_not_found(name: &str) -> EditError {
+    EditError::ServerNotFound { name: name.to_owned() }
 }
 
 #[cfg(test)]
@@ -397,7 +405,7 @@ mod tests {
     use crate::document::Document;
 
     fn put_server(name: &str, entry: Json) -> Edit {
-        Edit::PutServer { name: name.to_owned(), entry }
+        Edit::SetServer { name: name.to_owned(), entry }
     }
 
     fn remove_server(name: &str) -> Edit {
@@ -481,12 +489,12 @@ mod tests {
 
     #[test]
     fn a_list_inside_an_object_grows_once_and_shrinks_and_comments_stay() {
-        let add = |text: &str| Edit::AddToListIn {
+        let add = |text: &str| Edit::AddToNestedList {
             object: "permissions".to_owned(),
             key: "allow".to_owned(),
             text: text.to_owned(),
         };
-        let remove = |text: &str| Edit::RemoveFromListIn {
+        let remove = |text: &str| Edit::RemoveFromNestedList {
             object: "permissions".to_owned(),
             key: "allow".to_owned(),
             text: text.to_owned(),
@@ -505,9 +513,12 @@ mod tests {
         check(full, remove("b"), less);
         check(full, remove("c"), full);
         check("{}", remove("a"), "{}");
-        assert_eq!(texts_in(full, "permissions", "allow"), ["a", "b"]);
-        assert_eq!(texts_in("{", "permissions", "allow"), Vec::<String>::new());
-        assert!(matches!(apply("{\"permissions\": 5}", &[add("a")]), Err(EditError::Shape { .. })));
+        assert_eq!(strings_in_list(full, "permissions", "allow"), ["a", "b"]);
+        assert_eq!(strings_in_list("{", "permissions", "allow"), Vec::<String>::new());
+        assert!(matches!(
+            apply("{\"permissions\": 5}", &[add("a")]),
+            Err(EditError::WrongType { .. })
+        ));
     }
 
     #[test]
@@ -624,7 +635,7 @@ mod tests {
     }
 
     fn json(text: &str) -> Json {
-        Document::parse(without_mark(text)).expect("still JSON").root.expect("a value").to_json()
+        Document::parse(strip_bom(text)).expect("still JSON").root.expect("a value").to_json()
     }
 
     /// Every comment, in order.

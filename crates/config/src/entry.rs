@@ -8,35 +8,35 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use crate::name::ServerName;
-use crate::template::{Environment, Piece, SecretReference, Template, Text};
+use crate::template::{Environment, ExpandedText, SecretReference, Template, TextSegment};
 
 /// How a server is reached, with what each way needs. `T` is [`Template`] as written, [`Text`] once expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Transport<T> {
+pub enum TransportConfig<T> {
     /// A program that we start and talk to over its standard streams.
-    Stdio(Stdio<T>),
+    Stdio(StdioConfig<T>),
     /// The older HTTP transport with a separate event stream.
-    Sse(Remote<T>),
+    Sse(RemoteConfig<T>),
     /// Streamable HTTP.
-    Http(Remote<T>),
+    Http(RemoteConfig<T>),
     /// WebSocket.
-    Ws(Remote<T>),
+    Ws(RemoteConfig<T>),
     /// An IDE's event stream.
-    SseIde(Ide<T>),
+    SseIde(IdeConfig<T>),
     /// An IDE's WebSocket.
-    WsIde(Ide<T>),
+    WsIde(IdeConfig<T>),
     /// A server inside the program that embeds us.
     Sdk {
         /// The name it goes by there.
         name: String,
     },
     /// An account's connector, reached through a proxy.
-    ConnectorProxy(Remote<T>),
+    ConnectorProxy(RemoteConfig<T>),
 }
 
 /// A program to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stdio<T> {
+pub struct StdioConfig<T> {
     /// The program.
     pub command: T,
     /// Its arguments.
@@ -49,7 +49,7 @@ pub struct Stdio<T> {
 
 /// A server at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remote<T> {
+pub struct RemoteConfig<T> {
     /// Where.
     pub url: T,
     /// Headers on every request.
@@ -57,14 +57,14 @@ pub struct Remote<T> {
     /// A command that prints more headers. Nothing is put into it, and it does not print.
     pub headers_helper: Option<Template>,
     /// How to sign in.
-    pub oauth: Option<OAuth<T>>,
+    pub oauth: Option<OAuthConfig<T>>,
     /// Which certificates are used with it.
-    pub tls: Option<Tls<T>>,
+    pub tls: Option<TlsConfig<T>>,
 }
 
 /// Certificates for one server, each a file in the PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls<T> {
+pub struct TlsConfig<T> {
     /// Authorities to trust besides the system's.
     pub ca_file: Option<T>,
     /// Our own certificate, for servers that want one.
@@ -75,7 +75,7 @@ pub struct Tls<T> {
 
 /// A server inside an IDE.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ide<T> {
+pub struct IdeConfig<T> {
     /// Where.
     pub url: T,
     /// The IDE's name for people.
@@ -86,7 +86,7 @@ pub struct Ide<T> {
 
 /// How to sign in to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OAuth<T> {
+pub struct OAuthConfig<T> {
     /// A client that was registered beforehand.
     pub client_id: Option<T>,
     /// Its secret.
@@ -112,19 +112,19 @@ pub struct OAuth<T> {
 pub enum OAuthGrant {
     /// A person signs in.
     #[default]
-    Person,
+    AuthorizationCode,
     /// The client is known by itself.
     ClientCredentials,
     /// A platform's token vouches for this machine.
-    Workload,
+    JwtBearer,
 }
 
 impl OAuthGrant {
     /// Every way, as it is written.
-    pub const WORDS: [(&'static str, OAuthGrant); 3] = [
-        ("authorization_code", OAuthGrant::Person),
+    pub const NAMES: [(&'static str, OAuthGrant); 3] = [
+        ("authorization_code", OAuthGrant::AuthorizationCode),
         ("client_credentials", OAuthGrant::ClientCredentials),
-        ("jwt_bearer", OAuthGrant::Workload),
+        ("jwt_bearer", OAuthGrant::JwtBearer),
     ];
 }
 
@@ -191,7 +191,7 @@ impl TransportKind {
     }
 
     /// The same in words, for messages.
-    pub fn schemes_in_words(self) -> &'static str {
+    pub fn schemes_text(self) -> &'static str {
         match self {
             TransportKind::Ws | TransportKind::WsIde => "`ws://` or `wss://`",
             TransportKind::Stdio
@@ -210,74 +210,74 @@ impl fmt::Display for TransportKind {
     }
 }
 
-impl<T> Transport<T> {
+impl<T> TransportConfig<T> {
     /// Which of the transports it is.
     pub fn kind(&self) -> TransportKind {
         match self {
-            Transport::Stdio(_) => TransportKind::Stdio,
-            Transport::Sse(_) => TransportKind::Sse,
-            Transport::Http(_) => TransportKind::Http,
-            Transport::Ws(_) => TransportKind::Ws,
-            Transport::SseIde(_) => TransportKind::SseIde,
-            Transport::WsIde(_) => TransportKind::WsIde,
-            Transport::Sdk { .. } => TransportKind::Sdk,
-            Transport::ConnectorProxy(_) => TransportKind::ConnectorProxy,
+            TransportConfig::Stdio(_) => TransportKind::Stdio,
+            TransportConfig::Sse(_) => TransportKind::Sse,
+            TransportConfig::Http(_) => TransportKind::Http,
+            TransportConfig::Ws(_) => TransportKind::Ws,
+            TransportConfig::SseIde(_) => TransportKind::SseIde,
+            TransportConfig::WsIde(_) => TransportKind::WsIde,
+            TransportConfig::Sdk { .. } => TransportKind::Sdk,
+            TransportConfig::ConnectorProxy(_) => TransportKind::ConnectorProxy,
         }
     }
 
     /// Its URL, where it has one.
     pub fn url(&self) -> Option<&T> {
         match self {
-            Transport::Sse(remote)
-            | Transport::Http(remote)
-            | Transport::Ws(remote)
-            | Transport::ConnectorProxy(remote) => Some(&remote.url),
-            Transport::SseIde(ide) | Transport::WsIde(ide) => Some(&ide.url),
-            Transport::Stdio(_) | Transport::Sdk { .. } => None,
+            TransportConfig::Sse(remote)
+            | TransportConfig::Http(remote)
+            | TransportConfig::Ws(remote)
+            | TransportConfig::ConnectorProxy(remote) => Some(&remote.url),
+            TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => Some(&ide.url),
+            TransportConfig::Stdio(_) | TransportConfig::Sdk { .. } => None,
         }
     }
 
     /// How to sign in, where that can be said.
-    pub fn oauth(&self) -> Option<&OAuth<T>> {
+    pub fn oauth(&self) -> Option<&OAuthConfig<T>> {
         match self {
-            Transport::Sse(remote)
-            | Transport::Http(remote)
-            | Transport::Ws(remote)
-            | Transport::ConnectorProxy(remote) => remote.oauth.as_ref(),
-            Transport::SseIde(_)
-            | Transport::WsIde(_)
-            | Transport::Stdio(_)
-            | Transport::Sdk { .. } => None,
+            TransportConfig::Sse(remote)
+            | TransportConfig::Http(remote)
+            | TransportConfig::Ws(remote)
+            | TransportConfig::ConnectorProxy(remote) => remote.oauth.as_ref(),
+            TransportConfig::SseIde(_)
+            | TransportConfig::WsIde(_)
+            | TransportConfig::Stdio(_)
+            | TransportConfig::Sdk { .. } => None,
         }
     }
 
     /// The same transport with every text changed by `change`.
-    pub fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Transport<U> {
+    pub fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> TransportConfig<U> {
         match self {
-            Transport::Stdio(it) => Transport::Stdio(Stdio {
+            TransportConfig::Stdio(it) => TransportConfig::Stdio(StdioConfig {
                 command: change(&it.command),
                 args: it.args.iter().map(&mut *change).collect(),
                 env: map_values(&it.env, change),
                 cwd: it.cwd.as_ref().map(&mut *change),
             }),
-            Transport::Sse(it) => Transport::Sse(it.map(change)),
-            Transport::Http(it) => Transport::Http(it.map(change)),
-            Transport::Ws(it) => Transport::Ws(it.map(change)),
-            Transport::ConnectorProxy(it) => Transport::ConnectorProxy(it.map(change)),
-            Transport::SseIde(it) => Transport::SseIde(it.map(change)),
-            Transport::WsIde(it) => Transport::WsIde(it.map(change)),
-            Transport::Sdk { name } => Transport::Sdk { name: name.clone() },
+            TransportConfig::Sse(it) => TransportConfig::Sse(it.map(change)),
+            TransportConfig::Http(it) => TransportConfig::Http(it.map(change)),
+            TransportConfig::Ws(it) => TransportConfig::Ws(it.map(change)),
+            TransportConfig::ConnectorProxy(it) => TransportConfig::ConnectorProxy(it.map(change)),
+            TransportConfig::SseIde(it) => TransportConfig::SseIde(it.map(change)),
+            TransportConfig::WsIde(it) => TransportConfig::WsIde(it.map(change)),
+            TransportConfig::Sdk { name } => TransportConfig::Sdk { name: name.clone() },
         }
     }
 }
 
-impl<T> Remote<T> {
-    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Remote<U> {
-        Remote {
+impl<T> RemoteConfig<T> {
+    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> RemoteConfig<U> {
+        RemoteConfig {
             url: change(&self.url),
             headers: map_values(&self.headers, change),
             headers_helper: self.headers_helper.clone(),
-            oauth: self.oauth.as_ref().map(|oauth| OAuth {
+            oauth: self.oauth.as_ref().map(|oauth| OAuthConfig {
                 client_id: oauth.client_id.as_ref().map(&mut *change),
                 client_secret: oauth.client_secret.as_ref().map(&mut *change),
                 callback_port: oauth.callback_port,
@@ -288,7 +288,7 @@ impl<T> Remote<T> {
                 private_key: oauth.private_key.as_ref().map(&mut *change),
                 workload_token: oauth.workload_token.as_ref().map(&mut *change),
             }),
-            tls: self.tls.as_ref().map(|tls| Tls {
+            tls: self.tls.as_ref().map(|tls| TlsConfig {
                 ca_file: tls.ca_file.as_ref().map(&mut *change),
                 client_certificate: tls.client_certificate.as_ref().map(&mut *change),
                 client_key: tls.client_key.as_ref().map(&mut *change),
@@ -297,9 +297,9 @@ impl<T> Remote<T> {
     }
 }
 
-impl<T> Ide<T> {
-    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> Ide<U> {
-        Ide {
+impl<T> IdeConfig<T> {
+    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> IdeConfig<U> {
+        IdeConfig {
             url: change(&self.url),
             ide_name: self.ide_name.clone(),
             auth_token: self.auth_token.as_ref().map(&mut *change),
@@ -322,7 +322,7 @@ pub struct ToolFilter {
 
 /// What every server has, whatever its transport.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonOptions {
     /// Tools run without asking, where the scope may say so.
     pub trust: bool,
     /// How long a call may take.
@@ -330,16 +330,16 @@ pub struct Common {
     /// Which tools are wanted.
     pub tools: ToolFilter,
     /// Keys that nobody knows, kept.
-    pub unknown: Vec<String>,
+    pub unknown_keys: Vec<String>,
     /// The whole entry as it stands in the file, what people may change freely left out.
-    pub written: Written,
+    pub raw: RawEntry,
 }
 
 /// An entry's JSON. It prints nothing of itself: secrets are in it.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Written(pub Json);
+pub struct RawEntry(pub Json);
 
-impl fmt::Debug for Written {
+impl fmt::Debug for RawEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Written(…)")
     }
@@ -349,9 +349,9 @@ impl fmt::Debug for Written {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerEntry {
     /// How the server is reached.
-    pub transport: Transport<Template>,
+    pub transport: TransportConfig<Template>,
     /// The rest.
-    pub common: Common,
+    pub common: CommonOptions,
     /// Switched off in the entry itself.
     pub disabled: bool,
     /// A note for people.
@@ -364,9 +364,9 @@ pub struct ServerSpec {
     /// The server's name.
     pub name: ServerName,
     /// How it is reached.
-    pub transport: Transport<Text>,
+    pub transport: TransportConfig<ExpandedText>,
     /// The rest.
-    pub common: Common,
+    pub common: CommonOptions,
 }
 
 impl ServerEntry {
@@ -382,19 +382,19 @@ impl ServerEntry {
     }
 
     /// Every text of the entry that variables are put into.
-    pub fn texts(&self) -> Vec<&Template> {
+    pub fn templates(&self) -> Vec<&Template> {
         let mut texts: Vec<&Template> = Vec::new();
         match &self.transport {
-            Transport::Stdio(it) => {
+            TransportConfig::Stdio(it) => {
                 texts.push(&it.command);
                 texts.extend(&it.args);
                 texts.extend(it.env.iter().map(|(_, value)| value));
                 texts.extend(&it.cwd);
             }
-            Transport::Sse(it)
-            | Transport::Http(it)
-            | Transport::Ws(it)
-            | Transport::ConnectorProxy(it) => {
+            TransportConfig::Sse(it)
+            | TransportConfig::Http(it)
+            | TransportConfig::Ws(it)
+            | TransportConfig::ConnectorProxy(it) => {
                 texts.push(&it.url);
                 texts.extend(it.headers.iter().map(|(_, value)| value));
                 if let Some(oauth) = &it.oauth {
@@ -410,11 +410,11 @@ impl ServerEntry {
                     texts.extend(&tls.client_key);
                 }
             }
-            Transport::SseIde(it) | Transport::WsIde(it) => {
+            TransportConfig::SseIde(it) | TransportConfig::WsIde(it) => {
                 texts.push(&it.url);
                 texts.extend(&it.auth_token);
             }
-            Transport::Sdk { .. } => {}
+            TransportConfig::Sdk { .. } => {}
         }
         texts
     }
@@ -426,7 +426,7 @@ pub struct Fingerprint(String);
 
 impl Fingerprint {
     /// Takes a fingerprint that was stored.
-    pub fn stored(text: &str) -> Fingerprint {
+    pub fn from_stored(text: &str) -> Fingerprint {
         Fingerprint(text.to_owned())
     }
 
@@ -444,10 +444,10 @@ impl fmt::Display for Fingerprint {
 
 /// Lower-case hexadecimal SHA-256.
 pub fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+    to_hex(&Sha256::digest(bytes))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -459,105 +459,108 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 impl ServerSpec {
     /// The secrets that the entry names, now that its variables are in.
-    pub fn secrets(&self) -> Vec<SecretReference> {
+    pub fn secret_references(&self) -> Vec<SecretReference> {
         let mut found = Vec::new();
-        self.transport.map(&mut |text: &Text| found.extend(text.secrets().into_iter().cloned()));
+        self.transport
+            .map(&mut |text: &ExpandedText| found.extend(text.secrets().into_iter().cloned()));
         found
     }
 
     /// The hash that approvals and live reloads go by: everything that is written, and what it comes to.
     /// Keys without effect count: they may mean something tomorrow.
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut canon = Canon(Sha256::new());
-        canon.text(&self.common.written.0.to_string());
-        canon.transport(&self.transport);
-        Fingerprint(format!("sha256:{}", hexadecimal(&canon.0.finalize())))
+        let mut canon = FingerprintHasher(Sha256::new());
+        canon.write_str(&self.common.raw.0.to_string());
+        canon.write_transport(&self.transport);
+        Fingerprint(format!("sha256:{}", to_hex(&canon.0.finalize())))
     }
 }
 
 /// Feeds a hash in such a way that two different servers never feed it alike: every text behind its length.
-struct Canon(Sha256);
+struct FingerprintHasher(Sha256);
 
-impl Canon {
-    fn text(&mut self, text: &str) {
+impl FingerprintHasher {
+    fn write_str(&mut self, text: &str) {
         self.0.update(text.len().to_le_bytes());
         self.0.update(text.as_bytes());
     }
 
-    fn count(&mut self, count: usize) {
+    fn write_count(&mut self, count: usize) {
         self.0.update(count.to_le_bytes());
     }
 
     /// A reference and a text that only looks like one must not hash alike.
-    fn expanded(&mut self, text: &Text) {
-        self.count(text.pieces().len());
-        for piece in text.pieces() {
+    fn write_expanded(&mut self, text: &ExpandedText) {
+        self.write_count(text.segments().len());
+        for piece in text.segments() {
             match piece {
-                Piece::Plain(text) => {
-                    self.text("plain");
-                    self.text(text);
+                TextSegment::Plain(text) => {
+                    self.write_str("plain");
+                    self.write_str(text);
                 }
-                Piece::Secret(reference) => {
-                    self.text("secret");
-                    self.text(&reference.to_string());
+                TextSegment::Secret(reference) => {
+                    self.write_str("secret");
+                    self.write_str(&reference.to_string());
                 }
             }
         }
     }
 
-    fn maybe(&mut self, text: Option<&Text>) {
-        self.count(usize::from(text.is_some()));
+    fn write_optional(&mut self, text: Option<&ExpandedText>) {
+        self.write_count(usize::from(text.is_some()));
         if let Some(text) = text {
-            self.expanded(text);
+            self.write_expanded(text);
         }
     }
 
-    fn pairs(&mut self, pairs: &[(String, Text)]) {
-        self.count(pairs.len());
+    fn write_pairs(&mut self, pairs: &[(String, ExpandedText)]) {
+        self.write_count(pairs.len());
         for (key, value) in pairs {
-            self.text(key);
-            self.expanded(value);
+            self.write_str(key);
+            self.write_expanded(value);
         }
     }
 
     /// What variables are put into; the rest is covered by what is written.
-    fn transport(&mut self, transport: &Transport<Text>) {
-        self.text(transport.kind().id());
+    fn write_transport(&mut self, transport: &TransportConfig<ExpandedText>) {
+        self.write_str(transport.kind().id());
         match transport {
-            Transport::Stdio(it) => {
-                self.expanded(&it.command);
-                self.count(it.args.len());
-                it.args.iter().for_each(|text| self.expanded(text));
-                self.pairs(&it.env);
-                self.maybe(it.cwd.as_ref());
+            TransportConfig::Stdio(it) => {
+                self.write_expanded(&it.command);
+                self.write_count(it.args.len());
+                it.args.iter().for_each(|text| self.write_expanded(text));
+                self.write_pairs(&it.env);
+                self.write_optional(it.cwd.as_ref());
             }
-            Transport::Sse(it)
-            | Transport::Http(it)
-            | Transport::Ws(it)
-            | Transport::ConnectorProxy(it) => {
-                self.expanded(&it.url);
-                self.pairs(&it.headers);
+            TransportConfig::Sse(it)
+            | TransportConfig::Http(it)
+            | TransportConfig::Ws(it)
+            | TransportConfig::ConnectorProxy(it) => {
+                self.write_expanded(&it.url);
+                self.write_pairs(&it.headers);
                 let oauth = it.oauth.as_ref();
-                self.maybe(oauth.and_then(|oauth| oauth.client_id.as_ref()));
-                self.maybe(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
-                self.maybe(oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()));
+                self.write_optional(oauth.and_then(|oauth| oauth.client_id.as_ref()));
+                self.write_optional(oauth.and_then(|oauth| oauth.client_secret.as_ref()));
+                self.write_optional(
+                    oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()),
+                );
                 // Later keys count only where they are there, so that what was approved before them still is.
                 for text in
                     oauth.iter().flat_map(|it| it.private_key.iter().chain(&it.workload_token))
                 {
-                    self.expanded(text);
+                    self.write_expanded(text);
                 }
                 if let Some(tls) = &it.tls {
-                    self.maybe(tls.ca_file.as_ref());
-                    self.maybe(tls.client_certificate.as_ref());
-                    self.maybe(tls.client_key.as_ref());
+                    self.write_optional(tls.ca_file.as_ref());
+                    self.write_optional(tls.client_certificate.as_ref());
+                    self.write_optional(tls.client_key.as_ref());
                 }
             }
-            Transport::SseIde(it) | Transport::WsIde(it) => {
-                self.expanded(&it.url);
-                self.maybe(it.auth_token.as_ref());
+            TransportConfig::SseIde(it) | TransportConfig::WsIde(it) => {
+                self.write_expanded(&it.url);
+                self.write_optional(it.auth_token.as_ref());
             }
-            Transport::Sdk { name } => self.text(name),
+            TransportConfig::Sdk { name } => self.write_str(name),
         }
     }
 }

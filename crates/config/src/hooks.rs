@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::decode;
 use crate::document::{Member, Node, Value};
-use crate::layer::find;
+use crate::layer::find_member;
 use crate::permission::Glob;
-use crate::problem::{ProblemKind, Reporter, Subject};
-use crate::settings::{SettingsKey, key};
+use crate::problem::{ProblemKind, ProblemSubject, Reporter};
+use crate::settings::{SettingsKey, settings_key};
 use crate::source::Origin;
 
 /// The key of a settings file that holds all this.
@@ -16,12 +16,12 @@ pub(crate) const KEY: &str = "hooks";
 /// The one occasion there is.
 const ELICITATION: &str = "Elicitation";
 /// How long a command may take, unless it is said.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest that can be said.
-const LONGEST_TIMEOUT: f64 = 24.0 * 3600.0;
+const MAX_TIMEOUT: f64 = 24.0 * 3600.0;
 
 /// Every key of `hooks`.
-pub const KEYS: &[SettingsKey] = &[key(
+pub const HOOKS_KEYS: &[SettingsKey] = &[settings_key(
     ELICITATION,
     "array of groups",
     true,
@@ -30,7 +30,7 @@ pub const KEYS: &[SettingsKey] = &[key(
 
 /// A command that may answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hook {
+pub struct ElicitationHook {
     /// The servers whose questions it gets: names with `*`, and `|` between them. Empty for all.
     pub matcher: String,
     /// The command, for the shell.
@@ -41,36 +41,36 @@ pub struct Hook {
     pub origin: Origin,
 }
 
-impl Hook {
+impl ElicitationHook {
     /// Does it get the questions of this server?
-    pub fn is_about(&self, server: &str) -> bool {
+    pub fn matches_server(&self, server: &str) -> bool {
         let matches = |pattern: &str| Glob::parse(pattern.trim()).matches(server);
         self.matcher.is_empty() || self.matcher.split('|').any(matches)
     }
 }
 
 /// Reads `hooks` out of a settings file's members.
-pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<Hook> {
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<ElicitationHook> {
     let mut reader = Reader { reporter, hooks: Vec::new() };
-    if let Some(member) = find(members, KEY).filter(|it| it.node.value != Value::Null) {
-        reader.occasions(&member.node);
+    if let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) {
+        reader.events(&member.node);
     }
     reader.hooks
 }
 
 struct Reader<'r, 'l> {
     reporter: &'r mut Reporter<'l>,
-    hooks: Vec<Hook>,
+    hooks: Vec<ElicitationHook>,
 }
 
 impl Reader<'_, '_> {
-    fn occasions(&mut self, node: &Node) {
+    fn events(&mut self, node: &Node) {
         let Some(members) = self.object(node, KEY) else { return };
         for member in members {
             if member.key != ELICITATION {
                 let nearest = decode::nearest(&member.key, [ELICITATION].into_iter());
                 let key = format!("{KEY}.{}", member.key);
-                let subject = Subject { server: None, key: &key };
+                let subject = ProblemSubject { server: None, key: &key };
                 self.reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
                 continue;
             }
@@ -83,7 +83,7 @@ impl Reader<'_, '_> {
 
     fn group(&mut self, node: &Node, key: &str) {
         let Some(members) = self.object(node, key) else { return };
-        let matcher = match find(members, "matcher") {
+        let matcher = match find_member(members, "matcher") {
             None => String::new(),
             Some(member) => match self.text(&member.node, &format!("{key}.matcher")) {
                 Some(text) => text,
@@ -91,8 +91,8 @@ impl Reader<'_, '_> {
             },
         };
         let list = format!("{key}.hooks");
-        let Some(member) = find(members, "hooks") else {
-            return self.wrong(node, &list, "an array");
+        let Some(member) = find_member(members, "hooks") else {
+            return self.report_wrong_type(node, &list, "an array");
         };
         for (index, hook) in self.array(&member.node, &list).into_iter().flatten().enumerate() {
             self.hook(hook, &format!("{list}[{index}]"), &matcher);
@@ -101,33 +101,41 @@ impl Reader<'_, '_> {
 
     fn hook(&mut self, node: &Node, key: &str, matcher: &str) {
         let Some(members) = self.object(node, key) else { return };
-        let kind = find(members, "type").map(|it| &it.node);
-        if let Some(kind) = kind.filter(|it| it.value != Value::Text("command".to_owned())) {
-            return self.wrong(kind, &format!("{key}.type"), "`command`");
+        let kind = find_member(members, "type").map(|it| &it.node);
+        if let Some(kind) = kind.filter(|it| it.value != Value::String("command".to_owned())) {
+            return self.report_wrong_type(kind, &format!("{key}.type"), "`command`");
         }
         let place = format!("{key}.command");
-        let Some(command) = find(members, "command") else {
-            return self.wrong(node, &place, "a string");
+        let Some(command) = find_member(members, "command") else {
+            return self.report_wrong_type(node, &place, "a string");
         };
         let Some(command) = self.text(&command.node, &place) else { return };
-        let timeout = match find(members, "timeout") {
-            None => USUAL_TIMEOUT,
+        let timeout = match find_member(members, "timeout") {
+            None => DEFAULT_TIMEOUT,
             Some(member) => match seconds(&member.node) {
                 Some(timeout) => timeout,
                 None => {
-                    return self.wrong(&member.node, &format!("{key}.timeout"), "seconds above 0");
+                    return self.report_wrong_type(
+                        &member.node,
+                        &format!("{key}.timeout"),
+                        "seconds above 0",
+                    );
                 }
             },
         };
         let origin = self.reporter.origin(node.span);
-        self.hooks.push(Hook { matcher: matcher.to_owned(), command, timeout, origin });
+        self.hooks.push(ElicitationHook { matcher: matcher.to_owned(), command, timeout, origin });
     }
 
     fn object<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Member]> {
         match &node.value {
             Value::Object(members) => Some(members),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
-                self.wrong(node, key, "an object");
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                self.report_wrong_type(node, key, "an object");
                 None
             }
         }
@@ -136,8 +144,12 @@ impl Reader<'_, '_> {
     fn array<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Node]> {
         match &node.value {
             Value::Array(nodes) => Some(nodes),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Object(_) => {
-                self.wrong(node, key, "an array");
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(node, key, "an array");
                 None
             }
         }
@@ -145,28 +157,28 @@ impl Reader<'_, '_> {
 
     fn text(&mut self, node: &Node, key: &str) -> Option<String> {
         match &node.value {
-            Value::Text(text) => Some(text.clone()),
+            Value::String(text) => Some(text.clone()),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
             | Value::Object(_) => {
-                self.wrong(node, key, "a string");
+                self.report_wrong_type(node, key, "a string");
                 None
             }
         }
     }
 
-    fn wrong(&mut self, node: &Node, key: &str, expected: &'static str) {
+    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
         let kind = ProblemKind::WrongType { expected, found: node.kind() };
-        self.reporter.report(node.span, Subject { server: None, key }, kind);
+        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
     }
 }
 
 fn seconds(node: &Node) -> Option<Duration> {
     let Value::Number(number) = &node.value else { return None };
     let seconds: f64 = number.to_string().parse().ok()?;
-    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST_TIMEOUT)))
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(MAX_TIMEOUT)))
 }
 
 #[cfg(test)]
@@ -177,7 +189,7 @@ mod tests {
     use crate::source::Source;
 
     fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
@@ -195,7 +207,11 @@ mod tests {
         for (server, expected) in
             [("files", true), ("github", true), ("git", true), ("file", false), ("agit", false)]
         {
-            assert_eq!((one.is_about(server), two.is_about(server)), (expected, true), "{server}");
+            assert_eq!(
+                (one.matches_server(server), two.matches_server(server)),
+                (expected, true),
+                "{server}"
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::document::Member;
 use crate::problem::Reporter;
 use crate::section::Section;
-use crate::settings::{SettingsKey, key};
+use crate::settings::{SettingsKey, settings_key};
 use crate::source::Origin;
 use crate::template::Template;
 
@@ -11,13 +11,33 @@ use crate::template::Template;
 pub(crate) const KEY: &str = "identityProvider";
 
 /// Every key of `identityProvider`.
-pub const KEYS: &[SettingsKey] = &[
-    key("issuer", "string", true, "the identity provider's address; https only, or this machine"),
-    key("clientId", "string", true, "who we are there"),
-    key("clientSecret", "string", true, "our secret there, where we have one; better named"),
-    key("callbackPort", "number", true, "the port of the redirect address"),
-    key("tokenEndpoint", "string", true, "where its tokens are, where it does not say so itself"),
-    key("identityToken", "string", true, "who is signed in, where nobody can be; better named"),
+pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "issuer",
+        "string",
+        true,
+        "the identity provider's address; https only, or this machine",
+    ),
+    settings_key("clientId", "string", true, "who we are there"),
+    settings_key(
+        "clientSecret",
+        "string",
+        true,
+        "our secret there, where we have one; better named",
+    ),
+    settings_key("callbackPort", "number", true, "the port of the redirect address"),
+    settings_key(
+        "tokenEndpoint",
+        "string",
+        true,
+        "where its tokens are, where it does not say so itself",
+    ),
+    settings_key(
+        "identityToken",
+        "string",
+        true,
+        "who is signed in, where nobody can be; better named",
+    ),
 ];
 
 /// Who vouches for people.
@@ -41,12 +61,13 @@ pub struct IdentityProvider {
 
 /// Reads it out of a settings file's members.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
-    let mut section = Section::open(members, KEY, KEYS, reporter)?;
-    let (issuer, client_id) = (section.required_address("issuer"), section.required("clientId"));
+    let mut section = Section::open(members, KEY, IDENTITY_PROVIDER_KEYS, reporter)?;
+    let (issuer, client_id) =
+        (section.required_https_url("issuer"), section.required_string("clientId"));
     let (client_secret, identity_token) =
         (section.template("clientSecret"), section.template("identityToken"));
     let (callback_port, token_endpoint) =
-        (section.port("callbackPort"), section.address("tokenEndpoint"));
+        (section.port("callbackPort"), section.https_url("tokenEndpoint"));
     Some(IdentityProvider {
         issuer: issuer?,
         client_id: Template::parse(&client_id?),
@@ -66,7 +87,7 @@ mod tests {
     use crate::source::Source;
 
     fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]

@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use draft::Converted;
-pub use note::{Expected, Note, ReadError, ReadErrorKind, SkipReason};
+use draft::ConvertedEntry;
+pub use note::{ExpectedType, ImportError, ImportErrorKind, ImportNote, SkipReason};
 
 /// A host whose servers can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Peer {
+pub enum HostApp {
     /// Claude Code.
     ClaudeCode,
     /// Claude Desktop.
@@ -41,55 +41,55 @@ pub enum Peer {
     Opencode,
 }
 
-impl Peer {
+impl HostApp {
     /// Every host, in the order they are listed to people.
-    pub const ALL: [Peer; 7] = [
-        Peer::ClaudeCode,
-        Peer::ClaudeDesktop,
-        Peer::Cursor,
-        Peer::VsCode,
-        Peer::Codex,
-        Peer::Gemini,
-        Peer::Opencode,
+    pub const ALL: [HostApp; 7] = [
+        HostApp::ClaudeCode,
+        HostApp::ClaudeDesktop,
+        HostApp::Cursor,
+        HostApp::VsCode,
+        HostApp::Codex,
+        HostApp::Gemini,
+        HostApp::Opencode,
     ];
 
     /// The word that names it on a command line.
     pub fn id(self) -> &'static str {
         match self {
-            Peer::ClaudeCode => "claude-code",
-            Peer::ClaudeDesktop => "claude-desktop",
-            Peer::Cursor => "cursor",
-            Peer::VsCode => "vscode",
-            Peer::Codex => "codex",
-            Peer::Gemini => "gemini",
-            Peer::Opencode => "opencode",
+            HostApp::ClaudeCode => "claude-code",
+            HostApp::ClaudeDesktop => "claude-desktop",
+            HostApp::Cursor => "cursor",
+            HostApp::VsCode => "vscode",
+            HostApp::Codex => "codex",
+            HostApp::Gemini => "gemini",
+            HostApp::Opencode => "opencode",
         }
     }
 
     /// Its name as people know it.
     pub fn title(self) -> &'static str {
         match self {
-            Peer::ClaudeCode => "Claude Code",
-            Peer::ClaudeDesktop => "Claude Desktop",
-            Peer::Cursor => "Cursor",
-            Peer::VsCode => "VS Code",
-            Peer::Codex => "Codex CLI",
-            Peer::Gemini => "Gemini CLI",
-            Peer::Opencode => "opencode",
+            HostApp::ClaudeCode => "Claude Code",
+            HostApp::ClaudeDesktop => "Claude Desktop",
+            HostApp::Cursor => "Cursor",
+            HostApp::VsCode => "VS Code",
+            HostApp::Codex => "Codex CLI",
+            HostApp::Gemini => "Gemini CLI",
+            HostApp::Opencode => "opencode",
         }
     }
 
     /// Reads an id or a usual other spelling of it, in any case.
-    pub fn parse(word: &str) -> Option<Peer> {
+    pub fn parse(word: &str) -> Option<HostApp> {
         let word = word.trim().to_lowercase().replace([' ', '_'], "-");
         match word.as_str() {
-            "claude-code" | "claude" | "claudecode" => Some(Peer::ClaudeCode),
-            "claude-desktop" | "claudedesktop" | "desktop" => Some(Peer::ClaudeDesktop),
-            "cursor" => Some(Peer::Cursor),
-            "vscode" | "vs-code" | "code" | "visual-studio-code" => Some(Peer::VsCode),
-            "codex" | "codex-cli" => Some(Peer::Codex),
-            "gemini" | "gemini-cli" => Some(Peer::Gemini),
-            "opencode" | "open-code" => Some(Peer::Opencode),
+            "claude-code" | "claude" | "claudecode" => Some(HostApp::ClaudeCode),
+            "claude-desktop" | "claudedesktop" | "desktop" => Some(HostApp::ClaudeDesktop),
+            "cursor" => Some(HostApp::Cursor),
+            "vscode" | "vs-code" | "code" | "visual-studio-code" => Some(HostApp::VsCode),
+            "codex" | "codex-cli" => Some(HostApp::Codex),
+            "gemini" | "gemini-cli" => Some(HostApp::Gemini),
+            "opencode" | "open-code" => Some(HostApp::Opencode),
             _ => None,
         }
     }
@@ -108,7 +108,7 @@ pub enum Platform {
 
 /// The folders that peers keep their files in.
 #[derive(Debug, Clone, Copy)]
-pub struct Folders<'a> {
+pub struct ConfigDirs<'a> {
     /// The person's home.
     pub home: &'a Path,
     /// The XDG configuration folder; on Windows the roaming application data. Not used on macOS.
@@ -121,7 +121,7 @@ pub struct Folders<'a> {
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum FileScope {
     /// One person's, for every project.
     User,
     /// A project's: it lies in the tree, so whoever wrote the tree wrote it.
@@ -130,21 +130,21 @@ pub enum Reach {
 
 /// A file in which a peer may keep servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerFile {
+pub struct HostAppFile {
     /// The host.
-    pub peer: Peer,
+    pub app: HostApp,
     /// Where the file would be.
     pub path: PathBuf,
     /// Whose it is.
-    pub reach: Reach,
+    pub scope: FileScope,
 }
 
 /// The files to look for, in the order in which the host lets a later one win.
 ///
 /// Named VS Code profiles (`User/profiles/<id>/mcp.json`) cannot be known without listing a folder,
 /// and `CODEX_HOME` or `CLAUDE_CONFIG_DIR` not without the environment; make a [`PeerFile`] of them.
-pub fn files(peer: Peer, folders: &Folders<'_>) -> Vec<PeerFile> {
-    let Folders { home, config, project, platform } = *folders;
+pub fn config_files(peer: HostApp, folders: &ConfigDirs<'_>) -> Vec<HostAppFile> {
+    let ConfigDirs { home, config, project, platform } = *folders;
     // Electron applications share one rule for where their data lies.
     let electron = match platform {
         Platform::Linux | Platform::Windows => config.to_owned(),
@@ -155,22 +155,25 @@ pub fn files(peer: Peer, folders: &Folders<'_>) -> Vec<PeerFile> {
         Platform::Linux => config.to_owned(),
         Platform::MacOs | Platform::Windows => home.join(".config"),
     };
-    let user = |path: PathBuf| PeerFile { peer, path, reach: Reach::User };
-    let project = |path: &str| PeerFile { peer, path: project.join(path), reach: Reach::Project };
+    let user = |path: PathBuf| HostAppFile { app: peer, path, scope: FileScope::User };
+    let project =
+        |path: &str| HostAppFile { app: peer, path: project.join(path), scope: FileScope::Project };
     match peer {
-        Peer::ClaudeCode => vec![user(home.join(".claude.json"))],
-        Peer::ClaudeDesktop => vec![user(electron.join("Claude/claude_desktop_config.json"))],
-        Peer::Cursor => vec![user(home.join(".cursor/mcp.json")), project(".cursor/mcp.json")],
-        Peer::VsCode => vec![
+        HostApp::ClaudeCode => vec![user(home.join(".claude.json"))],
+        HostApp::ClaudeDesktop => vec![user(electron.join("Claude/claude_desktop_config.json"))],
+        HostApp::Cursor => vec![user(home.join(".cursor/mcp.json")), project(".cursor/mcp.json")],
+        HostApp::VsCode => vec![
             user(electron.join("Code/User/mcp.json")),
             user(electron.join("Code - Insiders/User/mcp.json")),
             project(".vscode/mcp.json"),
         ],
-        Peer::Codex => vec![user(home.join(".codex/config.toml")), project(".codex/config.toml")],
-        Peer::Gemini => {
+        HostApp::Codex => {
+            vec![user(home.join(".codex/config.toml")), project(".codex/config.toml")]
+        }
+        HostApp::Gemini => {
             vec![user(home.join(".gemini/settings.json")), project(".gemini/settings.json")]
         }
-        Peer::Opencode => vec![
+        HostApp::Opencode => vec![
             user(xdg.join("opencode/opencode.json")),
             user(xdg.join("opencode/opencode.jsonc")),
             project("opencode.json"),
@@ -183,7 +186,7 @@ pub fn files(peer: Peer, folders: &Folders<'_>) -> Vec<PeerFile> {
 
 /// Whom an imported server was set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImportedReach {
+pub enum ImportedScope {
     /// One person, every project.
     User,
     /// Everyone who works on the project.
@@ -192,34 +195,34 @@ pub enum ImportedReach {
     Local,
 }
 
-impl From<Reach> for ImportedReach {
-    fn from(reach: Reach) -> ImportedReach {
+impl From<FileScope> for ImportedScope {
+    fn from(reach: FileScope) -> ImportedScope {
         match reach {
-            Reach::User => ImportedReach::User,
-            Reach::Project => ImportedReach::Project,
+            FileScope::User => ImportedScope::User,
+            FileScope::Project => ImportedScope::Project,
         }
     }
 }
 
 /// A server that was found and could be turned into an entry.
 #[derive(Clone, PartialEq)]
-pub struct Imported {
+pub struct ImportedServer {
     /// Its name as the peer has it; not checked against our rules.
     pub name: String,
     /// Whom it was for.
-    pub reach: ImportedReach,
+    pub scope: ImportedScope,
     /// The entry, in the shape of `mcpServers.<name>`.
     pub entry: Map<String, Value>,
     /// What changed on the way.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
 }
 
 /// Prints the entry's keys but none of its values: they may be secrets.
-impl fmt::Debug for Imported {
+impl fmt::Debug for ImportedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Imported")
             .field("name", &self.name)
-            .field("reach", &self.reach)
+            .field("reach", &self.scope)
             .field("entry", &self.entry.keys().collect::<Vec<_>>())
             .field("notes", &self.notes)
             .finish()
@@ -228,36 +231,36 @@ impl fmt::Debug for Imported {
 
 /// What a file held.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct ImportOutcome {
     /// The servers, in the order of the file.
-    pub servers: Vec<Imported>,
+    pub servers: Vec<ImportedServer>,
     /// What concerns the whole file, and the servers that could not be taken.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
 }
 
-impl Found {
+impl ImportOutcome {
     /// Converts each server of a section; one that fails is noted and the rest go on.
-    fn add(
+    fn add_servers(
         &mut self,
         section: &str,
         servers: Option<Value>,
-        reach: ImportedReach,
-        convert: impl Fn(&str, Value) -> Result<Converted, SkipReason>,
+        reach: ImportedScope,
+        convert: impl Fn(&str, Value) -> Result<ConvertedEntry, SkipReason>,
     ) {
         let servers = match servers {
             None | Some(Value::Null) => return,
             Some(Value::Object(servers)) => servers,
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                self.notes.push(Note::NotRead { key: section.to_owned() });
+                self.notes.push(ImportNote::KeyNotRead { key: section.to_owned() });
                 return;
             }
         };
         for (name, server) in servers {
             match convert(&name, server) {
-                Ok(Converted { entry, notes }) => {
-                    self.servers.push(Imported { name, reach, entry, notes });
+                Ok(ConvertedEntry { entry, notes }) => {
+                    self.servers.push(ImportedServer { name, scope: reach, entry, notes });
                 }
-                Err(reason) => self.notes.push(Note::Skipped { server: name, reason }),
+                Err(reason) => self.notes.push(ImportNote::ServerSkipped { server: name, reason }),
             }
         }
     }
@@ -267,15 +270,15 @@ impl Found {
 ///
 /// `project` is the folder at hand: it picks the project's own servers out of a person's file, and
 /// it is what a project file means by its workspace folder.
-pub fn read(file: &PeerFile, text: &str, project: &Path) -> Result<Found, ReadError> {
-    match file.peer {
-        Peer::ClaudeCode => Ok(claude::read_code(syntax::json(text)?, project)),
-        Peer::ClaudeDesktop => Ok(claude::read_desktop(syntax::json(text)?)),
-        Peer::Cursor => Ok(cursor::read(syntax::json(text)?, file.reach, project)),
-        Peer::VsCode => Ok(vscode::read(syntax::json(text)?, file.reach, project)),
-        Peer::Codex => Ok(codex::read(syntax::toml(text)?, file.reach)),
-        Peer::Gemini => Ok(gemini::read(syntax::json(text)?, file.reach)),
-        Peer::Opencode => Ok(opencode::read(syntax::json(text)?, file)),
+pub fn read(file: &HostAppFile, text: &str, project: &Path) -> Result<ImportOutcome, ImportError> {
+    match file.app {
+        HostApp::ClaudeCode => Ok(claude::read_code(syntax::json(text)?, project)),
+        HostApp::ClaudeDesktop => Ok(claude::read_desktop(syntax::json(text)?)),
+        HostApp::Cursor => Ok(cursor::read(syntax::json(text)?, file.scope, project)),
+        HostApp::VsCode => Ok(vscode::read(syntax::json(text)?, file.scope, project)),
+        HostApp::Codex => Ok(codex::read(syntax::toml(text)?, file.scope)),
+        HostApp::Gemini => Ok(gemini::read(syntax::json(text)?, file.scope)),
+        HostApp::Opencode => Ok(opencode::read(syntax::json(text)?, file)),
     }
 }
 
@@ -285,13 +288,13 @@ mod tests {
 
     const PROJECT: &str = "/w/app";
 
-    fn folders(platform: Platform) -> Folders<'static> {
+    fn folders(platform: Platform) -> ConfigDirs<'static> {
         let (home, config) = match platform {
             Platform::Linux => ("/h/ada", "/h/ada/.xdg"),
             Platform::MacOs => ("/h/ada", "/unused"),
             Platform::Windows => ("C:/h/ada", "C:/h/ada/AppData/Roaming"),
         };
-        Folders {
+        ConfigDirs {
             home: Path::new(home),
             config: Path::new(config),
             project: Path::new(PROJECT),
@@ -300,18 +303,18 @@ mod tests {
     }
 
     /// Reads a text as the first file of that reach, and writes down all that comes of it.
-    pub(super) fn outcome(peer: Peer, reach: Reach, text: &str) -> String {
-        let files = files(peer, &folders(Platform::Linux));
-        let file = files.iter().find(|file| file.reach == reach).expect("the peer has such a file");
+    pub(super) fn outcome(peer: HostApp, reach: FileScope, text: &str) -> String {
+        let files = config_files(peer, &folders(Platform::Linux));
+        let file = files.iter().find(|file| file.scope == reach).expect("the peer has such a file");
         match read(file, text, Path::new(PROJECT)) {
             Ok(found) => written(&found),
             Err(error) => format!("{error}: {}\n", error.kind),
         }
     }
 
-    fn written(found: &Found) -> String {
+    fn written(found: &ImportOutcome) -> String {
         let mut text = String::new();
-        for Imported { name, reach, entry, notes } in &found.servers {
+        for ImportedServer { name, scope: reach, entry, notes } in &found.servers {
             text += &format!("{name} ({reach:?}) {}\n", Value::Object(entry.clone()));
             text.extend(notes.iter().map(|note| format!("  {note}\n")));
         }
@@ -320,19 +323,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(peer: Peer, platform: Platform, expected: &[(&str, Reach)]) {
-        let found = files(peer, &folders(platform));
-        let found: Vec<(&str, Reach)> = found
+    fn check(peer: HostApp, platform: Platform, expected: &[(&str, FileScope)]) {
+        let found = config_files(peer, &folders(platform));
+        let found: Vec<(&str, FileScope)> = found
             .iter()
-            .map(|file| (file.path.to_str().expect("these paths are text"), file.reach))
+            .map(|file| (file.path.to_str().expect("these paths are text"), file.scope))
             .collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn each_host_keeps_its_files_where_it_does_on_linux() {
-        use Peer::*;
-        use Reach::*;
+        use FileScope::*;
+        use HostApp::*;
         let linux = Platform::Linux;
         check(ClaudeCode, linux, &[("/h/ada/.claude.json", User)]);
         check(ClaudeDesktop, linux, &[("/h/ada/.xdg/Claude/claude_desktop_config.json", User)]);
@@ -376,15 +379,15 @@ mod tests {
 
     #[test]
     fn desktop_applications_have_a_folder_of_their_own_on_each_system() {
-        use Reach::User;
+        use FileScope::User;
         let desktop = "Claude/claude_desktop_config.json";
         check(
-            Peer::ClaudeDesktop,
+            HostApp::ClaudeDesktop,
             Platform::MacOs,
             &[(&format!("/h/ada/Library/Application Support/{desktop}"), User)],
         );
         check(
-            Peer::ClaudeDesktop,
+            HostApp::ClaudeDesktop,
             Platform::Windows,
             &[(&format!("C:/h/ada/AppData/Roaming/{desktop}"), User)],
         );
@@ -392,32 +395,35 @@ mod tests {
             (Platform::MacOs, "/h/ada/.config/opencode/opencode.json"),
             (Platform::Windows, "C:/h/ada/.config/opencode/opencode.json"),
         ] {
-            assert_eq!(files(Peer::Opencode, &folders(platform))[0].path, Path::new(expected));
+            assert_eq!(
+                config_files(HostApp::Opencode, &folders(platform))[0].path,
+                Path::new(expected)
+            );
         }
     }
 
     #[test]
     fn a_host_answers_to_its_id_and_to_what_people_call_it() {
-        for peer in Peer::ALL {
-            assert_eq!(Peer::parse(peer.id()), Some(peer));
-            assert_eq!(Peer::parse(peer.title()), Some(peer));
+        for peer in HostApp::ALL {
+            assert_eq!(HostApp::parse(peer.id()), Some(peer));
+            assert_eq!(HostApp::parse(peer.title()), Some(peer));
         }
         for (word, peer) in [
-            ("claude", Some(Peer::ClaudeCode)),
-            ("Code", Some(Peer::VsCode)),
-            ("vs-code", Some(Peer::VsCode)),
-            ("gemini_cli", Some(Peer::Gemini)),
+            ("claude", Some(HostApp::ClaudeCode)),
+            ("Code", Some(HostApp::VsCode)),
+            ("vs-code", Some(HostApp::VsCode)),
+            ("gemini_cli", Some(HostApp::Gemini)),
             ("zed", None),
             ("", None),
         ] {
-            assert_eq!(Peer::parse(word), peer);
+            assert_eq!(HostApp::parse(word), peer);
         }
     }
 
     /// Every place of every host that may hold a secret, holding one. `%` stands for the secret.
-    const SECRETIVE: [(Peer, &str); 7] = [
+    const SECRETIVE: [(HostApp, &str); 7] = [
         (
-            Peer::ClaudeCode,
+            HostApp::ClaudeCode,
             r#"{"mcpServers": {
                 "a": {"command": "%", "args": ["--key=%", "$% ${%-% %}"], "env": {"K": "%$%"}, "x": "%"},
                 "b": {"type": "http", "url": "https://u:%@h/?k=%", "headers": {"A": "${T:-%} $%"},
@@ -426,18 +432,18 @@ mod tests {
             }, "projects": {"/other": {"mcpServers": {"%": {}}}}}"#,
         ),
         (
-            Peer::ClaudeDesktop,
+            HostApp::ClaudeDesktop,
             r#"{"mcpServers": {"a": {"command": "x", "args": ["$%"], "env": {"K": "${%}"}, "x": "%"},
                 "b": {"url": "%://x"}}}"#,
         ),
         (
-            Peer::Cursor,
+            HostApp::Cursor,
             r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "${%}${env:%-%}"}, "envFile": "%"},
                 "b": {"url": "https://h/%/sse?k=%", "headers": {"A": "%$"},
                       "auth": {"CLIENT_ID": "%", "CLIENT_SECRET": "${env:S}%", "scopes": ["%"]}}}}"#,
         ),
         (
-            Peer::VsCode,
+            HostApp::VsCode,
             r#"{"inputs": [{"id": "k", "default": "%"}, {"id": "p", "password": true, "default": "%"}],
                 "servers": {"a": {"command": "x", "env": {"K": "${input:k}%${input:p}", "N": null},
                       "dev": {"watch": "%"}},
@@ -445,7 +451,7 @@ mod tests {
                 "sandbox": {"x": "%"}}"#,
         ),
         (
-            Peer::Codex,
+            HostApp::Codex,
             "[mcp_servers.a]\ncommand = 'x'\nargs = ['$%']\nenv = { K = '${%}' }\nenv_vars = ['T']\n\
              [mcp_servers.b]\nurl = 'https://u:%@h'\nbearer_token = '%'\nbearer_token_env_var = '%-%'\n\
              [mcp_servers.c]\nurl = 'https://h?k=%'\nbearer_token = '%'\nhttp_headers = { A = '$%' }\n\
@@ -453,14 +459,14 @@ mod tests {
              [mcp_servers.d]\nurl = 'https://h'\ntool_timeout_sec = '%'\n",
         ),
         (
-            Peer::Gemini,
+            HostApp::Gemini,
             r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "%$%", "L": "${%-%}"}, "timeout": "%"},
                 "b": {"httpUrl": "https://h?k=%", "headers": {"A": "$%"}, "url": "https://%",
                       "includeTools": ["t(%)"], "oauth": {"clientSecret": "%$", "tokenUrl": "%"}},
                 "c": {"url": "https://h/sse?%", "trust": true, "description": "%"}}}"#,
         ),
         (
-            Peer::Opencode,
+            HostApp::Opencode,
             r#"{"mcp": {"a": {"type": "local", "command": ["x", "$%"], "environment": {"K": "%{env:%-%}$"}},
                 "b": {"type": "remote", "url": "https://h?k=%", "headers": {"A": "$% {env:T}"},
                       "oauth": {"clientSecret": "%", "redirectUri": "%"}, "timeout": "%"},
@@ -469,22 +475,22 @@ mod tests {
     ];
 
     /// The same in files that do not parse.
-    const SECRETIVE_AND_BROKEN: [(Peer, &str); 2] = [
-        (Peer::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
-        (Peer::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),
+    const SECRETIVE_AND_BROKEN: [(HostApp, &str); 2] = [
+        (HostApp::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
+        (HostApp::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),
     ];
 
     #[test]
     fn nothing_that_people_see_holds_a_secret() {
         const CANARY: &str = "c4naryHunter2";
         for (peer, text) in SECRETIVE.into_iter().chain(SECRETIVE_AND_BROKEN) {
-            for file in files(peer, &folders(Platform::Linux)) {
+            for file in config_files(peer, &folders(Platform::Linux)) {
                 let outcome = read(&file, &text.replace('%', CANARY), Path::new(PROJECT));
                 let is_broken = SECRETIVE_AND_BROKEN.contains(&(peer, text));
                 assert_eq!(outcome.is_err(), is_broken, "{peer:?}");
                 let mut seen = format!("{outcome:?}");
                 match outcome {
-                    Ok(Found { servers, notes }) => {
+                    Ok(ImportOutcome { servers, notes }) => {
                         let notes = servers.iter().flat_map(|server| &server.notes).chain(&notes);
                         seen.extend(notes.map(|note| format!("\n{note}")));
                     }
@@ -498,17 +504,17 @@ mod tests {
     #[test]
     fn a_file_that_does_not_parse_says_where() {
         let broken = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
-        for peer in Peer::ALL {
+        for peer in HostApp::ALL {
             let expected = match peer {
-                Peer::Codex => "cannot read line 1, column 1: it is not TOML\n",
-                Peer::ClaudeCode
-                | Peer::ClaudeDesktop
-                | Peer::Cursor
-                | Peer::VsCode
-                | Peer::Gemini
-                | Peer::Opencode => "cannot read line 3, column 22: it is not JSON\n",
+                HostApp::Codex => "cannot read line 1, column 1: it is not TOML\n",
+                HostApp::ClaudeCode
+                | HostApp::ClaudeDesktop
+                | HostApp::Cursor
+                | HostApp::VsCode
+                | HostApp::Gemini
+                | HostApp::Opencode => "cannot read line 3, column 22: it is not JSON\n",
             };
-            assert_eq!(outcome(peer, Reach::User, broken), expected);
+            assert_eq!(outcome(peer, FileScope::User, broken), expected);
         }
     }
 

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::decode;
-use crate::document::{Document, Lines, Member, Node, Value, without_mark};
-use crate::entry::{ServerEntry, Transport, TransportKind};
-use crate::name::{NameFault, Reserved, ServerName};
-use crate::problem::{Problem, ProblemKind, Reporter, Subject};
+use crate::document::{Document, LineIndex, Member, Node, Value, strip_bom};
+use crate::entry::{ServerEntry, TransportConfig, TransportKind};
+use crate::name::{NameError, ReservedNames, ServerName};
+use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter};
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
 
@@ -18,7 +18,7 @@ pub struct Layer {
     /// What was read.
     pub source: Arc<Source>,
     /// Its servers, in order.
-    pub definitions: Vec<Definition>,
+    pub definitions: Vec<ServerDefinition>,
     /// What is wrong with the source as a whole.
     pub problems: Vec<Problem>,
     /// Variables that exist for this source alone, such as a plugin's folder.
@@ -27,11 +27,11 @@ pub struct Layer {
 
 /// One server as a source defines it.
 #[derive(Debug, Clone)]
-pub struct Definition {
+pub struct ServerDefinition {
     /// The name as people see it; a plugin's is already prefixed.
     pub name: String,
     /// The same, where it is a name at all.
-    pub checked: Result<ServerName, NameFault>,
+    pub server_name: Result<ServerName, NameError>,
     /// Where it stands.
     pub origin: Origin,
     /// The entry, unless something is wrong with it.
@@ -51,7 +51,7 @@ pub enum Naming<'a> {
 
 /// Where in the text the servers stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum FileShape {
     /// Under `mcpServers`.
     Wrapped,
     /// Under `mcpServers`, or the whole text is the table of servers.
@@ -73,24 +73,24 @@ impl Layer {
 
     /// A layer whose source could not be read.
     pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Layer {
-        let problems = vec![Problem::of_source(source, kind)];
+        let problems = vec![Problem::for_source(source, kind)];
         Layer { problems, ..Layer::empty(source) }
     }
 
     /// Reads a file that holds servers and nothing else.
-    pub fn read(source: &Arc<Source>, text: &str, naming: Naming<'_>, shape: Shape) -> Layer {
-        let text = without_mark(text);
-        let lines = Lines::of(text);
+    pub fn read(source: &Arc<Source>, text: &str, naming: Naming<'_>, shape: FileShape) -> Layer {
+        let text = strip_bom(text);
+        let lines = LineIndex::new(text);
         let mut reporter = Reporter::new(source, &lines);
         let mut layer = Layer::empty(source);
-        if let Some(members) = top_level(text, &mut reporter) {
-            let bare = shape == Shape::WrappedOrBare && !has(&members, "mcpServers");
+        if let Some(members) = read_top_level(text, &mut reporter) {
+            let bare = shape == FileShape::WrappedOrBare && !has_member(&members, "mcpServers");
             layer.definitions = match bare {
-                true => definitions(&members, naming, &mut reporter),
-                false => servers_under(&members, naming, &mut reporter),
+                true => read_definitions(&members, naming, &mut reporter),
+                false => read_servers(&members, naming, &mut reporter),
             };
-            if !bare && shape != Shape::Manifest {
-                report_foreign(&members, &["mcpServers", "$schema"], &mut reporter);
+            if !bare && shape != FileShape::Manifest {
+                report_unknown_keys(&members, &["mcpServers", "$schema"], &mut reporter);
             }
         }
         layer.problems = reporter.problems;
@@ -99,11 +99,15 @@ impl Layer {
 }
 
 /// The members of the text's top-level object; reports what keeps it from being one.
-pub(crate) fn top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
+pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
     let root = match Document::parse(text) {
         Ok(document) => document.root?,
         Err(fault) => {
-            reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
+            reporter.report(
+                fault.span(),
+                ProblemSubject::default(),
+                ProblemKind::Syntax(fault.clone()),
+            );
             return None;
         }
     };
@@ -111,32 +115,32 @@ pub(crate) fn top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<M
         Value::Object(members) => {
             let mut seen = HashSet::new();
             for member in members.iter().filter(|member| !seen.insert(member.key.as_str())) {
-                let subject = Subject { server: None, key: &member.key };
-                reporter.report(member.key_span, subject, ProblemKind::Doubled);
+                let subject = ProblemSubject { server: None, key: &member.key };
+                reporter.report(member.key_span, subject, ProblemKind::DuplicateKey);
             }
             Some(members)
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             let kind = ProblemKind::WrongType { expected: "an object", found: root.kind() };
-            reporter.report(root.span, Subject::default(), kind);
+            reporter.report(root.span, ProblemSubject::default(), kind);
             None
         }
     }
 }
 
 /// Reads the servers under `mcpServers`, where that key is there.
-pub(crate) fn servers_under(
+pub(crate) fn read_servers(
     members: &[Member],
     naming: Naming<'_>,
     reporter: &mut Reporter<'_>,
-) -> Vec<Definition> {
-    let Some(member) = find(members, "mcpServers") else { return Vec::new() };
+) -> Vec<ServerDefinition> {
+    let Some(member) = find_member(members, "mcpServers") else { return Vec::new() };
     match &member.node.value {
-        Value::Object(servers) => definitions(servers, naming, reporter),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+        Value::Object(servers) => read_definitions(servers, naming, reporter),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             let found = member.node.kind();
             let kind = ProblemKind::WrongType { expected: "an object of servers", found };
-            let subject = Subject { server: None, key: "mcpServers" };
+            let subject = ProblemSubject { server: None, key: "mcpServers" };
             reporter.report(member.node.span, subject, kind);
             Vec::new()
         }
@@ -144,98 +148,103 @@ pub(crate) fn servers_under(
 }
 
 /// Warns of keys that nobody knows, and says whose they probably are.
-pub(crate) fn report_foreign(
+pub(crate) fn report_unknown_keys(
     members: &[Member],
     known: &[&'static str],
     reporter: &mut Reporter<'_>,
 ) {
-    let wrapped = has(members, "mcpServers");
+    let wrapped = has_member(members, "mcpServers");
     for member in members.iter().filter(|it| !known.contains(&it.key.as_str())) {
         let kind = match member.key.as_str() {
-            "servers" if !wrapped => ProblemKind::ForeignShape {
+            "servers" if !wrapped => ProblemKind::ForeignFormat {
                 key: "servers",
-                whose: "that is the shape of VS Code: run `swb import vscode`",
+                hint: "that is the shape of VS Code: run `swb import vscode`",
             },
-            "mcp" if !wrapped => ProblemKind::ForeignShape {
+            "mcp" if !wrapped => ProblemKind::ForeignFormat {
                 key: "mcp",
-                whose: "that is the shape of opencode: run `swb import opencode`",
+                hint: "that is the shape of opencode: run `swb import opencode`",
             },
             other => {
                 ProblemKind::UnknownKey { nearest: decode::nearest(other, known.iter().copied()) }
             }
         };
-        reporter.report(member.key_span, Subject { server: None, key: &member.key }, kind);
+        reporter.report(member.key_span, ProblemSubject { server: None, key: &member.key }, kind);
     }
 }
 
-pub(crate) fn find<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
+pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
     members.iter().rev().find(|member| member.key == key)
 }
 
-fn has(members: &[Member], key: &str) -> bool {
-    find(members, key).is_some()
+fn has_member(members: &[Member], key: &str) -> bool {
+    find_member(members, key).is_some()
 }
 
-fn definitions(
+fn read_definitions(
     members: &[Member],
     naming: Naming<'_>,
     reporter: &mut Reporter<'_>,
-) -> Vec<Definition> {
+) -> Vec<ServerDefinition> {
     let last: HashMap<&str, usize> =
         members.iter().enumerate().map(|(index, member)| (member.key.as_str(), index)).collect();
     let mut definitions = Vec::with_capacity(last.len());
     let mut seen = HashSet::new();
     for (index, member) in members.iter().enumerate() {
         if !seen.insert(member.key.as_str()) {
-            let subject = Subject { server: Some(&member.key), key: "" };
-            reporter.report(member.key_span, subject, ProblemKind::Doubled);
+            let subject = ProblemSubject { server: Some(&member.key), key: "" };
+            reporter.report(member.key_span, subject, ProblemKind::DuplicateKey);
         }
         if last.get(member.key.as_str()) == Some(&index) {
-            definitions.push(definition(member, naming, reporter));
+            definitions.push(read_definition(member, naming, reporter));
         }
     }
     definitions
 }
 
 /// Reads one server; its problems go with it, not with the file.
-fn definition(member: &Member, naming: Naming<'_>, reporter: &mut Reporter<'_>) -> Definition {
+fn read_definition(
+    member: &Member,
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> ServerDefinition {
     let before = reporter.problems.len();
     let origin = reporter.origin(member.key_span);
     let key = member.key.as_str();
-    let mut entry = decode::entry(key, &member.node, reporter);
+    let mut entry = decode::decode_entry(key, &member.node, reporter);
     let kind = entry.as_ref().map(|it| it.transport.kind());
     if let Some(kind) = kind
-        && !may_hold(&origin, kind)
+        && !is_transport_allowed(&origin, kind)
     {
         let span = span_of_type(&member.node).unwrap_or(member.key_span);
-        let subject = Subject { server: Some(key), key: "type" };
-        reporter.report(span, subject, ProblemKind::NotFromFiles(kind));
+        let subject = ProblemSubject { server: Some(key), key: "type" };
+        reporter.report(span, subject, ProblemKind::RuntimeOnlyTransport(kind));
         entry = None;
     }
-    let is_sdk = entry.as_ref().is_some_and(|it| matches!(it.transport, Transport::Sdk { .. }));
-    let checked = checked_name(key, naming, origin.scope(), is_sdk);
+    let is_sdk =
+        entry.as_ref().is_some_and(|it| matches!(it.transport, TransportConfig::Sdk { .. }));
+    let checked = parse_name(key, naming, origin.scope(), is_sdk);
     if let Err(fault) = &checked {
-        let subject = Subject { server: Some(key), key: "" };
-        reporter.report(member.key_span, subject, ProblemKind::Name(fault.clone()));
+        let subject = ProblemSubject { server: Some(key), key: "" };
+        reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(fault.clone()));
     }
     let problems = reporter.problems.split_off(before);
     let name = match naming {
         Naming::Plain => key.to_owned(),
         Naming::Plugin(plugin) => format!("plugin:{plugin}:{key}"),
     };
-    Definition { name, checked, origin, entry, problems }
+    ServerDefinition { name, server_name: checked, origin, entry, problems }
 }
 
-fn checked_name(
+fn parse_name(
     key: &str,
     naming: Naming<'_>,
     scope: Scope,
     is_sdk: bool,
-) -> Result<ServerName, NameFault> {
-    let reserved = if is_sdk { Reserved::Allowed } else { Reserved::Refused };
+) -> Result<ServerName, NameError> {
+    let reserved = if is_sdk { ReservedNames::Allowed } else { ReservedNames::Refused };
     match (naming, scope) {
-        (Naming::Plugin(plugin), _) => ServerName::of_plugin(plugin, key),
-        (Naming::Plain, Scope::Connectors) => ServerName::of_connector(key),
+        (Naming::Plugin(plugin), _) => ServerName::for_plugin(plugin, key),
+        (Naming::Plain, Scope::Connectors) => ServerName::for_connector(key),
         (
             Naming::Plain,
             Scope::Enterprise
@@ -243,13 +252,13 @@ fn checked_name(
             | Scope::Project
             | Scope::Local
             | Scope::User
-            | Scope::Managed,
+            | Scope::Plugin,
         ) => ServerName::parse(key, reserved),
     }
 }
 
 /// Some transports exist only while a program runs, so only the scopes of running programs may hold them.
-fn may_hold(origin: &Origin, kind: TransportKind) -> bool {
+fn is_transport_allowed(origin: &Origin, kind: TransportKind) -> bool {
     let scope = origin.scope();
     match kind {
         TransportKind::Stdio | TransportKind::Sse | TransportKind::Http | TransportKind::Ws => true,
@@ -262,8 +271,10 @@ fn may_hold(origin: &Origin, kind: TransportKind) -> bool {
 
 fn span_of_type(node: &Node) -> Option<crate::document::Span> {
     match &node.value {
-        Value::Object(members) => find(members, "type").map(|member| member.node.span),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => None,
+        Value::Object(members) => find_member(members, "type").map(|member| member.node.span),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
     }
 }
 
@@ -272,15 +283,15 @@ mod tests {
     use super::*;
 
     fn layer(scope: Scope, text: &str) -> Layer {
-        Layer::read(&Source::file(scope, ".mcp.json"), text, Naming::Plain, Shape::Wrapped)
+        Layer::read(&Source::file(scope, ".mcp.json"), text, Naming::Plain, FileShape::Wrapped)
     }
 
     /// Lists servers with their state and problems, a line each.
-    fn said(layer: &Layer) -> Vec<String> {
+    fn summary(layer: &Layer) -> Vec<String> {
         let problem = |it: &Problem| format!("  {}: {}", it.origin, it.kind);
         let mut lines: Vec<String> = layer.problems.iter().map(problem).collect();
         for it in &layer.definitions {
-            let word = if it.entry.is_some() && it.checked.is_ok() { "ok" } else { "bad" };
+            let word = if it.entry.is_some() && it.server_name.is_ok() { "ok" } else { "bad" };
             lines.push(format!("{} {word}", it.name));
             lines.extend(it.problems.iter().map(problem));
         }
@@ -289,7 +300,7 @@ mod tests {
 
     #[track_caller]
     fn check(scope: Scope, text: &str, expected: &[&str]) {
-        assert_eq!(said(&layer(scope, text)), expected);
+        assert_eq!(summary(&layer(scope, text)), expected);
     }
 
     #[test]
@@ -376,15 +387,16 @@ mod tests {
         );
         let layer = layer(Scope::User, text);
         let entry = layer.definitions[0].entry.as_ref().expect("it is whole");
-        assert_eq!(entry.texts()[0].written(), "2");
+        assert_eq!(entry.templates()[0].as_str(), "2");
     }
 
     #[test]
     fn a_plugins_file_may_be_the_bare_table() {
         for text in [r#"{"db": {"command": "x"}}"#, r#"{"mcpServers": {"db": {"command": "x"}}}"#] {
-            let source = Source::file(Scope::Managed, ".mcp.json");
-            let layer = Layer::read(&source, text, Naming::Plugin("tools"), Shape::WrappedOrBare);
-            assert_eq!(said(&layer), ["plugin:tools:db ok"]);
+            let source = Source::file(Scope::Plugin, ".mcp.json");
+            let layer =
+                Layer::read(&source, text, Naming::Plugin("tools"), FileShape::WrappedOrBare);
+            assert_eq!(summary(&layer), ["plugin:tools:db ok"]);
         }
     }
 }

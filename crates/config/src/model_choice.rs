@@ -4,7 +4,7 @@
 use crate::document::Member;
 use crate::problem::Reporter;
 use crate::section::Section;
-use crate::settings::{SettingsKey, key};
+use crate::settings::{SettingsKey, settings_key};
 use crate::source::Origin;
 use crate::template::Template;
 
@@ -12,29 +12,34 @@ use crate::template::Template;
 pub(crate) const KEY: &str = "model";
 
 /// Every key of `model`.
-pub const KEYS: &[SettingsKey] = &[
-    key(
+pub const MODEL_KEYS: &[SettingsKey] = &[
+    settings_key(
         "provider",
         "string",
         true,
         "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
     ),
-    key("name", "string", true, "what its provider calls it"),
-    key(
+    settings_key("name", "string", true, "what its provider calls it"),
+    settings_key(
         "baseUrl",
         "string",
         true,
         "where it is, if not at its provider's; https only, or this machine",
     ),
-    key(
+    settings_key(
         "apiKey",
         "string",
         true,
         "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
     ),
-    key("maxTokens", "number", true, "the longest answer, in tokens"),
-    key("window", "number", true, "how much it can look at, in tokens, where that is not known"),
-    key(
+    settings_key("maxTokens", "number", true, "the longest answer, in tokens"),
+    settings_key(
+        "window",
+        "number",
+        true,
+        "how much it can look at, in tokens, where that is not known",
+    ),
+    settings_key(
         "thinking",
         "number",
         true,
@@ -44,7 +49,7 @@ pub const KEYS: &[SettingsKey] = &[
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Provider {
+pub enum ModelProvider {
     /// Anthropic's messages.
     Anthropic,
     /// OpenAI's chat completions, which many others speak too.
@@ -53,31 +58,31 @@ pub enum Provider {
     OpenAiResponses,
 }
 
-impl Provider {
+impl ModelProvider {
     /// Every one.
-    pub const ALL: [Provider; 3] =
-        [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses];
+    pub const ALL: [ModelProvider; 3] =
+        [ModelProvider::Anthropic, ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
 
     /// The word for it.
     pub fn id(self) -> &'static str {
         match self {
-            Provider::Anthropic => "anthropic",
-            Provider::OpenAi => "openai",
-            Provider::OpenAiResponses => "openai-responses",
+            ModelProvider::Anthropic => "anthropic",
+            ModelProvider::OpenAi => "openai",
+            ModelProvider::OpenAiResponses => "openai-responses",
         }
     }
 
     /// The provider that this is the word for.
-    pub fn parse(word: &str) -> Option<Provider> {
-        Provider::ALL.into_iter().find(|it| it.id() == word)
+    pub fn parse(word: &str) -> Option<ModelProvider> {
+        ModelProvider::ALL.into_iter().find(|it| it.id() == word)
     }
 }
 
 /// What a person says of the model to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelChoice {
+pub struct ModelSettings {
     /// How it is spoken to.
-    pub provider: Provider,
+    pub provider: ModelProvider,
     /// What it is called there.
     pub name: Option<String>,
     /// Where it is.
@@ -87,30 +92,34 @@ pub struct ModelChoice {
     /// The longest answer, in tokens.
     pub max_tokens: Option<u64>,
     /// How much it can look at, in tokens.
-    pub window: Option<u64>,
+    pub context_window: Option<u64>,
     /// How many tokens it may think with.
-    pub thinking: Option<u64>,
+    pub thinking_tokens: Option<u64>,
     /// Where it stands.
     pub origin: Origin,
 }
 
 /// Reads it out of a settings file's members.
-pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelChoice> {
-    let mut section = Section::open(members, KEY, KEYS, reporter)?;
-    let provider =
-        section.one_of("provider", "`anthropic`, `openai` or `openai-responses`", Provider::parse);
-    let (name, base_url) = (section.text("name"), section.address("baseUrl"));
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelSettings> {
+    let mut section = Section::open(members, KEY, MODEL_KEYS, reporter)?;
+    let provider = section.one_of(
+        "provider",
+        "`anthropic`, `openai` or `openai-responses`",
+        ModelProvider::parse,
+    );
+    let (name, base_url) = (section.string("name"), section.https_url("baseUrl"));
     let api_key = section.template("apiKey");
-    let (max_tokens, window) = (section.count("maxTokens"), section.count("window"));
-    let thinking = section.count("thinking");
-    Some(ModelChoice {
+    let (max_tokens, window) =
+        (section.positive_integer("maxTokens"), section.positive_integer("window"));
+    let thinking = section.positive_integer("thinking");
+    Some(ModelSettings {
         provider: provider?,
         name: name.filter(|it| !it.trim().is_empty()),
         base_url,
         api_key,
         max_tokens,
-        window,
-        thinking,
+        context_window: window,
+        thinking_tokens: thinking,
         origin: section.origin(),
     })
 }
@@ -124,7 +133,7 @@ mod tests {
     use crate::source::Source;
 
     fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::Person)
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
@@ -134,8 +143,8 @@ mod tests {
         );
         assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);
         let model = good.model.expect("it is there");
-        assert_eq!((model.provider, model.name.as_deref()), (Provider::OpenAi, Some("m")));
-        assert_eq!((model.max_tokens, model.window), (Some(9), Some(10)));
+        assert_eq!((model.provider, model.name.as_deref()), (ModelProvider::OpenAi, Some("m")));
+        assert_eq!((model.max_tokens, model.context_window), (Some(9), Some(10)));
         for (text, key) in [
             (r#"{"model": "m"}"#, "model"),
             (r#"{"model": {}}"#, "model.provider"),

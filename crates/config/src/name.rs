@@ -13,7 +13,7 @@ pub struct ServerName(String);
 
 /// Whether a reserved name is fine, as it is for servers of an embedding program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reserved {
+pub enum ReservedNames {
     /// The entry is of type `sdk`.
     Allowed,
     /// Anything else.
@@ -22,7 +22,7 @@ pub enum Reserved {
 
 /// Why a text is not a server name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NameFault {
+pub enum NameError {
     /// Nothing there.
     #[error("a server's name cannot be empty")]
     Empty,
@@ -39,31 +39,31 @@ pub enum NameFault {
 
 impl ServerName {
     /// Checks the name of a server that a person configured.
-    pub fn parse(text: &str, reserved: Reserved) -> Result<ServerName, NameFault> {
-        plain(text)?;
-        if reserved == Reserved::Refused && RESERVED.contains(&text) {
-            return Err(NameFault::Reserved);
+    pub fn parse(text: &str, reserved: ReservedNames) -> Result<ServerName, NameError> {
+        check_characters(text)?;
+        if reserved == ReservedNames::Refused && RESERVED.contains(&text) {
+            return Err(NameError::Reserved);
         }
         Ok(ServerName(text.to_owned()))
     }
 
     /// The name of a plugin's server: `plugin:<plugin>:<server>`, which no manual name can equal.
-    pub fn of_plugin(plugin: &str, server: &str) -> Result<ServerName, NameFault> {
-        plain(plugin)?;
-        plain(server)?;
+    pub fn for_plugin(plugin: &str, server: &str) -> Result<ServerName, NameError> {
+        check_characters(plugin)?;
+        check_characters(server)?;
         Ok(ServerName(format!("plugin:{plugin}:{server}")))
     }
 
     /// The name of an account's connector, which may hold spaces and dots but nothing that a terminal would act on.
-    pub fn of_connector(text: &str) -> Result<ServerName, NameFault> {
+    pub fn for_connector(text: &str) -> Result<ServerName, NameError> {
         if text.trim().is_empty() {
-            return Err(NameFault::Empty);
+            return Err(NameError::Empty);
         }
         if let Some(bad) = text.chars().find(|c| c.is_control() || *c == ':') {
-            return Err(NameFault::Character(bad));
+            return Err(NameError::Character(bad));
         }
         if text.contains("__") {
-            return Err(NameFault::Separator);
+            return Err(NameError::Separator);
         }
         Ok(ServerName(text.to_owned()))
     }
@@ -84,20 +84,20 @@ impl ServerName {
             }
         }
         let name = name.trim_matches(['-', '_']);
-        ServerName::parse(name, Reserved::Refused).ok()
+        ServerName::parse(name, ReservedNames::Refused).ok()
     }
 }
 
-fn plain(text: &str) -> Result<(), NameFault> {
+fn check_characters(text: &str) -> Result<(), NameError> {
     if text.is_empty() {
-        return Err(NameFault::Empty);
+        return Err(NameError::Empty);
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if let Some(bad) = text.chars().find(|c| !allowed(*c)) {
-        return Err(NameFault::Character(bad));
+        return Err(NameError::Character(bad));
     }
     if text.contains("__") {
-        return Err(NameFault::Separator);
+        return Err(NameError::Separator);
     }
     Ok(())
 }
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: Result<&str, NameFault>) {
-        let found = ServerName::parse(text, Reserved::Refused);
+    fn check(text: &str, expected: Result<&str, NameError>) {
+        let found = ServerName::parse(text, ReservedNames::Refused);
         assert_eq!(found.as_ref().map(ServerName::as_str), expected.as_ref().copied());
     }
 
@@ -122,41 +122,41 @@ mod tests {
     fn letters_digits_dash_and_underscore_make_a_name() {
         check("github", Ok("github"));
         check("My-server_2", Ok("My-server_2"));
-        check("", Err(NameFault::Empty));
-        check("a.b", Err(NameFault::Character('.')));
-        check("bad name", Err(NameFault::Character(' ')));
-        check("plugin:x:y", Err(NameFault::Character(':')));
-        check("naïve", Err(NameFault::Character('ï')));
+        check("", Err(NameError::Empty));
+        check("a.b", Err(NameError::Character('.')));
+        check("bad name", Err(NameError::Character(' ')));
+        check("plugin:x:y", Err(NameError::Character(':')));
+        check("naïve", Err(NameError::Character('ï')));
     }
 
     #[test]
     fn the_separator_of_tool_names_is_refused() {
-        check("a__b", Err(NameFault::Separator));
-        check("__", Err(NameFault::Separator));
+        check("a__b", Err(NameError::Separator));
+        check("__", Err(NameError::Separator));
         check("a_b_c", Ok("a_b_c"));
     }
 
     #[test]
     fn built_in_names_are_refused_except_for_an_embedding_program() {
         for name in RESERVED {
-            check(name, Err(NameFault::Reserved));
-            assert!(ServerName::parse(name, Reserved::Allowed).is_ok());
+            check(name, Err(NameError::Reserved));
+            assert!(ServerName::parse(name, ReservedNames::Allowed).is_ok());
         }
     }
 
     #[test]
     fn a_plugin_name_can_never_equal_a_manual_one() {
-        let name = ServerName::of_plugin("tools", "db").expect("both halves are plain");
+        let name = ServerName::for_plugin("tools", "db").expect("both halves are plain");
         assert_eq!(name.as_str(), "plugin:tools:db");
-        check(name.as_str(), Err(NameFault::Character(':')));
-        assert_eq!(ServerName::of_plugin("a:b", "c"), Err(NameFault::Character(':')));
+        check(name.as_str(), Err(NameError::Character(':')));
+        assert_eq!(ServerName::for_plugin("a:b", "c"), Err(NameError::Character(':')));
     }
 
     #[test]
     fn a_connector_name_may_hold_spaces_but_no_control_characters() {
-        assert!(ServerName::of_connector("claude.ai Linear").is_ok());
-        assert_eq!(ServerName::of_connector("a\u{1b}[2J"), Err(NameFault::Character('\u{1b}')));
-        assert_eq!(ServerName::of_connector("  "), Err(NameFault::Empty));
+        assert!(ServerName::for_connector("claude.ai Linear").is_ok());
+        assert_eq!(ServerName::for_connector("a\u{1b}[2J"), Err(NameError::Character('\u{1b}')));
+        assert_eq!(ServerName::for_connector("  "), Err(NameError::Empty));
     }
 
     #[test]

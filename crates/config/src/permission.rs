@@ -14,13 +14,14 @@ mod rules;
 mod suggestion;
 
 pub use decision::{
-    Because, Considered, Decision, Explanation, decide, explain, hides, hides_server,
+    ConsideredRule, DecisionReason, Explanation, RuleDecision, decide, explain, server_hidden_by,
+    tool_hidden_by,
 };
 pub use glob::Glob;
-pub use possible::{Subject, possible};
-pub use predicate::{Miss, Predicate, Relation};
-pub use reading::KEYS;
-pub use request::{Claim, Hints, Mode, Request, Trust};
-pub use rule::{Concern, Fit, RuleFault, RuleFaultKind, ToolRule};
-pub use rules::{Broken, Effect, Listed, Rules};
-pub use suggestion::{Breadth, Suggestion, suggestions};
+pub use possible::{CallWithoutArguments, possible_decisions};
+pub use predicate::{Comparison, Predicate, PredicateMismatch};
+pub use reading::PERMISSIONS_KEYS;
+pub use request::{CallRequest, HintValue, PermissionMode, ToolHints, Trust};
+pub use rule::{AffectedServers, MatchResult, RuleError, RuleErrorKind, ToolRule};
+pub use rules::{InvalidRule, PermissionEffect, PermissionRules, RuleEntry};
+pub use suggestion::{RuleCoverage, Suggestion, suggestions};

@@ -9,8 +9,8 @@ use url::Url;
 use crate::entry::ServerSpec;
 use crate::signature;
 use crate::source::{Origin, Source};
-use crate::template::{Environment, Template, Text};
-use crate::url_pattern::{Reading, UrlPattern};
+use crate::template::{Environment, ExpandedText, Template};
+use crate::url_pattern::{MatchMode, UrlPattern};
 
 /// What an entry of a list matches on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub enum Matcher {
     /// A URL pattern.
     Url(UrlPattern),
     /// The entry could not be understood, and matches nothing. What it was about still counts.
-    Broken(Vec<Needed>),
+    Invalid(Vec<MatcherKind>),
 }
 
 /// One entry of a list, with the line it stands on.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct PolicyRule {
     /// What it matches.
     pub matcher: Matcher,
     /// Where it stands.
@@ -38,7 +38,7 @@ pub struct Rule {
 #[derive(Debug, Clone)]
 pub struct AllowList {
     /// Its entries; an empty list allows nothing.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PolicyRule>,
     /// Where the list stands.
     pub origin: Origin,
     /// Whose list it is.
@@ -51,7 +51,7 @@ pub enum Authority {
     /// Managed settings.
     Administrator,
     /// User and local settings.
-    Person,
+    User,
 }
 
 /// Everything that may refuse a server.
@@ -60,7 +60,7 @@ pub struct Policy {
     /// Allow lists, a file each.
     pub allow: Vec<AllowList>,
     /// Deny entries of every file.
-    pub deny: Vec<Rule>,
+    pub deny: Vec<PolicyRule>,
     /// `allowManagedMcpServersOnly`, and where it was said.
     pub managed_only: Option<Origin>,
     /// A managed settings file that cannot be read: everything is refused until it can.
@@ -69,11 +69,11 @@ pub struct Policy {
 
 /// What the policy says of a server.
 #[derive(Debug, Clone)]
-pub enum Verdict {
+pub enum PolicyDecision {
     /// It may run. `by` is the allow entry, where there is an allow list.
     Allowed {
         /// The entry that matched.
-        by: Option<Rule>,
+        by: Option<PolicyRule>,
     },
     /// It may not.
     Refused(Refusal),
@@ -83,13 +83,13 @@ pub enum Verdict {
 #[derive(Debug, Clone)]
 pub enum Refusal {
     /// A deny entry matches.
-    Denied(Rule),
+    Denied(PolicyRule),
     /// There are allow lists, and no entry of the sort that counts matches.
     NotAllowed {
         /// The lists that were looked through.
         lists: Vec<Origin>,
         /// What kind of entry would have to match.
-        needed: Needed,
+        required: MatcherKind,
     },
     /// An allow list is empty.
     EmptyList(Origin),
@@ -99,7 +99,7 @@ pub enum Refusal {
 
 /// The kind of allow entry that a server needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum MatcherKind {
     /// Any kind.
     Any,
     /// A `serverCommand`, because the lists hold one.
@@ -110,7 +110,7 @@ pub enum Needed {
 
 impl Policy {
     /// This policy and another one's lists together.
-    pub fn and(mut self, other: Policy) -> Policy {
+    pub fn merge(mut self, other: Policy) -> Policy {
         self.allow.extend(other.allow);
         self.deny.extend(other.deny);
         self.managed_only = self.managed_only.or(other.managed_only);
@@ -119,38 +119,38 @@ impl Policy {
     }
 
     /// Decides. Variables in commands on either side are put in before they are compared.
-    pub fn verdict(&self, spec: &ServerSpec, environment: &Environment) -> Verdict {
+    pub fn evaluate(&self, spec: &ServerSpec, environment: &Environment) -> PolicyDecision {
         if let Some(source) = &self.unreadable {
-            return Verdict::Refused(Refusal::Unreadable(source.clone()));
+            return PolicyDecision::Refused(Refusal::Unreadable(source.clone()));
         }
-        let server = Subject::of(spec, environment);
+        let server = PolicySubject::new(spec, environment);
         if let Some(rule) = self.deny.iter().find(|rule| server.is_denied_by(&rule.matcher)) {
-            return Verdict::Refused(Refusal::Denied(rule.clone()));
+            return PolicyDecision::Refused(Refusal::Denied(rule.clone()));
         }
-        self.allowance(&server)
+        self.evaluate_allow_lists(&server)
     }
 
-    fn allowance(&self, server: &Subject<'_>) -> Verdict {
-        let lists = self.lists_that_count();
+    fn evaluate_allow_lists(&self, server: &PolicySubject<'_>) -> PolicyDecision {
+        let lists = self.effective_lists();
         if lists.is_empty() {
-            return Verdict::Allowed { by: None };
+            return PolicyDecision::Allowed { by: None };
         }
         if let Some(empty) = lists.iter().find(|list| list.rules.is_empty()) {
-            return Verdict::Refused(Refusal::EmptyList(empty.origin.clone()));
+            return PolicyDecision::Refused(Refusal::EmptyList(empty.origin.clone()));
         }
         let rules = || lists.iter().flat_map(|list| &list.rules);
-        let needed = server.needs(rules());
+        let needed = server.required_kind(rules());
         match rules().find(|rule| server.is_allowed_by(&rule.matcher, needed)) {
-            Some(rule) => Verdict::Allowed { by: Some(rule.clone()) },
+            Some(rule) => PolicyDecision::Allowed { by: Some(rule.clone()) },
             None => {
                 let lists = lists.iter().map(|list| list.origin.clone()).collect();
-                Verdict::Refused(Refusal::NotAllowed { lists, needed })
+                PolicyDecision::Refused(Refusal::NotAllowed { lists, required: needed })
             }
         }
     }
 
     /// With `allowManagedMcpServersOnly` the person's lists do not count, unless there is no managed one.
-    fn lists_that_count(&self) -> Vec<&AllowList> {
+    fn effective_lists(&self) -> Vec<&AllowList> {
         let managed = |list: &&AllowList| list.authority == Authority::Administrator;
         if self.managed_only.is_some() && self.allow.iter().any(|list| managed(&list)) {
             return self.allow.iter().filter(managed).collect();
@@ -159,7 +159,7 @@ impl Policy {
     }
 }
 
-struct Subject<'a> {
+struct PolicySubject<'a> {
     name: &'a str,
     argv: Option<Vec<String>>,
     url: Option<Url>,
@@ -169,48 +169,50 @@ struct Subject<'a> {
     environment: &'a Environment,
 }
 
-impl<'a> Subject<'a> {
-    fn of(spec: &'a ServerSpec, environment: &'a Environment) -> Subject<'a> {
+impl<'a> PolicySubject<'a> {
+    fn new(spec: &'a ServerSpec, environment: &'a Environment) -> PolicySubject<'a> {
         let url = spec.transport.url();
-        Subject {
+        PolicySubject {
             name: spec.name.as_str(),
             argv: signature::argv(&spec.transport),
-            url: url.and_then(|text| Url::parse(&text.with_references()).ok()),
+            url: url.and_then(|text| Url::parse(&text.to_unresolved_string()).ok()),
             has_url: url.is_some(),
-            is_partly_secret: url.is_some_and(Text::has_secrets),
+            is_partly_secret: url.is_some_and(ExpandedText::has_secrets),
             environment,
         }
     }
 
-    fn needs<'r>(&self, mut rules: impl Iterator<Item = &'r Rule>) -> Needed {
+    fn required_kind<'r>(&self, mut rules: impl Iterator<Item = &'r PolicyRule>) -> MatcherKind {
         let is_program = self.argv.is_some();
         let decisive = rules.find_map(|rule| match &rule.matcher {
-            Matcher::Command(_) if is_program => Some(Needed::Command),
-            Matcher::Url(_) if self.has_url => Some(Needed::Url),
-            Matcher::Broken(about) if is_program && about.contains(&Needed::Command) => {
-                Some(Needed::Command)
+            Matcher::Command(_) if is_program => Some(MatcherKind::Command),
+            Matcher::Url(_) if self.has_url => Some(MatcherKind::Url),
+            Matcher::Invalid(about) if is_program && about.contains(&MatcherKind::Command) => {
+                Some(MatcherKind::Command)
             }
-            Matcher::Broken(about) if self.has_url && about.contains(&Needed::Url) => {
-                Some(Needed::Url)
+            Matcher::Invalid(about) if self.has_url && about.contains(&MatcherKind::Url) => {
+                Some(MatcherKind::Url)
             }
-            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Broken(_) => None,
+            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Invalid(_) => None,
         });
-        decisive.unwrap_or(Needed::Any)
+        decisive.unwrap_or(MatcherKind::Any)
     }
 
-    fn is_allowed_by(&self, matcher: &Matcher, needed: Needed) -> bool {
+    fn is_allowed_by(&self, matcher: &Matcher, needed: MatcherKind) -> bool {
         match (matcher, needed) {
-            (Matcher::Name(name), Needed::Any) => name == self.name,
-            (Matcher::Command(argv), Needed::Any | Needed::Command) => self.runs(argv),
-            (Matcher::Url(pattern), Needed::Any | Needed::Url) => {
+            (Matcher::Name(name), MatcherKind::Any) => name == self.name,
+            (Matcher::Command(argv), MatcherKind::Any | MatcherKind::Command) => {
+                self.matches_command(argv)
+            }
+            (Matcher::Url(pattern), MatcherKind::Any | MatcherKind::Url) => {
                 let is_whole = !self.is_partly_secret;
                 is_whole
-                    && self.url.as_ref().is_some_and(|url| pattern.matches(url, Reading::Strict))
+                    && self.url.as_ref().is_some_and(|url| pattern.matches(url, MatchMode::Strict))
             }
-            (Matcher::Name(_), Needed::Command | Needed::Url)
-            | (Matcher::Command(_), Needed::Url)
-            | (Matcher::Url(_), Needed::Command)
-            | (Matcher::Broken(_), _) => false,
+            (Matcher::Name(_), MatcherKind::Command | MatcherKind::Url)
+            | (Matcher::Command(_), MatcherKind::Url)
+            | (Matcher::Url(_), MatcherKind::Command)
+            | (Matcher::Invalid(_), _) => false,
         }
     }
 
@@ -218,24 +220,24 @@ impl<'a> Subject<'a> {
     fn is_denied_by(&self, matcher: &Matcher) -> bool {
         match matcher {
             Matcher::Name(name) => name == self.name,
-            Matcher::Command(argv) => self.runs(argv),
+            Matcher::Command(argv) => self.matches_command(argv),
             Matcher::Url(pattern) => self.url.as_ref().is_some_and(|url| {
-                pattern.matches(url, Reading::Broad)
-                    || (self.is_partly_secret && pattern.origin_matches(url, Reading::Broad))
-                    || signature::all_unwrapped(url)
+                pattern.matches(url, MatchMode::Broad)
+                    || (self.is_partly_secret && pattern.origin_matches(url, MatchMode::Broad))
+                    || signature::all_proxied_urls(url)
                         .iter()
-                        .any(|inner| pattern.matches(inner, Reading::Broad))
+                        .any(|inner| pattern.matches(inner, MatchMode::Broad))
             }),
-            Matcher::Broken(_) => false,
+            Matcher::Invalid(_) => false,
         }
     }
 
-    fn runs(&self, argv: &[Template]) -> bool {
-        let same = |own: &str, part: &Template| match part.literal() {
+    fn matches_command(&self, argv: &[Template]) -> bool {
+        let same = |own: &str, part: &Template| match part.as_literal() {
             Some(text) => own == text,
             None => {
                 let expanded = part.expand(self.environment, &mut BTreeSet::new());
-                own == expanded.with_references()
+                own == expanded.to_unresolved_string()
             }
         };
         self.argv.as_ref().is_some_and(|own| {
@@ -249,16 +251,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layer::{Layer, Naming, Shape};
+    use crate::layer::{FileShape, Layer, Naming};
     use crate::scope::Scope;
     use crate::settings::Settings;
 
     fn spec(name: &str, entry: &str) -> ServerSpec {
         let text = format!(r#"{{"mcpServers": {{"{name}": {entry}}}}}"#);
         let source = Source::file(Scope::Dynamic, "f");
-        let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+        let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
         let definition = layer.definitions.into_iter().next().expect("one server");
-        let name = definition.checked.expect("a good name");
+        let name = definition.server_name.expect("a good name");
         let entry = definition.entry.expect("a good entry");
         entry.expand(name, &environment(), &mut BTreeSet::new())
     }
@@ -274,20 +276,22 @@ mod tests {
             managed,
             Authority::Administrator,
         );
-        let user = Settings::read(&Source::file(Scope::User, "user"), user, Authority::Person);
-        managed.policy.and(user.policy)
+        let user = Settings::read(&Source::file(Scope::User, "user"), user, Authority::User);
+        managed.policy.merge(user.policy)
     }
 
     #[track_caller]
     fn check(managed: &str, user: &str, (name, entry): (&str, &str), expected: &str) {
-        let verdict = policy(managed, user).verdict(&spec(name, entry), &environment());
+        let verdict = policy(managed, user).evaluate(&spec(name, entry), &environment());
         let found = match verdict {
-            Verdict::Allowed { by: None } => "allowed".to_owned(),
-            Verdict::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
-            Verdict::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
-            Verdict::Refused(Refusal::NotAllowed { needed, .. }) => format!("needs {needed:?}"),
-            Verdict::Refused(Refusal::EmptyList(origin)) => format!("empty {origin}"),
-            Verdict::Refused(Refusal::Unreadable(source)) => format!("unreadable {source}"),
+            PolicyDecision::Allowed { by: None } => "allowed".to_owned(),
+            PolicyDecision::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
+            PolicyDecision::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
+            PolicyDecision::Refused(Refusal::NotAllowed { required: needed, .. }) => {
+                format!("needs {needed:?}")
+            }
+            PolicyDecision::Refused(Refusal::EmptyList(origin)) => format!("empty {origin}"),
+            PolicyDecision::Refused(Refusal::Unreadable(source)) => format!("unreadable {source}"),
         };
         assert_eq!(found, expected);
     }
@@ -471,10 +475,10 @@ mod tests {
         /// Whatever the person's settings say, what managed settings deny stays denied.
         #[test]
         fn no_settings_of_a_person_lift_a_managed_deny(managed in settings(), user in settings(), server in server()) {
-            let alone = policy(&managed, "{}").verdict(&server, &environment());
-            let together = policy(&managed, &user).verdict(&server, &environment());
-            if matches!(alone, Verdict::Refused(Refusal::Denied(_) | Refusal::EmptyList(_))) {
-                prop_assert!(matches!(together, Verdict::Refused(_)));
+            let alone = policy(&managed, "{}").evaluate(&server, &environment());
+            let together = policy(&managed, &user).evaluate(&server, &environment());
+            if matches!(alone, PolicyDecision::Refused(Refusal::Denied(_) | Refusal::EmptyList(_))) {
+                prop_assert!(matches!(together, PolicyDecision::Refused(_)));
             }
         }
 
@@ -483,10 +487,10 @@ mod tests {
         fn under_managed_only_a_person_can_only_take_away(managed in settings(), user in settings(), server in server()) {
             let locked = managed.replacen('{', r#"{"allowManagedMcpServersOnly": true, "#, 1).replace(", }", "}");
             let has_list = managed.contains("allowedMcpServers");
-            let alone = policy(&locked, "{}").verdict(&server, &environment());
-            let together = policy(&locked, &user).verdict(&server, &environment());
-            if has_list && matches!(alone, Verdict::Refused(_)) {
-                prop_assert!(matches!(together, Verdict::Refused(_)));
+            let alone = policy(&locked, "{}").evaluate(&server, &environment());
+            let together = policy(&locked, &user).evaluate(&server, &environment());
+            if has_list && matches!(alone, PolicyDecision::Refused(_)) {
+                prop_assert!(matches!(together, PolicyDecision::Refused(_)));
             }
         }
 
@@ -495,9 +499,9 @@ mod tests {
         fn the_order_of_entries_decides_nothing(rules in prop::collection::vec(rule(), 1..5), server in server()) {
             let list = |rules: &[String]| format!(r#"{{"allowedMcpServers": [{}]}}"#, rules.join(","));
             let reversed: Vec<String> = rules.iter().rev().cloned().collect();
-            let one = policy(&list(&rules), "{}").verdict(&server, &environment());
-            let other = policy(&list(&reversed), "{}").verdict(&server, &environment());
-            prop_assert_eq!(matches!(one, Verdict::Allowed { .. }), matches!(other, Verdict::Allowed { .. }));
+            let one = policy(&list(&rules), "{}").evaluate(&server, &environment());
+            let other = policy(&list(&reversed), "{}").evaluate(&server, &environment());
+            prop_assert_eq!(matches!(one, PolicyDecision::Allowed { .. }), matches!(other, PolicyDecision::Allowed { .. }));
         }
     }
 }

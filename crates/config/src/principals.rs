@@ -5,47 +5,51 @@ use std::collections::BTreeMap;
 
 use crate::decode;
 use crate::document::{Member, Value};
-use crate::layer::find;
-use crate::permission::{self, Rules};
+use crate::layer::find_member;
+use crate::permission::{self, PermissionRules};
 use crate::policy::Authority;
-use crate::problem::{ProblemKind, Reporter, Subject};
-use crate::settings::{SettingsKey, key};
+use crate::problem::{ProblemKind, ProblemSubject, Reporter};
+use crate::settings::{SettingsKey, settings_key};
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "principals";
 /// The name that stands for everybody.
-const EVERYBODY: &str = "*";
+const ANY_PRINCIPAL: &str = "*";
 
 /// Every key of one of the `principals`.
-pub const KEYS: &[SettingsKey] =
-    &[key("permissions", "object", true, "rules for this one, besides those for everybody")];
+pub const PRINCIPAL_KEYS: &[SettingsKey] = &[settings_key(
+    "permissions",
+    "object",
+    true,
+    "rules for this one, besides those for everybody",
+)];
 
 /// Rules by name.
 #[derive(Debug, Clone, Default)]
-pub struct Principals(BTreeMap<String, Rules>);
+pub struct Principals(BTreeMap<String, PermissionRules>);
 
 impl Principals {
     /// The rules for one name, besides those for everybody: its own, and those of `*`.
-    pub fn rules(&self, name: &str) -> Option<Rules> {
+    pub fn rules(&self, name: &str) -> Option<PermissionRules> {
         let of = |name: &str| self.0.get(name).cloned();
-        match (of(EVERYBODY), of(name).filter(|_| name != EVERYBODY)) {
-            (Some(all), Some(own)) => Some(all.and(own)),
+        match (of(ANY_PRINCIPAL), of(name).filter(|_| name != ANY_PRINCIPAL)) {
+            (Some(all), Some(own)) => Some(all.merge(own)),
             (all, own) => all.or(own),
         }
     }
 
     /// These and others together.
-    pub fn and(mut self, other: Principals) -> Principals {
+    pub fn merge(mut self, other: Principals) -> Principals {
         for (name, rules) in other.0 {
             let before = self.0.remove(&name).unwrap_or_default();
-            self.0.insert(name, before.and(rules));
+            self.0.insert(name, before.merge(rules));
         }
         self
     }
 
     /// Only what restricts.
     pub fn restrictions(self) -> Principals {
-        let one = |(name, rules): (String, Rules)| (name, rules.restrictions());
+        let one = |(name, rules): (String, PermissionRules)| (name, rules.restrictions());
         Principals(self.0.into_iter().map(one).collect())
     }
 }
@@ -56,41 +60,47 @@ pub(crate) fn read(
     authority: Authority,
     reporter: &mut Reporter<'_>,
 ) -> Principals {
-    let Some(member) = find(members, KEY).filter(|it| it.node.value != Value::Null) else {
+    let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) else {
         return Principals::default();
     };
     let wrong = |kind| ProblemKind::WrongType { expected: "an object", found: kind };
     let Value::Object(all) = &member.node.value else {
-        let subject = Subject { server: None, key: KEY };
+        let subject = ProblemSubject { server: None, key: KEY };
         reporter.report(member.node.span, subject, wrong(member.node.kind()));
-        let lost = Rules::lost(&reporter.origin(member.node.span).source);
-        return Principals(BTreeMap::from([(EVERYBODY.to_owned(), lost)]));
+        let lost = PermissionRules::unreadable(&reporter.origin(member.node.span).source);
+        return Principals(BTreeMap::from([(ANY_PRINCIPAL.to_owned(), lost)]));
     };
     let mut principals = Principals::default();
     for one in all {
         let key = format!("{KEY}.{}", one.key);
-        let subject = Subject { server: None, key: &key };
+        let subject = ProblemSubject { server: None, key: &key };
         let rules = match &one.node.value {
             Value::Object(inner) => {
-                report_strangers(inner, &key, reporter);
+                report_unknown_keys(inner, &key, reporter);
                 permission::reading::read(inner, authority, reporter)
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
                 reporter.report(one.node.span, subject, wrong(one.node.kind()));
-                Rules::lost(&reporter.origin(one.node.span).source)
+                PermissionRules::unreadable(&reporter.origin(one.node.span).source)
             }
         };
         let named = Principals(BTreeMap::from([(one.key.clone(), rules)]));
-        principals = principals.and(named);
+        principals = principals.merge(named);
     }
     principals
 }
 
-fn report_strangers(members: &[Member], key: &str, reporter: &mut Reporter<'_>) {
-    for member in members.iter().filter(|it| !KEYS.iter().any(|known| known.name == it.key)) {
-        let nearest = decode::nearest(&member.key, KEYS.iter().map(|known| known.name));
+fn report_unknown_keys(members: &[Member], key: &str, reporter: &mut Reporter<'_>) {
+    for member in
+        members.iter().filter(|it| !PRINCIPAL_KEYS.iter().any(|known| known.name == it.key))
+    {
+        let nearest = decode::nearest(&member.key, PRINCIPAL_KEYS.iter().map(|known| known.name));
         let key = format!("{key}.{}", member.key);
-        let subject = Subject { server: None, key: &key };
+        let subject = ProblemSubject { server: None, key: &key };
         reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
     }
 }
@@ -100,23 +110,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::permission::{Effect, Hints, Mode, Request, Trust, decide};
+    use crate::permission::{
+        CallRequest, PermissionEffect, PermissionMode, ToolHints, Trust, decide,
+    };
     use crate::scope::Scope;
     use crate::settings::Settings;
     use crate::source::Source;
 
     fn read(text: &str) -> Settings {
         let source = Source::file(Scope::User, "settings.json");
-        Settings::read(&source, text, Authority::Person)
+        Settings::read(&source, text, Authority::User)
     }
 
     #[track_caller]
-    fn check(principals: &Principals, name: &str, tool: &str, expected: Effect) {
+    fn check(principals: &Principals, name: &str, tool: &str, expected: PermissionEffect) {
         let arguments = json!({});
-        let (hints, trust) = (Hints::default(), Trust::Withheld);
-        let request = Request { server: "git", tool, arguments: &arguments, hints, trust };
+        let (hints, trust) = (ToolHints::default(), Trust::Untrusted);
+        let request = CallRequest { server: "git", tool, arguments: &arguments, hints, trust };
         let rules = principals.rules(name).unwrap_or_default();
-        assert_eq!(decide(&rules, &request, Mode::Default).verdict, expected, "{name}, {tool}");
+        assert_eq!(
+            decide(&rules, &request, PermissionMode::Default).effect,
+            expected,
+            "{name}, {tool}"
+        );
     }
 
     #[test]
@@ -128,11 +144,11 @@ mod tests {
         let settings = read(text);
         assert!(settings.layer.problems.is_empty(), "{:?}", settings.layer.problems);
         let principals = &settings.principals;
-        check(principals, "ci", "status", Effect::Allow);
-        check(principals, "ci", "push", Effect::Deny);
-        check(principals, "ada", "status", Effect::Ask);
-        check(principals, "ada", "push", Effect::Deny);
-        check(&settings.principals.clone().restrictions(), "ci", "status", Effect::Ask);
+        check(principals, "ci", "status", PermissionEffect::Allow);
+        check(principals, "ci", "push", PermissionEffect::Deny);
+        check(principals, "ada", "status", PermissionEffect::Ask);
+        check(principals, "ada", "push", PermissionEffect::Deny);
+        check(&settings.principals.clone().restrictions(), "ci", "status", PermissionEffect::Ask);
     }
 
     #[test]
@@ -143,10 +159,10 @@ mod tests {
         }}"#;
         let settings = read(text);
         assert_eq!(settings.layer.problems.len(), 3, "{:?}", settings.layer.problems);
-        check(&settings.principals, "ci", "status", Effect::Ask);
-        check(&settings.principals, "ada", "status", Effect::Ask);
+        check(&settings.principals, "ci", "status", PermissionEffect::Ask);
+        check(&settings.principals, "ada", "status", PermissionEffect::Ask);
         let whole = read(r#"{"principals": [], "permissions": {"allow": ["mcp__git"]}}"#);
         assert_eq!(whole.layer.problems.len(), 1);
-        check(&whole.principals, "anybody", "status", Effect::Ask);
+        check(&whole.principals, "anybody", "status", PermissionEffect::Ask);
     }
 }

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::account;
-use crate::approval::Damaged;
+use crate::approval::CorruptApprovals;
 use crate::decode;
-use crate::document::{Lines, Span, SyntaxFault};
+use crate::document::{LineIndex, Span, SyntaxError};
 use crate::entry::TransportKind;
 use crate::hooks;
 use crate::identity_provider;
-use crate::name::{NameFault, ServerName};
-use crate::permission::{self, Effect, Mode, RuleFaultKind};
+use crate::name::{NameError, ServerName};
+use crate::permission::{self, PermissionEffect, PermissionMode, RuleErrorKind};
 use crate::principals;
 use crate::scope::Scope;
 use crate::settings;
@@ -58,9 +58,9 @@ pub struct Excerpt {
 #[derive(Debug, Clone)]
 pub enum ProblemKind {
     /// The text is not JSON.
-    Syntax(SyntaxFault),
+    Syntax(SyntaxError),
     /// The file could not be read.
-    Unreadable(Unreadable),
+    Unreadable(ReadFailure),
     /// A value is of the wrong type.
     WrongType {
         /// What belongs there.
@@ -69,7 +69,7 @@ pub enum ProblemKind {
         found: &'static str,
     },
     /// A key that must be there is not.
-    Missing {
+    MissingKey {
         /// The key.
         key: &'static str,
         /// The transport that needs it.
@@ -87,33 +87,33 @@ pub enum ProblemKind {
         nearest: Option<&'static str>,
     },
     /// A transport that only a running program may register.
-    NotFromFiles(TransportKind),
+    RuntimeOnlyTransport(TransportKind),
     /// A key nobody knows; it is kept.
     UnknownKey {
         /// The nearest known one.
         nearest: Option<&'static str>,
     },
     /// A key that does nothing with this transport.
-    Idle {
+    NoEffect {
         /// The entry's transport.
         transport: TransportKind,
     },
     /// A key that stands twice; the last one counts.
-    Doubled,
+    DuplicateKey,
     /// The server's name is no name.
-    Name(NameFault),
+    InvalidServerName(NameError),
     /// A number outside its range.
     OutOfRange {
         /// The range in words.
         range: &'static str,
     },
     /// A URL that is none, or of a scheme that does not fit.
-    Url {
+    InvalidUrl {
         /// The schemes that fit.
         schemes: &'static str,
     },
     /// A name that cannot be a variable's or header's.
-    Label {
+    InvalidName {
         /// What it should be a name of.
         of: &'static str,
     },
@@ -122,24 +122,24 @@ pub enum ProblemKind {
     /// A variable that is not set; the text stays as it is.
     MissingVariable(String),
     /// A named secret in a scope that may not name any.
-    SecretNotHere(Scope),
+    SecretNotAllowed(Scope),
     /// A named secret in the command itself: nobody could see what would run.
-    SecretCommand,
+    SecretInCommand,
     /// The top level is not an object with `mcpServers` in it.
-    ForeignShape {
+    ForeignFormat {
         /// The key that gives the shape away.
         key: &'static str,
         /// Whose shape it is, in words, and the command that reads it.
-        whose: &'static str,
+        hint: &'static str,
     },
     /// A policy entry that is not exactly one of `serverName`, `serverCommand`, `serverUrl`.
-    PolicyEntry(PolicyList),
+    InvalidPolicyEntry(PolicyList),
     /// A permission rule that is none.
-    PermissionRule {
+    InvalidPermissionRule {
         /// The list it stands in.
-        effect: Effect,
+        effect: PermissionEffect,
         /// What is wrong with it.
-        fault: RuleFaultKind,
+        error: RuleErrorKind,
     },
     /// `defaultMode` is none that we know.
     UnknownMode {
@@ -149,9 +149,9 @@ pub enum ProblemKind {
     /// A key that counts in managed settings only.
     ManagedOnly,
     /// A key that counts in a person's own settings, and not in a project's file.
-    OwnOnly,
+    UserOnly,
     /// The store of approvals makes no sense.
-    Approvals(Damaged),
+    CorruptApprovals(CorruptApprovals),
 }
 
 /// Which list a policy entry stands in; a bad one weighs differently.
@@ -165,26 +165,26 @@ pub enum PolicyList {
 
 /// Why a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum ReadFailure {
     /// It is a folder.
-    Folder,
+    IsDirectory,
     /// It is a pipe, a device or a socket.
-    Special,
+    NotRegularFile,
     /// It should be a folder and is not.
-    NoFolder,
+    NotADirectory,
     /// It does not exist although somebody named it.
-    Absent,
+    NotFound,
     /// It links to itself.
-    LinkLoop,
+    SymlinkLoop,
     /// Its permissions do not let us.
-    Forbidden,
+    PermissionDenied,
     /// It is larger than a configuration can be.
     TooLarge {
         /// The most that is read, in bytes.
         limit: u64,
     },
     /// It is not UTF-8.
-    Encoding,
+    NotUtf8,
     /// Anything else that the system said.
     Other(std::io::ErrorKind),
 }
@@ -194,38 +194,38 @@ impl Problem {
     pub fn severity(&self) -> Severity {
         match &self.kind {
             ProblemKind::UnknownKey { .. }
-            | ProblemKind::Idle { .. }
-            | ProblemKind::Doubled
+            | ProblemKind::NoEffect { .. }
+            | ProblemKind::DuplicateKey
             | ProblemKind::MissingVariable(_)
-            | ProblemKind::ForeignShape { .. }
+            | ProblemKind::ForeignFormat { .. }
             | ProblemKind::ManagedOnly
-            | ProblemKind::OwnOnly
-            | ProblemKind::PolicyEntry(PolicyList::Allowed) => Severity::Warning,
+            | ProblemKind::UserOnly
+            | ProblemKind::InvalidPolicyEntry(PolicyList::Allowed) => Severity::Warning,
             ProblemKind::Syntax(_)
             | ProblemKind::Unreadable(_)
             | ProblemKind::WrongType { .. }
-            | ProblemKind::Missing { .. }
+            | ProblemKind::MissingKey { .. }
             | ProblemKind::Empty
             | ProblemKind::CommandAndUrl
             | ProblemKind::UrlWithoutType
             | ProblemKind::UnknownTransport { .. }
-            | ProblemKind::NotFromFiles(_)
-            | ProblemKind::Name(_)
+            | ProblemKind::RuntimeOnlyTransport(_)
+            | ProblemKind::InvalidServerName(_)
             | ProblemKind::OutOfRange { .. }
-            | ProblemKind::Url { .. }
-            | ProblemKind::Label { .. }
+            | ProblemKind::InvalidUrl { .. }
+            | ProblemKind::InvalidName { .. }
             | ProblemKind::ControlCharacter
-            | ProblemKind::SecretNotHere(_)
-            | ProblemKind::SecretCommand
-            | ProblemKind::Approvals(_)
-            | ProblemKind::PermissionRule { .. }
+            | ProblemKind::SecretNotAllowed(_)
+            | ProblemKind::SecretInCommand
+            | ProblemKind::CorruptApprovals(_)
+            | ProblemKind::InvalidPermissionRule { .. }
             | ProblemKind::UnknownMode { .. }
-            | ProblemKind::PolicyEntry(PolicyList::Denied) => Severity::Error,
+            | ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => Severity::Error,
         }
     }
 
     /// A problem of a source as a whole.
-    pub fn of_source(source: &Arc<Source>, kind: ProblemKind) -> Problem {
+    pub fn for_source(source: &Arc<Source>, kind: ProblemKind) -> Problem {
         let origin = Origin { source: source.clone(), position: None };
         Problem { origin, server: None, key: None, kind, excerpt: None }
     }
@@ -238,10 +238,13 @@ impl Problem {
             | ProblemKind::UnknownKey { nearest: Some(nearest) } => {
                 Some(format!("did you mean `{nearest}`?"))
             }
-            ProblemKind::UnknownMode { nearest: None } => {
-                Some(format!("known modes: {}", Mode::ALL.map(Mode::id).join(", ")))
+            ProblemKind::UnknownMode { nearest: None } => Some(format!(
+                "known modes: {}",
+                PermissionMode::ALL.map(PermissionMode::id).join(", ")
+            )),
+            ProblemKind::InvalidPermissionRule { error: fault, .. } => {
+                fault.hint().map(str::to_owned)
             }
-            ProblemKind::PermissionRule { fault, .. } => fault.hint().map(str::to_owned),
             ProblemKind::UnknownTransport { nearest: None } => {
                 Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
             }
@@ -257,44 +260,44 @@ impl Problem {
             ProblemKind::MissingVariable(name) => {
                 Some(format!("set {name}, or give it a default: ${{{name}:-value}}"))
             }
-            ProblemKind::SecretNotHere(_) => {
+            ProblemKind::SecretNotAllowed(_) => {
                 Some("move the entry to the user or local scope, or use a variable".to_owned())
             }
-            ProblemKind::ForeignShape { whose, .. } => Some((*whose).to_owned()),
-            ProblemKind::Name(fault) => self.name_hint(fault),
-            ProblemKind::OwnOnly => {
+            ProblemKind::ForeignFormat { hint: whose, .. } => Some((*whose).to_owned()),
+            ProblemKind::InvalidServerName(fault) => self.name_hint(fault),
+            ProblemKind::UserOnly => {
                 Some("write it to your own settings: swb permissions add".to_owned())
             }
-            ProblemKind::Unreadable(Unreadable::Forbidden) => {
+            ProblemKind::Unreadable(ReadFailure::PermissionDenied) => {
                 Some("make the file readable for you, or remove it".to_owned())
             }
-            ProblemKind::Approvals(_) => {
+            ProblemKind::CorruptApprovals(_) => {
                 Some("run `swb reset-project-choices`, then approve again what you want".to_owned())
             }
             ProblemKind::Unreadable(_)
             | ProblemKind::Syntax(_)
             | ProblemKind::WrongType { .. }
-            | ProblemKind::Missing { .. }
+            | ProblemKind::MissingKey { .. }
             | ProblemKind::Empty
-            | ProblemKind::NotFromFiles(_)
+            | ProblemKind::RuntimeOnlyTransport(_)
             | ProblemKind::UnknownKey { nearest: None }
-            | ProblemKind::Idle { .. }
-            | ProblemKind::SecretCommand
-            | ProblemKind::Doubled
+            | ProblemKind::NoEffect { .. }
+            | ProblemKind::SecretInCommand
+            | ProblemKind::DuplicateKey
             | ProblemKind::OutOfRange { .. }
-            | ProblemKind::Url { .. }
-            | ProblemKind::Label { .. }
+            | ProblemKind::InvalidUrl { .. }
+            | ProblemKind::InvalidName { .. }
             | ProblemKind::ControlCharacter
-            | ProblemKind::PolicyEntry(_)
+            | ProblemKind::InvalidPolicyEntry(_)
             | ProblemKind::ManagedOnly => None,
         }
     }
 
-    fn name_hint(&self, fault: &NameFault) -> Option<String> {
+    fn name_hint(&self, fault: &NameError) -> Option<String> {
         match fault {
-            NameFault::Reserved => Some("choose another name".to_owned()),
-            NameFault::Empty => None,
-            NameFault::Character(_) | NameFault::Separator => {
+            NameError::Reserved => Some("choose another name".to_owned()),
+            NameError::Empty => None,
+            NameError::Character(_) | NameError::Separator => {
                 let better = ServerName::suggestion(self.server.as_deref()?)?;
                 Some(format!("rename it, for example to `{better}`"))
             }
@@ -305,12 +308,12 @@ impl Problem {
 impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProblemKind::Syntax(fault) => write!(f, "{}", syntax(fault)),
+            ProblemKind::Syntax(fault) => write!(f, "{}", syntax_message(fault)),
             ProblemKind::Unreadable(why) => write!(f, "{why}"),
             ProblemKind::WrongType { expected, found } => {
                 write!(f, "expected {expected}, found {found}")
             }
-            ProblemKind::Missing { key, transport } => {
+            ProblemKind::MissingKey { key, transport } => {
                 write!(f, "`{key}` is missing; a server of type `{transport}` needs it")
             }
             ProblemKind::Empty => f.write_str("must not be empty"),
@@ -321,74 +324,74 @@ impl fmt::Display for ProblemKind {
                 f.write_str("has a `url` but no `type`; without a type a server is `stdio`")
             }
             ProblemKind::UnknownTransport { .. } => f.write_str("unknown transport type"),
-            ProblemKind::NotFromFiles(kind) => write!(
+            ProblemKind::RuntimeOnlyTransport(kind) => write!(
                 f,
                 "servers of type `{kind}` are registered by a running program, not kept in files"
             ),
             ProblemKind::UnknownKey { .. } => f.write_str("unknown key, kept but without effect"),
-            ProblemKind::Idle { transport } => {
+            ProblemKind::NoEffect { transport } => {
                 write!(f, "has no effect on a server of type `{transport}`")
             }
-            ProblemKind::Doubled => f.write_str("stands here twice; the last one counts"),
-            ProblemKind::Name(fault) => write!(f, "{fault}"),
+            ProblemKind::DuplicateKey => f.write_str("stands here twice; the last one counts"),
+            ProblemKind::InvalidServerName(fault) => write!(f, "{fault}"),
             ProblemKind::OutOfRange { range } => write!(f, "must be {range}"),
-            ProblemKind::Url { schemes } => write!(f, "must be a URL that begins with {schemes}"),
-            ProblemKind::Label { of } => write!(f, "is not the name of {of}"),
+            ProblemKind::InvalidUrl { schemes } => write!(f, "must be a URL that begins with {schemes}"),
+            ProblemKind::InvalidName { of } => write!(f, "is not the name of {of}"),
             ProblemKind::ControlCharacter => f.write_str("holds a control character"),
             ProblemKind::MissingVariable(name) if name.is_empty() => {
                 f.write_str("a variable is not set")
             }
             ProblemKind::MissingVariable(name) => write!(f, "the variable {name} is not set"),
-            ProblemKind::SecretNotHere(scope) => {
+            ProblemKind::SecretNotAllowed(scope) => {
                 write!(f, "names a secret, which the {scope} scope may not")
             }
-            ProblemKind::SecretCommand => f.write_str("may not name a secret: what runs must be visible"),
-            ProblemKind::ForeignShape { key, .. } => {
+            ProblemKind::SecretInCommand => f.write_str("may not name a secret: what runs must be visible"),
+            ProblemKind::ForeignFormat { key, .. } => {
                 write!(f, "has `{key}` at the top but no `mcpServers`")
             }
-            ProblemKind::PolicyEntry(PolicyList::Allowed) => f.write_str(
+            ProblemKind::InvalidPolicyEntry(PolicyList::Allowed) => f.write_str(
                 "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it allows nothing",
             ),
-            ProblemKind::PolicyEntry(PolicyList::Denied) => f.write_str(
+            ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => f.write_str(
                 "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
             ),
-            ProblemKind::PermissionRule { effect: Effect::Allow, fault } => {
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error: fault } => {
                 write!(f, "is no rule: {fault}; as it is, it allows nothing")
             }
-            ProblemKind::PermissionRule { effect: Effect::Ask | Effect::Deny, fault } => {
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error: fault } => {
                 write!(f, "is no rule: {fault}; until it is mended, calls to its server ask")
             }
             ProblemKind::UnknownMode { .. } => {
                 f.write_str("unknown mode; until it is mended, every call asks")
             }
             ProblemKind::ManagedOnly => f.write_str("counts in managed settings only"),
-            ProblemKind::OwnOnly => f.write_str(
+            ProblemKind::UserOnly => f.write_str(
                 "does not count in a project's file, which may deny and ask but not allow",
             ),
-            ProblemKind::Approvals(damaged) => write!(f, "{damaged}; nothing in it counts"),
+            ProblemKind::CorruptApprovals(damaged) => write!(f, "{damaged}; nothing in it counts"),
         }
     }
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for ReadFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unreadable::Folder => f.write_str("is a folder, not a file"),
-            Unreadable::Special => f.write_str("is not a regular file"),
-            Unreadable::NoFolder => f.write_str("is not a folder"),
-            Unreadable::Absent => f.write_str("does not exist"),
-            Unreadable::LinkLoop => f.write_str("is a link that leads back to itself"),
-            Unreadable::Forbidden => f.write_str("may not be read by this user"),
-            Unreadable::TooLarge { limit } => {
+            ReadFailure::IsDirectory => f.write_str("is a folder, not a file"),
+            ReadFailure::NotRegularFile => f.write_str("is not a regular file"),
+            ReadFailure::NotADirectory => f.write_str("is not a folder"),
+            ReadFailure::NotFound => f.write_str("does not exist"),
+            ReadFailure::SymlinkLoop => f.write_str("is a link that leads back to itself"),
+            ReadFailure::PermissionDenied => f.write_str("may not be read by this user"),
+            ReadFailure::TooLarge { limit } => {
                 write!(f, "is larger than {} MB", limit / 1_000_000)
             }
-            Unreadable::Encoding => f.write_str("is not UTF-8 text"),
-            Unreadable::Other(kind) => write!(f, "could not be read: {kind}"),
+            ReadFailure::NotUtf8 => f.write_str("is not UTF-8 text"),
+            ReadFailure::Other(kind) => write!(f, "could not be read: {kind}"),
         }
     }
 }
 
-fn syntax(fault: &SyntaxFault) -> String {
+fn syntax_message(fault: &SyntaxError) -> String {
     let text = fault.kind().to_string();
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
@@ -396,19 +399,20 @@ fn syntax(fault: &SyntaxFault) -> String {
 }
 
 /// A file with more problems than this is not read line by line any more.
-const MOST_EXCERPTS: usize = 100;
+const MAX_EXCERPTS: usize = 100;
 
 /// Keys that may be shown in an excerpt: the words of the format itself.
 fn is_known_key(key: &str) -> bool {
-    let entry = [decode::KEYS, decode::OAUTH_KEYS, decode::TLS_KEYS, decode::TOOLS_KEYS].concat();
+    let entry =
+        [decode::ENTRY_KEYS, decode::OAUTH_KEYS, decode::TLS_KEYS, decode::TOOLS_KEYS].concat();
     let words = ["serverName", "serverCommand", "serverUrl"];
     entry.iter().any(|known| known.name == key)
-        || settings::KEYS.iter().any(|known| known.name == key)
-        || permission::KEYS.iter().any(|known| known.name == key)
-        || principals::KEYS.iter().any(|known| known.name == key)
-        || hooks::KEYS.iter().any(|known| known.name == key)
-        || identity_provider::KEYS.iter().any(|known| known.name == key)
-        || account::KEYS.iter().any(|known| known.name == key)
+        || settings::SETTINGS_KEYS.iter().any(|known| known.name == key)
+        || permission::PERMISSIONS_KEYS.iter().any(|known| known.name == key)
+        || principals::PRINCIPAL_KEYS.iter().any(|known| known.name == key)
+        || hooks::HOOKS_KEYS.iter().any(|known| known.name == key)
+        || identity_provider::IDENTITY_PROVIDER_KEYS.iter().any(|known| known.name == key)
+        || account::CONNECTOR_ACCOUNT_KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 
@@ -416,7 +420,7 @@ fn is_known_key(key: &str) -> bool {
 #[derive(Debug)]
 pub struct Reporter<'a> {
     source: Arc<Source>,
-    lines: &'a Lines<'a>,
+    lines: &'a LineIndex<'a>,
     /// What was found so far.
     pub problems: Vec<Problem>,
     excerpts: usize,
@@ -424,7 +428,7 @@ pub struct Reporter<'a> {
 
 impl<'a> Reporter<'a> {
     /// Starts with nothing found.
-    pub fn new(source: &Arc<Source>, lines: &'a Lines<'a>) -> Reporter<'a> {
+    pub fn new(source: &Arc<Source>, lines: &'a LineIndex<'a>) -> Reporter<'a> {
         Reporter { source: source.clone(), lines, problems: Vec::new(), excerpts: 0 }
     }
 
@@ -434,10 +438,10 @@ impl<'a> Reporter<'a> {
     }
 
     /// Notes a problem at `span`.
-    pub fn report(&mut self, span: Span, subject: Subject<'_>, kind: ProblemKind) {
+    pub fn report(&mut self, span: Span, subject: ProblemSubject<'_>, kind: ProblemKind) {
         let origin = self.origin(span);
         // Counted by itself: problems are taken away with the servers they belong to.
-        let has_room = self.excerpts < MOST_EXCERPTS;
+        let has_room = self.excerpts < MAX_EXCERPTS;
         self.excerpts += usize::from(has_room);
         let excerpt = origin.position.filter(|_| has_room).map(|position| {
             let end = self.lines.position(span.end);
@@ -446,7 +450,7 @@ impl<'a> Reporter<'a> {
             let key = subject.key.rsplit('.').next();
             let is_named = |word: &str| subject.server == Some(word) || key == Some(word);
             let known = |word: &str| is_known_key(word) || is_named(word);
-            let (line, column) = shown::excerpt(line, position.column - 1, known);
+            let (line, column) = shown::masked_excerpt(line, position.column - 1, known);
             let room = line.chars().count().saturating_sub(column);
             let meant = match end.line == position.line {
                 true => end.column.saturating_sub(position.column),
@@ -462,7 +466,7 @@ impl<'a> Reporter<'a> {
 
 /// Whom a problem belongs to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Subject<'a> {
+pub struct ProblemSubject<'a> {
     /// The server's name in the file.
     pub server: Option<&'a str>,
     /// The dotted key, or nothing.
@@ -479,9 +483,13 @@ mod tests {
         let text = "{\n  \"K\": \"canary\" \"x\"\n}";
         let source = Source::file(Scope::User, "settings.json");
         let fault = Document::parse(text).expect_err("a comma is missing");
-        let lines = Lines::of(text);
+        let lines = LineIndex::new(text);
         let mut reporter = Reporter::new(&source, &lines);
-        reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
+        reporter.report(
+            fault.span(),
+            ProblemSubject::default(),
+            ProblemKind::Syntax(fault.clone()),
+        );
         let problem = &reporter.problems[0];
         assert_eq!(problem.origin.to_string(), "settings.json:2");
         assert_eq!(problem.kind.to_string(), "not valid JSON: expected comma");

@@ -19,7 +19,7 @@ pub enum Scope {
     /// One person, every project.
     User,
     /// Plugins.
-    Managed,
+    Plugin,
 }
 
 impl Scope {
@@ -31,7 +31,7 @@ impl Scope {
         Scope::Project,
         Scope::Local,
         Scope::User,
-        Scope::Managed,
+        Scope::Plugin,
     ];
 
     /// The word used in flags, tables and JSON.
@@ -43,7 +43,7 @@ impl Scope {
             Scope::Project => "project",
             Scope::Local => "local",
             Scope::User => "user",
-            Scope::Managed => "managed",
+            Scope::Plugin => "managed",
         }
     }
 
@@ -61,7 +61,7 @@ impl Scope {
             Scope::Enterprise | Scope::Dynamic | Scope::Project | Scope::Local | Scope::User => {
                 true
             }
-            Scope::Connectors | Scope::Managed => false,
+            Scope::Connectors | Scope::Plugin => false,
         }
     }
 
@@ -73,7 +73,7 @@ impl Scope {
             | Scope::Dynamic
             | Scope::Connectors
             | Scope::Project
-            | Scope::Managed => false,
+            | Scope::Plugin => false,
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     fn scopes_rank_from_enterprise_down_to_plugins() {
         let mut shuffled = [
             Scope::User,
-            Scope::Managed,
+            Scope::Plugin,
             Scope::Dynamic,
             Scope::Local,
             Scope::Enterprise,

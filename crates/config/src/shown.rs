@@ -8,7 +8,7 @@ use crate::template::Template;
 mod cleaning;
 mod masking;
 
-pub use cleaning::{clean, clean_line};
+pub use cleaning::{sanitize, sanitize_line};
 
 /// What stands for a hidden value.
 pub const MASK: &str = "•••";
@@ -17,7 +17,7 @@ pub const MASK: &str = "•••";
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_deceptive(c) {
+        if is_unprintable(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
@@ -27,7 +27,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Control characters, and those that reorder, join or vanish.
-pub fn is_deceptive(c: char) -> bool {
+pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -38,29 +38,29 @@ pub fn is_deceptive(c: char) -> bool {
 
 /// A value that is secret unless it only names variables: names are shown, literals are masked.
 /// The scheme in front of a credential is no secret.
-pub fn secret(template: &Template) -> String {
+pub fn masked_template(template: &Template) -> String {
     let literal = |text: &str| match text {
         "Bearer " | "Basic " | "Token " => text.to_owned(),
         _ => MASK.to_owned(),
     };
-    printable(&template.shown(literal))
+    printable(&template.masked_with(literal))
 }
 
 /// A URL without user, password, query values and fragment. Its host is always the one it leads to.
-pub fn url(text: &str) -> String {
-    printable(&masked_url(text))
+pub fn masked_url(text: &str) -> String {
+    printable(&mask_url_parts(text))
 }
 
 /// Like [`url`], for text that still holds variables.
-pub fn url_template(template: &Template) -> String {
-    url(&template.shown(str::to_owned))
+pub fn masked_url_template(template: &Template) -> String {
+    masked_url(&template.masked_with(str::to_owned))
 }
 
 /// Cuts at the marks that a URL's parts begin with. Where it cannot be told what is a password and what a
 /// host, nothing but the scheme is shown: a mask must never make one host look like another.
-fn masked_url(text: &str) -> String {
+fn mask_url_parts(text: &str) -> String {
     let Some(at) = text.find("://") else {
-        return if text.contains('@') { MASK.to_owned() } else { masked_rest("", text) };
+        return if text.contains('@') { MASK.to_owned() } else { mask_after_authority("", text) };
     };
     let (scheme, rest) = text.split_at(at + 3);
     let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
@@ -73,17 +73,17 @@ fn masked_url(text: &str) -> String {
         Some((_, host)) => format!("{scheme}{MASK}@{host}"),
         None => format!("{scheme}{authority}"),
     };
-    masked_rest(&shown, behind)
+    mask_after_authority(&shown, behind)
 }
 
 /// The path, query and fragment behind what is shown already.
-fn masked_rest(front: &str, rest: &str) -> String {
+fn mask_after_authority(front: &str, rest: &str) -> String {
     let (rest, fragment) = split_off(rest, '#');
     let (path, query) = split_off(rest, '?');
-    let mut shown = format!("{front}{}", safe_path(path));
+    let mut shown = format!("{front}{}", mask_path(path));
     if let Some(query) = query {
         shown.push('?');
-        shown.push_str(&safe_query(query));
+        shown.push_str(&mask_query(query));
     }
     if fragment.is_some() {
         shown.push_str(&format!("#{MASK}"));
@@ -96,10 +96,10 @@ fn split_off(text: &str, mark: char) -> (&str, Option<&str>) {
 }
 
 /// Path segments that look like keys are masked: some services put a token there.
-fn safe_path(path: &str) -> String {
+fn mask_path(path: &str) -> String {
     let segment = |segment: &str| {
         let (front, parameters) = split_off(segment, ';');
-        let shown = if looks_like_a_token(front) { MASK } else { front };
+        let shown = if looks_like_token(front) { MASK } else { front };
         match parameters {
             Some(_) => format!("{shown};{MASK}"),
             None => shown.to_owned(),
@@ -108,7 +108,7 @@ fn safe_path(path: &str) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
-fn safe_query(query: &str) -> String {
+fn mask_query(query: &str) -> String {
     let pair = |pair: &str| match pair.split_once('=') {
         Some((key, value)) if is_reference(value) => format!("{key}={value}"),
         Some((key, _)) => format!("{key}={MASK}"),
@@ -123,30 +123,30 @@ fn is_reference(text: &str) -> bool {
 }
 
 /// A command's arguments, with what looks like a secret masked.
-pub fn arguments(arguments: &[Template]) -> Vec<String> {
-    let texts: Vec<String> = arguments.iter().map(|it| it.shown(str::to_owned)).collect();
-    masking::masked(&texts).iter().map(|text| printable(text)).collect()
+pub fn masked_arguments(arguments: &[Template]) -> Vec<String> {
+    let texts: Vec<String> = arguments.iter().map(|it| it.masked_with(str::to_owned)).collect();
+    masking::mask_arguments(&texts).iter().map(|text| printable(text)).collect()
 }
 
 /// A command in one string, with what looks like a secret masked.
-pub fn command(text: &str) -> String {
-    printable(&masking::masked(&[text.to_owned()]).concat())
+pub fn masked_command(text: &str) -> String {
+    printable(&masking::mask_arguments(&[text.to_owned()]).concat())
 }
 
 /// Values that a tool is given, with what looks like a secret masked: by the name of the member, or by its shape. All
 /// the rest stays, because whoever allows a call must see what it does.
-pub fn values(json: &Json) -> Json {
+pub fn masked_json(json: &Json) -> Json {
     match json {
         Json::Object(members) => {
             let shown = |(name, value): (&String, &Json)| {
-                let is_hidden = (value.is_string() || value.is_number()) && is_secret_word(name);
-                (name.clone(), if is_hidden { MASK.into() } else { values(value) })
+                let is_hidden = (value.is_string() || value.is_number()) && is_secret_name(name);
+                (name.clone(), if is_hidden { MASK.into() } else { masked_json(value) })
             };
             members.iter().map(shown).collect()
         }
-        Json::Array(items) => items.iter().map(values).collect(),
+        Json::Array(items) => items.iter().map(masked_json).collect(),
         Json::String(text) => {
-            let word = |word: &str| if looks_like_a_token(word) { MASK } else { word }.to_owned();
+            let word = |word: &str| if looks_like_token(word) { MASK } else { word }.to_owned();
             text.split(' ').map(word).collect::<Vec<_>>().join(" ").into()
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => json.clone(),
@@ -170,24 +170,24 @@ const SECRET_WORDS: [&str; 12] = [
 ];
 
 /// Names that hold such a word and announce no secret.
-const HARMLESS: [&str; 6] =
+const NON_SECRET_NAMES: [&str; 6] =
     ["maxtokens", "tokenizer", "tokenizers", "oldpwd", "pwd", "stricthostkeychecking"];
 
 /// What such a name ends with when it speaks of a secret without holding it.
-const ABOUT: [&str; 10] =
+const NON_SECRET_SUFFIXES: [&str; 10] =
     ["file", "path", "dir", "type", "mode", "url", "uri", "endpoint", "ttl", "limit"];
 
 /// Does a flag's, variable's or header's name announce a secret?
-pub fn is_secret_word(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let plain: String = name
         .chars()
         .filter(|c| c.is_ascii_alphanumeric())
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let is_negation = name.trim_start_matches('-').starts_with("no-");
-    let words = words(name);
-    let is_about = words.last().is_some_and(|last| ABOUT.contains(&last.as_str()));
-    if HARMLESS.iter().any(|word| plain == *word) || is_negation || is_about {
+    let words = split_words(name);
+    let is_about = words.last().is_some_and(|last| NON_SECRET_SUFFIXES.contains(&last.as_str()));
+    if NON_SECRET_NAMES.iter().any(|word| plain == *word) || is_negation || is_about {
         return false;
     }
     SECRET_WORDS.iter().any(|word| plain.contains(word))
@@ -197,7 +197,7 @@ pub fn is_secret_word(name: &str) -> bool {
 }
 
 /// The words of a name, split at marks and where a capital begins.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_small = false;
     for c in name.chars() {
@@ -254,7 +254,7 @@ const TOKEN_PREFIXES: [&str; 36] = [
 
 /// Does a bare word have the shape of a token: a known prefix with digits behind, or long and random?
 /// A word that reads like a name is none, however it begins: people must see what they run.
-pub fn looks_like_a_token(word: &str) -> bool {
+pub fn looks_like_token(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
     let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
@@ -265,16 +265,16 @@ pub fn looks_like_a_token(word: &str) -> bool {
 }
 
 /// How much of a line is shown around the place that is meant.
-const WINDOW: usize = 48;
+const EXCERPT_CONTEXT: usize = 48;
 
 /// The part of a line around a column (from 0) for an error message, and the column in that part.
 /// Only `known` keys and punctuation are shown; everything else is covered character by character, so
 /// that columns still fit. Looks at characters alone, since a file that does not parse cannot say which
 /// of its words are secret.
-pub fn excerpt(line: &str, column: usize, known: impl Fn(&str) -> bool) -> (String, usize) {
-    let start = column.saturating_sub(WINDOW);
-    let part: String = line.chars().skip(start).take(2 * WINDOW).collect();
-    let more = line.chars().nth(start + 2 * WINDOW).is_some();
+pub fn masked_excerpt(line: &str, column: usize, known: impl Fn(&str) -> bool) -> (String, usize) {
+    let start = column.saturating_sub(EXCERPT_CONTEXT);
+    let part: String = line.chars().skip(start).take(2 * EXCERPT_CONTEXT).collect();
+    let more = line.chars().nth(start + 2 * EXCERPT_CONTEXT).is_some();
     let mut shown = String::new();
     let mut rest = part.as_str();
     while let Some(c) = rest.chars().next() {
@@ -289,7 +289,7 @@ pub fn excerpt(line: &str, column: usize, known: impl Fn(&str) -> bool) -> (Stri
         if is_known || is_punctuation(c) {
             shown.push_str(token);
         } else {
-            shown.push_str(&covered(token));
+            shown.push_str(&mask_token(token));
         }
     }
     let (before, after) = (if start > 0 { "…" } else { "" }, if more { "…" } else { "" });
@@ -318,7 +318,7 @@ fn bare_token(text: &str) -> &str {
     &text[..end]
 }
 
-fn covered(token: &str) -> String {
+fn mask_token(token: &str) -> String {
     match token {
         "true" | "false" | "null" | "//" | "/*" | "*/" => token.to_owned(),
         _ => token.chars().map(|c| if c == '"' { '"' } else { '•' }).collect(),
@@ -346,12 +346,12 @@ mod tests {
             "path": "/srv/a b", "apiKey": "•••", "pin": {"password": "•••"}, "list": [1, null],
             "command": "curl -H ••• host", "maxTokens": 5,
         });
-        assert_eq!(values(&given), shown);
+        assert_eq!(masked_json(&given), shown);
     }
 
     #[track_caller]
     fn check_url(text: &str, expected: &str) {
-        assert_eq!(url_template(&Template::parse(text)), expected);
+        assert_eq!(masked_url_template(&Template::parse(text)), expected);
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
             "--keyboard",
             "@modelcontextprotocol/server-everything@2025.11.25",
         ] {
-            assert!(!looks_like_a_token(word), "{word}");
+            assert!(!looks_like_token(word), "{word}");
         }
         for word in [
             "--keyboard",
@@ -411,16 +411,16 @@ mod tests {
             "TOKEN_URL",
             "--auth-type",
         ] {
-            assert!(!is_secret_word(word), "{word}");
+            assert!(!is_secret_name(word), "{word}");
         }
         for word in ["GITHUB_PAT", "AccountKey", "NOTION_TOKEN", "NODE_AUTH_TOKEN", "X-Api-Key"] {
-            assert!(is_secret_word(word), "{word}");
+            assert!(is_secret_name(word), "{word}");
         }
     }
 
     fn check_excerpt(line: &str, expected: &str) {
         let known = |key: &str| matches!(key, "args" | "command" | "env" | "type");
-        assert_eq!(excerpt(line, 0, known).0, expected);
+        assert_eq!(masked_excerpt(line, 0, known).0, expected);
     }
 
     #[test]
@@ -444,9 +444,9 @@ mod tests {
     #[test]
     fn of_a_long_line_the_part_around_the_place_is_shown() {
         let line = format!("{}\"args\": 5{}", " ".repeat(500), " ".repeat(500));
-        let (shown, column) = excerpt(&line, 508, |key| key == "args");
+        let (shown, column) = masked_excerpt(&line, 508, |key| key == "args");
         assert!(
-            shown.chars().count() <= 2 * WINDOW + 2 && shown.contains("\"args\": •"),
+            shown.chars().count() <= 2 * EXCERPT_CONTEXT + 2 && shown.contains("\"args\": •"),
             "{shown}"
         );
         assert_eq!(shown.chars().nth(column), Some('•'));

@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value as Json;
 use url::Url;
 
-use crate::entry::{ServerSpec, Transport};
-use crate::template::Text;
+use crate::entry::{ServerSpec, TransportConfig};
+use crate::template::ExpandedText;
 
 /// `stdio:` and the argument vector as JSON, or `url:` and the URL.
 /// It does not print: arguments and URLs may hold secrets.
@@ -26,9 +26,9 @@ impl Signature {
             let argv: Json = argv.into();
             return Some(Signature(format!("stdio:{argv}")));
         }
-        let url = spec.transport.url()?.with_references();
+        let url = spec.transport.url()?.to_unresolved_string();
         let url = match Url::parse(&url) {
-            Ok(url) => unwrapped(&url).unwrap_or(url).to_string(),
+            Ok(url) => proxied_url(&url).unwrap_or(url).to_string(),
             Err(_) => url,
         };
         Some(Signature(format!("url:{url}")))
@@ -41,28 +41,31 @@ impl Signature {
 }
 
 /// The command and its arguments, where a program is started.
-pub fn argv(transport: &Transport<Text>) -> Option<Vec<String>> {
+pub fn argv(transport: &TransportConfig<ExpandedText>) -> Option<Vec<String>> {
     match transport {
-        Transport::Stdio(stdio) => Some(
-            std::iter::once(&stdio.command).chain(&stdio.args).map(Text::with_references).collect(),
+        TransportConfig::Stdio(stdio) => Some(
+            std::iter::once(&stdio.command)
+                .chain(&stdio.args)
+                .map(ExpandedText::to_unresolved_string)
+                .collect(),
         ),
-        Transport::Sse(_)
-        | Transport::Http(_)
-        | Transport::Ws(_)
-        | Transport::SseIde(_)
-        | Transport::WsIde(_)
-        | Transport::Sdk { .. }
-        | Transport::ConnectorProxy(_) => None,
+        TransportConfig::Sse(_)
+        | TransportConfig::Http(_)
+        | TransportConfig::Ws(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. }
+        | TransportConfig::ConnectorProxy(_) => None,
     }
 }
 
 /// The vendor's URL inside a proxied connector's: the value of `mcp_url`.
-pub fn unwrapped(url: &Url) -> Option<Url> {
+pub fn proxied_url(url: &Url) -> Option<Url> {
     inner_urls(url).into_iter().next()
 }
 
 /// Every URL inside a URL, those inside them included: whoever denies one of them means this one too.
-pub fn all_unwrapped(url: &Url) -> Vec<Url> {
+pub fn all_proxied_urls(url: &Url) -> Vec<Url> {
     const DEEPEST: usize = 4;
     let mut found = Vec::new();
     let mut level = vec![url.clone()];
@@ -83,17 +86,17 @@ fn inner_urls(url: &Url) -> Vec<Url> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Common, Remote, Stdio};
-    use crate::name::{Reserved, ServerName};
+    use crate::entry::{CommonOptions, RemoteConfig, StdioConfig};
+    use crate::name::{ReservedNames, ServerName};
 
-    fn spec(transport: Transport<Text>) -> ServerSpec {
-        let name = ServerName::parse("s", Reserved::Refused).expect("a plain name");
-        ServerSpec { name, transport, common: Common::default() }
+    fn spec(transport: TransportConfig<ExpandedText>) -> ServerSpec {
+        let name = ServerName::parse("s", ReservedNames::Refused).expect("a plain name");
+        ServerSpec { name, transport, common: CommonOptions::default() }
     }
 
     fn remote(url: &str) -> ServerSpec {
-        let url = Text::plain(url);
-        spec(Transport::Http(Remote {
+        let url = ExpandedText::plain(url);
+        spec(TransportConfig::Http(RemoteConfig {
             url,
             headers: Vec::new(),
             headers_helper: None,
@@ -105,10 +108,10 @@ mod tests {
     #[test]
     fn a_program_is_known_by_its_arguments_not_by_its_environment() {
         let stdio = |env: &[(&str, &str)]| {
-            spec(Transport::Stdio(Stdio {
-                command: Text::plain("npx"),
-                args: vec![Text::plain("-y"), Text::plain("a b")],
-                env: env.iter().map(|(k, v)| ((*k).to_owned(), Text::plain(v))).collect(),
+            spec(TransportConfig::Stdio(StdioConfig {
+                command: ExpandedText::plain("npx"),
+                args: vec![ExpandedText::plain("-y"), ExpandedText::plain("a b")],
+                env: env.iter().map(|(k, v)| ((*k).to_owned(), ExpandedText::plain(v))).collect(),
                 cwd: None,
             }))
         };

@@ -12,12 +12,12 @@ pub struct Source {
     /// The scope it feeds.
     pub scope: Scope,
     /// What was read.
-    pub place: Place,
+    pub kind: SourceKind,
 }
 
 /// What a source is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum SourceKind {
     /// A file, by the path it was found at.
     File(PathBuf),
     /// The n-th inline JSON given on the command line, from 1.
@@ -29,32 +29,32 @@ pub enum Place {
 impl Source {
     /// A file of the given scope.
     pub fn file(scope: Scope, path: impl Into<PathBuf>) -> Arc<Source> {
-        Arc::new(Source { scope, place: Place::File(path.into()) })
+        Arc::new(Source { scope, kind: SourceKind::File(path.into()) })
     }
 
     /// Inline JSON from the command line.
     pub fn inline(ordinal: usize) -> Arc<Source> {
-        Arc::new(Source { scope: Scope::Dynamic, place: Place::Inline(ordinal) })
+        Arc::new(Source { scope: Scope::Dynamic, kind: SourceKind::Inline(ordinal) })
     }
 
     /// Entries handed over by an embedding program.
     pub fn program(scope: Scope, name: &str) -> Arc<Source> {
-        Arc::new(Source { scope, place: Place::Program(name.to_owned()) })
+        Arc::new(Source { scope, kind: SourceKind::Program(name.to_owned()) })
     }
 
     /// A text that names this source and no other, for keys in files of our own.
     pub fn key(&self) -> String {
-        match &self.place {
-            Place::File(path) => path_key(path),
-            Place::Inline(_) | Place::Program(_) => self.to_string(),
+        match &self.kind {
+            SourceKind::File(path) => path_key(path),
+            SourceKind::Inline(_) | SourceKind::Program(_) => self.to_string(),
         }
     }
 
     /// The file's path, where the source is a file.
     pub fn path(&self) -> Option<&Path> {
-        match &self.place {
-            Place::File(path) => Some(path),
-            Place::Inline(_) | Place::Program(_) => None,
+        match &self.kind {
+            SourceKind::File(path) => Some(path),
+            SourceKind::Inline(_) | SourceKind::Program(_) => None,
         }
     }
 }
@@ -69,10 +69,10 @@ pub fn path_key(path: &Path) -> String {
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::File(path) => write!(f, "{}", path.display()),
-            Place::Inline(ordinal) => write!(f, "--mcp-config #{ordinal}"),
-            Place::Program(name) => f.write_str(name),
+        match &self.kind {
+            SourceKind::File(path) => write!(f, "{}", path.display()),
+            SourceKind::Inline(ordinal) => write!(f, "--mcp-config #{ordinal}"),
+            SourceKind::Program(name) => f.write_str(name),
         }
     }
 }

@@ -32,11 +32,11 @@ pub enum Layout {
 
 /// What an empty container becomes when something is put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenEmpty {
+pub enum EmptyLayout {
     /// Objects open up, unless the whole text is one line.
-    OpenUp,
+    Expand,
     /// Lists stay on their line.
-    StayInline,
+    Inline,
 }
 
 impl<'t> Container<'t> {
@@ -46,27 +46,27 @@ impl<'t> Container<'t> {
     }
 
     /// The text with one more item at the end.
-    pub fn append(&self, when_empty: WhenEmpty, item: impl Fn(&Layout) -> String) -> String {
+    pub fn append(&self, when_empty: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
         match self.items.last() {
-            None => self.fill(when_empty, item),
+            None => self.insert_first(when_empty, item),
             Some(last) => self.append_after(*last, item),
         }
     }
 
-    fn fill(&self, when_empty: WhenEmpty, item: impl Fn(&Layout) -> String) -> String {
+    fn insert_first(&self, when_empty: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
         let inner = &self.text[self.open + 1..self.close];
         let (front, back) = (&self.text[..self.open + 1], &self.text[self.close..]);
         let one_line = !self.text.trim().contains('\n') && self.text.trim().len() > 2;
         let has_comment = !inner.trim().is_empty();
-        let stays = when_empty == WhenEmpty::StayInline || one_line;
+        let stays = when_empty == EmptyLayout::Inline || one_line;
         if stays && !has_comment {
             return format!("{front}{}{back}", item(&Layout::Inline));
         }
         let base = indent_of_line(self.text, self.open);
-        let layout = self.block(format!("{base}{}", unit(self.text)));
-        let newline = newline(self.text);
+        let layout = self.block(format!("{base}{}", indent_unit(self.text)));
+        let newline = line_ending(self.text);
         let kept = inner.trim_end();
-        format!("{front}{kept}{newline}{}{newline}{base}{back}", lines(&layout, &item))
+        format!("{front}{kept}{newline}{}{newline}{base}{back}", indented_item(&layout, &item))
     }
 
     fn append_after(&self, last: Span, item: impl Fn(&Layout) -> String) -> String {
@@ -75,7 +75,7 @@ impl<'t> Container<'t> {
             if self.is_block() { self.block(self.item_indent(last)) } else { Layout::Inline };
         let written = match layout {
             Layout::Inline => format!(" {}", item(&layout)),
-            Layout::Block { newline, .. } => format!("{newline}{}", lines(&layout, &item)),
+            Layout::Block { newline, .. } => format!("{newline}{}", indented_item(&layout, &item)),
         };
         match comma {
             Some(comma) => {
@@ -101,7 +101,7 @@ impl<'t> Container<'t> {
             let comma = comma_in(self.text, self.items[index - 1].end, item.start);
             cuts.extend(comma.map(|comma| (comma, comma + 1)));
         }
-        cuts.push(self.cut(item.start, end));
+        cuts.push(self.removal_range(item.start, end));
         let mut text = String::with_capacity(self.text.len());
         let mut from = 0;
         for (start, end) in cuts {
@@ -113,7 +113,7 @@ impl<'t> Container<'t> {
     }
 
     /// What to cut for an item and its comma: whole lines where it has them for itself, else the spaces around it too.
-    fn cut(&self, start: usize, end: usize) -> (usize, usize) {
+    fn removal_range(&self, start: usize, end: usize) -> (usize, usize) {
         let line = line_start(self.text, start);
         let starts_line = self.text[line..start].trim().is_empty() && line > self.open;
         let after = after_comments_on_line(self.text, end, self.close);
@@ -126,7 +126,7 @@ impl<'t> Container<'t> {
                 }
             }
         }
-        let spaces_after = blanks(&self.text[end..self.close]);
+        let spaces_after = leading_blanks(&self.text[end..self.close]);
         if self.text[..end].ends_with(',') {
             return (start, end + spaces_after);
         }
@@ -135,7 +135,7 @@ impl<'t> Container<'t> {
     }
 
     fn block(&self, indent: String) -> Layout {
-        Layout::Block { indent, unit: unit(self.text), newline: newline(self.text) }
+        Layout::Block { indent, unit: indent_unit(self.text), newline: line_ending(self.text) }
     }
 
     /// Do the items stand on lines of their own?
@@ -156,18 +156,18 @@ impl<'t> Container<'t> {
         if front.trim().is_empty() && line > self.open {
             return front.to_owned();
         }
-        format!("{}{}", indent_of_line(self.text, self.open), unit(self.text))
+        format!("{}{}", indent_of_line(self.text, self.open), indent_unit(self.text))
     }
 }
 
-fn lines(layout: &Layout, item: &impl Fn(&Layout) -> String) -> String {
+fn indented_item(layout: &Layout, item: &impl Fn(&Layout) -> String) -> String {
     match layout {
         Layout::Inline => item(layout),
         Layout::Block { indent, .. } => format!("{indent}{}", item(layout)),
     }
 }
 
-fn blanks(text: &str) -> usize {
+fn leading_blanks(text: &str) -> usize {
     text.len() - text.trim_start_matches([' ', '\t']).len()
 }
 
@@ -177,17 +177,18 @@ fn line_start(text: &str, at: usize) -> usize {
 
 fn indent_of_line(text: &str, at: usize) -> &str {
     let line = &text[line_start(text, at)..at];
-    &line[..blanks(line)]
+    &line[..leading_blanks(line)]
 }
 
 /// The line ending that the text uses.
-pub fn newline(text: &str) -> &'static str {
+pub fn line_ending(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
 /// One step of the text's indentation: that of its first indented line, or two spaces.
-pub fn unit(text: &str) -> String {
-    let indented = text.lines().map(|line| &line[..blanks(line)]).find(|blanks| !blanks.is_empty());
+pub fn indent_unit(text: &str) -> String {
+    let indented =
+        text.lines().map(|line| &line[..leading_blanks(line)]).find(|blanks| !blanks.is_empty());
     match indented {
         Some(blanks) if blanks.starts_with('\t') => "\t".to_owned(),
         Some(blanks) if blanks.len() <= 8 => blanks.to_owned(),
@@ -212,7 +213,7 @@ fn comma_in(text: &str, from: usize, to: usize) -> Option<usize> {
 fn after_comments_on_line(text: &str, from: usize, to: usize) -> usize {
     let mut end = from;
     loop {
-        let at = end + blanks(&text[end..to]);
+        let at = end + leading_blanks(&text[end..to]);
         match comment_at(text, at).filter(|_| at < to) {
             Some(comment_end) => end = comment_end,
             None => return end,

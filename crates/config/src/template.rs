@@ -7,7 +7,7 @@ use std::fmt;
 use crate::shown;
 
 /// Defaults may hold variables in turn, this deep; anything deeper is taken literally.
-const DEEPEST_DEFAULT: usize = 16;
+const MAX_DEFAULT_DEPTH: usize = 16;
 
 /// The variables that a text may name.
 #[derive(Clone, Default)]
@@ -52,9 +52,11 @@ pub enum SecretReference {
 
 impl SecretReference {
     /// What people may see of it: a command may hold a secret to get at a secret.
-    pub fn shown(&self) -> String {
+    pub fn masked(&self) -> String {
         match self {
-            SecretReference::Command(command) => format!("${{cmd:{}}}", shown::command(command)),
+            SecretReference::Command(command) => {
+                format!("${{cmd:{}}}", shown::masked_command(command))
+            }
             SecretReference::Keychain(_) | SecretReference::File(_) => self.to_string(),
         }
     }
@@ -75,7 +77,7 @@ impl SecretReference {
 
 impl fmt::Debug for SecretReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown())
+        f.write_str(&self.masked())
     }
 }
 
@@ -93,12 +95,12 @@ impl fmt::Display for SecretReference {
 /// A text as people write it, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
-    written: String,
-    parts: Vec<Part>,
+    raw: String,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Literal(String),
     Variable { name: String, default: Option<Template>, written: String },
     Secret(SecretReference),
@@ -111,18 +113,18 @@ impl Template {
     }
 
     /// A text in which nothing is a variable.
-    pub fn verbatim(text: &str) -> Template {
-        Template { written: text.to_owned(), parts: vec![Part::Literal(text.to_owned())] }
+    pub fn from_literal(text: &str) -> Template {
+        Template { raw: text.to_owned(), parts: vec![TemplatePart::Literal(text.to_owned())] }
     }
 
     /// The text as written.
-    pub fn written(&self) -> &str {
-        &self.written
+    pub fn as_str(&self) -> &str {
+        &self.raw
     }
 
     /// Is there nothing in it at all?
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty()
+        self.raw.is_empty()
     }
 
     /// The secrets it names, those in defaults included.
@@ -130,9 +132,9 @@ impl Template {
         let mut found = Vec::new();
         for part in &self.parts {
             match part {
-                Part::Literal(_) => {}
-                Part::Secret(reference) => found.push(reference),
-                Part::Variable { default, .. } => {
+                TemplatePart::Literal(_) => {}
+                TemplatePart::Secret(reference) => found.push(reference),
+                TemplatePart::Variable { default, .. } => {
                     found.extend(default.iter().flat_map(Template::secrets));
                 }
             }
@@ -142,21 +144,25 @@ impl Template {
 
     /// Is it all literal, naming nothing?
     pub fn is_literal(&self) -> bool {
-        self.literal().is_some()
+        self.as_literal().is_some()
     }
 
     /// The whole text, where it names nothing.
-    pub fn literal(&self) -> Option<&str> {
+    pub fn as_literal(&self) -> Option<&str> {
         match &self.parts[..] {
             [] => Some(""),
-            [Part::Literal(text)] => Some(text),
+            [TemplatePart::Literal(text)] => Some(text),
             _ => None,
         }
     }
 
     /// Puts in what the variables hold. A missing one stays as written and is added to `missing`.
-    pub fn expand(&self, environment: &Environment, missing: &mut BTreeSet<String>) -> Text {
-        let mut text = Text::default();
+    pub fn expand(
+        &self,
+        environment: &Environment,
+        missing: &mut BTreeSet<String>,
+    ) -> ExpandedText {
+        let mut text = ExpandedText::default();
         self.expand_into(environment, missing, &mut text);
         text
     }
@@ -165,18 +171,20 @@ impl Template {
         &self,
         environment: &Environment,
         missing: &mut BTreeSet<String>,
-        text: &mut Text,
+        text: &mut ExpandedText,
     ) {
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => text.push(literal),
-                Part::Secret(reference) => text.0.push(Piece::Secret(reference.clone())),
-                Part::Variable { name, default, written } => {
+                TemplatePart::Literal(literal) => text.push(literal),
+                TemplatePart::Secret(reference) => {
+                    text.0.push(TextSegment::Secret(reference.clone()))
+                }
+                TemplatePart::Variable { name, default, written } => {
                     match (environment.get(name), default) {
                         (Some(value), _) => text.push(value),
                         (None, Some(default)) => default.expand_into(environment, missing, text),
                         (None, None) => {
-                            missing.insert(named(name, written));
+                            missing.insert(variable_label(name, written));
                             text.push(written);
                         }
                     }
@@ -186,17 +194,17 @@ impl Template {
     }
 
     /// What people may see of it: variables by name, defaults left out, literals through `literal`.
-    pub fn shown(&self, literal: impl Fn(&str) -> String) -> String {
-        let show = |part: &Part| match part {
-            Part::Literal(text) => literal(text),
-            Part::Secret(reference) => reference.shown(),
-            Part::Variable { name, default: None, written } => {
-                match named(name, written).as_str() {
+    pub fn masked_with(&self, literal: impl Fn(&str) -> String) -> String {
+        let show = |part: &TemplatePart| match part {
+            TemplatePart::Literal(text) => literal(text),
+            TemplatePart::Secret(reference) => reference.masked(),
+            TemplatePart::Variable { name, default: None, written } => {
+                match variable_label(name, written).as_str() {
                     "" => literal(written),
                     name => format!("${{{name}}}"),
                 }
             }
-            Part::Variable { name, default: Some(_), .. } => format!("${{{name}:-…}}"),
+            TemplatePart::Variable { name, default: Some(_), .. } => format!("${{{name}:-…}}"),
         };
         self.parts.iter().map(show).collect()
     }
@@ -211,31 +219,31 @@ impl fmt::Debug for Template {
 
 /// A text with its variables put in; named secrets are still names.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Text(Vec<Piece>);
+pub struct ExpandedText(Vec<TextSegment>);
 
 /// A stretch of a [`Text`].
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Piece {
+pub enum TextSegment {
     /// Characters.
     Plain(String),
     /// A secret to fetch when the text is used.
     Secret(SecretReference),
 }
 
-impl Text {
+impl ExpandedText {
     /// A text with nothing left to fetch.
-    pub fn plain(text: &str) -> Text {
-        Text(vec![Piece::Plain(text.to_owned())])
+    pub fn plain(text: &str) -> ExpandedText {
+        ExpandedText(vec![TextSegment::Plain(text.to_owned())])
     }
 
     /// The stretches in order.
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn segments(&self) -> &[TextSegment] {
         &self.0
     }
 
     /// Is there anything left to fetch?
     pub fn has_secrets(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Secret(_)))
+        self.0.iter().any(|piece| matches!(piece, TextSegment::Secret(_)))
     }
 
     /// The secrets that are left to fetch.
@@ -243,38 +251,38 @@ impl Text {
         self.0
             .iter()
             .filter_map(|piece| match piece {
-                Piece::Secret(reference) => Some(reference),
-                Piece::Plain(_) => None,
+                TextSegment::Secret(reference) => Some(reference),
+                TextSegment::Plain(_) => None,
             })
             .collect()
     }
 
     /// The whole text, secrets written as references.
-    pub fn with_references(&self) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Plain(text) => text.clone(),
-            Piece::Secret(reference) => reference.to_string(),
+    pub fn to_unresolved_string(&self) -> String {
+        let piece = |piece: &TextSegment| match piece {
+            TextSegment::Plain(text) => text.clone(),
+            TextSegment::Secret(reference) => reference.to_string(),
         };
         self.0.iter().map(piece).collect()
     }
 
     fn push(&mut self, text: &str) {
         match self.0.last_mut() {
-            Some(Piece::Plain(last)) => last.push_str(text),
-            Some(Piece::Secret(_)) | None => self.0.push(Piece::Plain(text.to_owned())),
+            Some(TextSegment::Plain(last)) => last.push_str(text),
+            Some(TextSegment::Secret(_)) | None => self.0.push(TextSegment::Plain(text.to_owned())),
         }
     }
 }
 
 /// Prints nothing of the text: it may be a secret.
-impl fmt::Debug for Text {
+impl fmt::Debug for ExpandedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Text(…)")
     }
 }
 
 /// What may be said of a missing variable: `$word` in small letters may be the end of a password.
-fn named(name: &str, written: &str) -> String {
+fn variable_label(name: &str, written: &str) -> String {
     let is_deliberate = written.starts_with("${") || !name.bytes().any(|b| b.is_ascii_lowercase());
     if is_deliberate { name.to_owned() } else { String::new() }
 }
@@ -282,17 +290,17 @@ fn named(name: &str, written: &str) -> String {
 fn parse_at(text: &str, depth: usize) -> Template {
     let mut parts = Vec::new();
     let mut literal = String::new();
-    let closings = if depth < DEEPEST_DEFAULT { closing_braces(text) } else { HashMap::new() };
+    let closings = if depth < MAX_DEFAULT_DEPTH { closing_braces(text) } else { HashMap::new() };
     let mut at = 0;
     while let Some(distance) = text[at..].find('$') {
         let dollar = at + distance;
         literal.push_str(&text[at..dollar]);
         let (part, end) = parse_dollar(text, dollar, &closings, depth);
         match part {
-            Part::Literal(piece) => literal.push_str(&piece),
-            Part::Variable { .. } | Part::Secret(_) => {
+            TemplatePart::Literal(piece) => literal.push_str(&piece),
+            TemplatePart::Variable { .. } | TemplatePart::Secret(_) => {
                 if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
                 }
                 parts.push(part);
             }
@@ -301,9 +309,9 @@ fn parse_at(text: &str, depth: usize) -> Template {
     }
     literal.push_str(&text[at..]);
     if !literal.is_empty() {
-        parts.push(Part::Literal(literal));
+        parts.push(TemplatePart::Literal(literal));
     }
-    Template { written: text.to_owned(), parts }
+    Template { raw: text.to_owned(), parts }
 }
 
 /// Reads what begins with the `$` at `dollar`; says where it ends.
@@ -312,12 +320,12 @@ fn parse_dollar(
     dollar: usize,
     closings: &HashMap<usize, usize>,
     depth: usize,
-) -> (Part, usize) {
+) -> (TemplatePart, usize) {
     let after = &text[dollar + 1..];
     if after.starts_with('$') {
-        return (Part::Literal("$".to_owned()), dollar + 2);
+        return (TemplatePart::Literal("$".to_owned()), dollar + 2);
     }
-    let name = name_at(after);
+    let name = leading_name(after);
     if !name.is_empty() {
         let end = dollar + 1 + name.len();
         return (variable(name, None, &text[dollar..end]), end);
@@ -327,14 +335,14 @@ fn parse_dollar(
         let part = parse_braced(&text[dollar + 2..*close], &text[dollar..end], depth)?;
         Some((part, end))
     });
-    braced.unwrap_or_else(|| (Part::Literal("$".to_owned()), dollar + 1))
+    braced.unwrap_or_else(|| (TemplatePart::Literal("$".to_owned()), dollar + 1))
 }
 
-fn parse_braced(inside: &str, written: &str, depth: usize) -> Option<Part> {
+fn parse_braced(inside: &str, written: &str, depth: usize) -> Option<TemplatePart> {
     if let Some(reference) = SecretReference::parse(inside) {
-        return Some(Part::Secret(reference));
+        return Some(TemplatePart::Secret(reference));
     }
-    let name = name_at(inside);
+    let name = leading_name(inside);
     let after = &inside[name.len()..];
     if name.is_empty() {
         return None;
@@ -346,11 +354,11 @@ fn parse_braced(inside: &str, written: &str, depth: usize) -> Option<Part> {
     }
 }
 
-fn variable(name: &str, default: Option<Template>, written: &str) -> Part {
-    Part::Variable { name: name.to_owned(), default, written: written.to_owned() }
+fn variable(name: &str, default: Option<Template>, written: &str) -> TemplatePart {
+    TemplatePart::Variable { name: name.to_owned(), default, written: written.to_owned() }
 }
 
-fn name_at(text: &str) -> &str {
+fn leading_name(text: &str) -> &str {
     let end = text
         .bytes()
         .enumerate()
@@ -396,7 +404,7 @@ mod tests {
     fn check(written: &str, expanded: &str, missing: &[&str]) {
         let mut not_found = BTreeSet::new();
         let text = Template::parse(written).expand(&environment(), &mut not_found);
-        assert_eq!(text.with_references(), expanded);
+        assert_eq!(text.to_unresolved_string(), expanded);
         assert_eq!(not_found.iter().map(String::as_str).collect::<Vec<_>>(), missing);
     }
 
@@ -458,9 +466,9 @@ mod tests {
     #[test]
     fn people_see_names_but_no_defaults_and_no_literals() {
         let template = Template::parse("Bearer ${TOKEN:-hunter2} $HOST ${cmd:x}");
-        assert_eq!(template.shown(|_| "•".to_owned()), "•${TOKEN:-…}•${HOST}•${cmd:x}");
+        assert_eq!(template.masked_with(|_| "•".to_owned()), "•${TOKEN:-…}•${HOST}•${cmd:x}");
         assert_eq!(format!("{template:?}"), "Template(…)");
-        assert_eq!(format!("{:?}", Text::plain("hunter2")), "Text(…)");
+        assert_eq!(format!("{:?}", ExpandedText::plain("hunter2")), "Text(…)");
     }
 
     #[test]
@@ -469,7 +477,7 @@ mod tests {
         for tower in [open.clone() + &"}".repeat(50_000), open] {
             let mut missing = BTreeSet::new();
             let text = Template::parse(&tower).expand(&environment(), &mut missing);
-            assert!(text.with_references().starts_with("${A:-"));
+            assert!(text.to_unresolved_string().starts_with("${A:-"));
         }
     }
 

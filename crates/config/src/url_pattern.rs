@@ -8,7 +8,7 @@ use url::Url;
 /// A pattern such as `https://*.example.com/mcp/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlPattern {
-    written: String,
+    raw: String,
     scheme: String,
     host: String,
     port: Option<String>,
@@ -18,7 +18,7 @@ pub struct UrlPattern {
 
 /// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum MatchMode {
     /// For allow lists.
     Strict,
     /// For deny lists.
@@ -46,7 +46,7 @@ impl UrlPattern {
             return None;
         }
         Some(UrlPattern {
-            written: text.to_owned(),
+            raw: text.to_owned(),
             scheme: scheme.to_ascii_lowercase(),
             host: canonical_host(host),
             port: port.map(|port| port.trim_start_matches('0').to_owned()),
@@ -56,48 +56,48 @@ impl UrlPattern {
     }
 
     /// Does the URL match?
-    pub fn matches(&self, url: &Url, reading: Reading) -> bool {
+    pub fn matches(&self, url: &Url, reading: MatchMode) -> bool {
         self.origin_matches(url, reading) && self.path_and_query_match(url, reading)
     }
 
     /// Do scheme, host and port match? For URLs of which nobody can see the rest yet.
-    pub fn origin_matches(&self, url: &Url, reading: Reading) -> bool {
+    pub fn origin_matches(&self, url: &Url, reading: MatchMode) -> bool {
         let Some(host) = url.host_str() else { return false };
-        wildcard(&self.scheme, url.scheme())
-            && wildcard(&self.host, &canonical_host(host))
+        matches_wildcard(&self.scheme, url.scheme())
+            && matches_wildcard(&self.host, &canonical_host(host))
             && self.port_matches(url, reading)
     }
 
-    fn port_matches(&self, url: &Url, reading: Reading) -> bool {
+    fn port_matches(&self, url: &Url, reading: MatchMode) -> bool {
         match (&self.port, reading) {
             (Some(port), _) => url
                 .port_or_known_default()
-                .is_some_and(|actual| wildcard(port, &actual.to_string())),
-            (None, Reading::Strict) => url.port().is_none(),
-            (None, Reading::Broad) => true,
+                .is_some_and(|actual| matches_wildcard(port, &actual.to_string())),
+            (None, MatchMode::Strict) => url.port().is_none(),
+            (None, MatchMode::Broad) => true,
         }
     }
 
-    fn path_and_query_match(&self, url: &Url, reading: Reading) -> bool {
+    fn path_and_query_match(&self, url: &Url, reading: MatchMode) -> bool {
         let path_matches = match (&self.path, reading) {
-            (None, Reading::Broad) => true,
-            (None, Reading::Strict) => url.path() == "/",
-            (Some(pattern), Reading::Strict) => {
+            (None, MatchMode::Broad) => true,
+            (None, MatchMode::Strict) => url.path() == "/",
+            (Some(pattern), MatchMode::Strict) => {
                 let lower = url.path().to_ascii_lowercase();
                 let hides = ["%2f", "%5c", "%25", ".."].iter().any(|trick| lower.contains(trick));
-                !hides && wildcard(&decoded(pattern), &decoded(url.path()))
+                !hides && matches_wildcard(&percent_decode(pattern), &percent_decode(url.path()))
             }
-            (Some(pattern), Reading::Broad) => {
-                let (pattern, path) = (flattened(pattern), flattened(url.path()));
-                wildcard(&pattern, &path)
-                    || wildcard(pattern.trim_end_matches('/'), path.trim_end_matches('/'))
+            (Some(pattern), MatchMode::Broad) => {
+                let (pattern, path) = (normalize_path(pattern), normalize_path(url.path()));
+                matches_wildcard(&pattern, &path)
+                    || matches_wildcard(pattern.trim_end_matches('/'), path.trim_end_matches('/'))
             }
         };
         let goes_on = self.path.as_ref().is_some_and(|path| path.ends_with('*'));
         let query_matches = match (&self.query, url.query()) {
-            (Some(pattern), query) => wildcard(pattern, query.unwrap_or("")),
+            (Some(pattern), query) => matches_wildcard(pattern, query.unwrap_or("")),
             (None, None) => true,
-            (None, Some(_)) => reading == Reading::Broad || goes_on,
+            (None, Some(_)) => reading == MatchMode::Broad || goes_on,
         };
         path_matches && query_matches
     }
@@ -111,7 +111,7 @@ fn is_port(text: &str) -> bool {
 
 impl fmt::Display for UrlPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
+        f.write_str(&self.raw)
     }
 }
 
@@ -128,13 +128,13 @@ fn canonical_host(host: &str) -> String {
     let lower = lower.strip_suffix('.').unwrap_or(&lower);
     if lower.contains('*') {
         let label =
-            |label: &str| if label.is_ascii() { label.to_owned() } else { wire_host(label) };
+            |label: &str| if label.is_ascii() { label.to_owned() } else { ascii_host(label) };
         return lower.split('.').map(label).collect::<Vec<_>>().join(".");
     }
-    wire_host(lower)
+    ascii_host(lower)
 }
 
-fn wire_host(host: &str) -> String {
+fn ascii_host(host: &str) -> String {
     let Ok(url) = Url::parse(&format!("http://{host}/")) else { return host.to_owned() };
     match url.host() {
         // An IPv4 address inside an IPv6 one is the same machine.
@@ -149,12 +149,14 @@ fn wire_host(host: &str) -> String {
 }
 
 /// A path with every escape undone.
-fn decoded(path: &str) -> String {
+fn percent_decode(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high * 16 + low),
+            (b'%', [high, low, ..]) => {
+                hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high * 16 + low)
+            }
             _ => None,
         };
         bytes.push(escaped.unwrap_or(*first));
@@ -164,9 +166,9 @@ fn decoded(path: &str) -> String {
 }
 
 /// A path as the most careless server might read it: escapes undone, every slash alike, none doubled.
-fn flattened(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     let mut flat = String::with_capacity(path.len());
-    for c in decoded(&decoded(path)).chars() {
+    for c in percent_decode(&percent_decode(path)).chars() {
         let c = if c == '\\' { '/' } else { c };
         if c != '/' || !flat.ends_with('/') {
             flat.push(c);
@@ -175,12 +177,12 @@ fn flattened(path: &str) -> String {
     flat
 }
 
-fn hex(digit: u8) -> Option<u8> {
+fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Matches a text against a pattern in which only `*` is special and stands for any characters.
-pub fn wildcard(pattern: &str, text: &str) -> bool {
+pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or("");
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -203,7 +205,8 @@ mod tests {
     fn check(pattern: &str, url: &str, strict: bool, broad: bool) {
         let pattern = UrlPattern::parse(pattern).expect("it is a pattern");
         let url = Url::parse(url).expect("it is a URL");
-        let found = (pattern.matches(&url, Reading::Strict), pattern.matches(&url, Reading::Broad));
+        let found =
+            (pattern.matches(&url, MatchMode::Strict), pattern.matches(&url, MatchMode::Broad));
         assert_eq!(found, (strict, broad));
     }
 
@@ -304,17 +307,17 @@ mod tests {
     proptest! {
         #[test]
         fn a_pattern_without_stars_matches_itself_alone(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
-            prop_assert_eq!(wildcard(&a, &b), a == b);
+            prop_assert_eq!(matches_wildcard(&a, &b), a == b);
         }
 
         #[test]
         fn stars_put_into_a_text_still_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
-            prop_assert!(wildcard(&parts.join("*"), &parts.join("bb")));
+            prop_assert!(matches_wildcard(&parts.join("*"), &parts.join("bb")));
         }
 
         #[test]
         fn a_wildcard_agrees_with_a_plain_search(pattern in "[ab*]{0,6}", text in "[ab]{0,8}") {
-            prop_assert_eq!(wildcard(&pattern, &text), slow(pattern.as_bytes(), text.as_bytes()));
+            prop_assert_eq!(matches_wildcard(&pattern, &text), slow(pattern.as_bytes(), text.as_bytes()));
         }
     }
 

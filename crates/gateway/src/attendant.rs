@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::counsel::REASON;
-use switchboard_wire::client::Respond;
-use switchboard_wire::message::{Message, Payload, RemoteError};
-use switchboard_wire::peer::{Attend, Heed};
+use switchboard::counsel::REASON_META_KEY;
+use switchboard_wire::client::RequestHandler;
+use switchboard_wire::message::{Message, Payload, RpcError};
+use switchboard_wire::peer::{CallOwner, Propagation};
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::guest::Guest;
+use crate::guest::Client;
 
 /// What the method of log messages is called.
-const LOG: &str = "notifications/message";
+const LOG_MESSAGE: &str = "notifications/message";
 /// Notifications that are about a server, and not about a call.
-const OF_THE_SERVER: [&str; 6] = [
+const SERVER_WIDE: [&str; 6] = [
     "notifications/tools/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
@@ -31,149 +31,159 @@ const OF_THE_SERVER: [&str; 6] = [
 ];
 
 /// The way to a client while one of its requests is worked on.
-pub(crate) trait Outlet: fmt::Debug + Send + Sync {
+pub(crate) trait ClientChannel: fmt::Debug + Send + Sync {
     /// Says something about the request, before its answer. Must not wait.
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said;
+    fn notify(&self, method: Cow<'static, str>, params: Option<Payload>) -> NotifyOutcome;
 
     /// Asks the client something. Takes as long as people take.
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a>;
+    fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a>;
 }
 
 /// What became of something that was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum NotifyOutcome {
     /// It is on its way, or there was no room for it.
     Sent,
     /// The request is over.
-    TooLate,
+    RequestEnded,
 }
 
-impl Said {
+impl NotifyOutcome {
     /// What became of a message for a channel.
-    pub(crate) fn of(sent: Result<(), TrySendError<Message>>) -> Said {
+    pub(crate) fn from_send(sent: Result<(), TrySendError<Message>>) -> NotifyOutcome {
         match sent {
-            Ok(()) | Err(TrySendError::Full(_)) => Said::Sent,
-            Err(TrySendError::Closed(_)) => Said::TooLate,
+            Ok(()) | Err(TrySendError::Full(_)) => NotifyOutcome::Sent,
+            Err(TrySendError::Closed(_)) => NotifyOutcome::RequestEnded,
         }
     }
 }
 
 /// An answer of a client that is being waited for.
-pub(crate) type Asking<'a> =
-    Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>>;
+pub(crate) type ClientResponse<'a> =
+    Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>;
 
 /// One request's.
 #[derive(Debug)]
-pub(crate) struct Attendant {
-    pub(crate) guest: Arc<Guest>,
-    pub(crate) outlet: Arc<dyn Outlet>,
+pub(crate) struct RequestContext {
+    pub(crate) client: Arc<Client>,
+    pub(crate) channel: Arc<dyn ClientChannel>,
     /// Has somebody agreed to this very call?
-    has_leave: AtomicBool,
+    is_approved: AtomicBool,
     /// How many questions wait for the client.
-    open: AtomicUsize,
+    open_requests: AtomicUsize,
 }
 
 /// Counts a question for as long as it waits.
-struct Waiting<'a>(&'a AtomicUsize);
+struct OpenRequestGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
-    fn count(open: &'a AtomicUsize) -> Waiting<'a> {
+impl<'a> OpenRequestGuard<'a> {
+    fn new(open: &'a AtomicUsize) -> OpenRequestGuard<'a> {
         open.fetch_add(1, Ordering::Relaxed);
-        Waiting(open)
+        OpenRequestGuard(open)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Attendant {
-    pub(crate) fn new(guest: Arc<Guest>, outlet: Arc<dyn Outlet>) -> Attendant {
-        Attendant { guest, outlet, has_leave: AtomicBool::new(false), open: AtomicUsize::new(0) }
+impl RequestContext {
+    pub(crate) fn new(client: Arc<Client>, channel: Arc<dyn ClientChannel>) -> RequestContext {
+        RequestContext {
+            client,
+            channel,
+            is_approved: AtomicBool::new(false),
+            open_requests: AtomicUsize::new(0),
+        }
     }
 
-    pub(crate) fn give_leave(&self) {
-        self.has_leave.store(true, Ordering::Relaxed);
+    pub(crate) fn approve(&self) {
+        self.is_approved.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn has_leave(&self) -> bool {
-        self.has_leave.load(Ordering::Relaxed)
+    pub(crate) fn is_approved(&self) -> bool {
+        self.is_approved.load(Ordering::Relaxed)
     }
 
     /// Says it outside of any request, where the client can be spoken to at any time.
-    fn say_outside(&self, method: &str, params: Option<&Payload>) {
-        if let Some(owner) = self.guest.owner_outlet() {
-            owner.say(Cow::Owned(method.to_owned()), params.cloned());
+    fn notify_outside_request(&self, method: &str, params: Option<&Payload>) {
+        if let Some(owner) = self.client.session_channel() {
+            owner.notify(Cow::Owned(method.to_owned()), params.cloned());
         }
     }
 
     /// Why the client is not asked this.
-    fn obstacle(&self, method: &str, params: Option<&Payload>) -> Option<Obstacle> {
-        let can = self.guest.can();
+    fn unsupported(&self, method: &str, params: Option<&Payload>) -> Option<Unsupported> {
+        let can = self.client.capabilities();
         let is_able = match method {
             "elicitation/create" => {
-                let able = if is_page(params) { can.pages } else { can.forms };
-                return (!able).then_some(Obstacle::NoElicitation);
+                let able =
+                    if is_url_mode(params) { can.url_elicitation } else { can.form_elicitation };
+                return (!able).then_some(Unsupported::Elicitation);
             }
             "sampling/createMessage" => can.sampling,
             "roots/list" => can.roots,
             _ => false,
         };
-        (!is_able).then_some(Obstacle::Unknown)
+        (!is_able).then_some(Unsupported::Method)
     }
 }
 
-enum Obstacle {
-    NoElicitation,
-    Unknown,
+enum Unsupported {
+    Elicitation,
+    Method,
 }
 
-impl Respond for Attendant {
-    fn respond<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
+impl RequestHandler for RequestContext {
+    fn respond<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
-            match self.obstacle(method, params.as_ref()) {
+            match self.unsupported(method, params.as_ref()) {
                 None => {
-                    let _waiting = Waiting::count(&self.open);
-                    self.outlet.ask(method, params).await
+                    let _waiting = OpenRequestGuard::new(&self.open_requests);
+                    self.channel.request(method, params).await
                 }
-                Some(Obstacle::NoElicitation) => {
+                Some(Unsupported::Elicitation) => {
                     let reason = "the client cannot ask anybody this";
-                    let answer = json!({"action": "decline", "_meta": {REASON: reason}});
+                    let answer = json!({"action": "decline", "_meta": {REASON_META_KEY: reason}});
                     Ok(Payload::from_json(answer.to_string().into()))
                 }
-                Some(Obstacle::Unknown) => {
+                Some(Unsupported::Method) => {
                     let method: String = method.chars().take(100).collect();
                     let message = format!("the client does not answer `{method}`");
-                    Err(RemoteError { code: -32601, message, data: None })
+                    Err(RpcError { code: -32601, message, data: None })
                 }
             }
         })
     }
 }
 
-impl Attend for Attendant {
-    fn party(&self) -> u64 {
-        self.guest.party
+impl CallOwner for RequestContext {
+    fn principal(&self) -> u64 {
+        self.client.principal_key
     }
 
-    fn waits(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0
+    fn has_pending_request(&self) -> bool {
+        self.open_requests.load(Ordering::Relaxed) > 0
     }
 
-    fn hear(&self, method: &str, params: Option<&Payload>) -> Heed {
-        if OF_THE_SERVER.contains(&method) {
-            return Heed::Left;
+    fn on_notification(&self, method: &str, params: Option<&Payload>) -> Propagation {
+        if SERVER_WIDE.contains(&method) {
+            return Propagation::Continue;
         }
-        if method != LOG || self.guest.wants(&level(params)) {
-            let said = self.outlet.say(Cow::Owned(method.to_owned()), params.cloned());
-            if said == Said::TooLate {
-                self.say_outside(method, params);
+        if method != LOG_MESSAGE || self.client.wants_log(&level(params)) {
+            let said = self.channel.notify(Cow::Owned(method.to_owned()), params.cloned());
+            if said == NotifyOutcome::RequestEnded {
+                self.notify_outside_request(method, params);
             }
         }
         // Where somebody was sent to a page, the host waits for the news as well.
-        if method == "notifications/elicitation/complete" { Heed::Left } else { Heed::Taken }
+        if method == "notifications/elicitation/complete" {
+            Propagation::Continue
+        } else {
+            Propagation::Stop
+        }
     }
 }
 
@@ -186,7 +196,7 @@ fn level(params: Option<&Payload>) -> String {
     params.and_then(|it| it.decode::<Said>().ok()).map(|it| it.level).unwrap_or_default()
 }
 
-fn is_page(params: Option<&Payload>) -> bool {
+fn is_url_mode(params: Option<&Payload>) -> bool {
     #[derive(Deserialize)]
     struct Said {
         #[serde(default)]

@@ -5,87 +5,91 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard::calling::{Consent, Consented, Consenting, Holds, PermissionQuestion};
-use switchboard::pin::Change;
-use switchboard_wire::client::Respond;
+use switchboard::calling::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+use switchboard::pin::LineChange;
+use switchboard_wire::client::RequestHandler;
 use switchboard_wire::message::Payload;
 
-use crate::attendant::Attendant;
+use crate::attendant::RequestContext;
 
 /// The most of the arguments that a person is shown, in characters.
-const SHOWN: usize = 2000;
+const MAX_ARGUMENT_CHARS: usize = 2000;
 
 /// Asks the client first.
-pub(crate) struct ClientConsent<'a> {
-    pub(crate) attendant: &'a Arc<Attendant>,
-    pub(crate) otherwise: &'a dyn Consent,
+pub(crate) struct ClientPermissionPrompt<'a> {
+    pub(crate) context: &'a Arc<RequestContext>,
+    pub(crate) fallback: &'a dyn PermissionPrompt,
 }
 
-impl Consent for ClientConsent<'_> {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        if self.attendant.has_leave() {
-            let who = format!("{} agreed to this call", self.attendant.guest.principal);
-            return Box::pin(async { Consented::Yes { who, holds: Holds::Once } });
+impl PermissionPrompt for ClientPermissionPrompt<'_> {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        if self.context.is_approved() {
+            let who = format!("{} agreed to this call", self.context.client.principal);
+            return Box::pin(async {
+                PermissionDecision::Allow { decided_by: who, scope: GrantScope::Once }
+            });
         }
-        match self.attendant.guest.can().forms {
-            true => Box::pin(self.asked(ask)),
-            false => self.otherwise.consent(ask),
+        match self.context.client.capabilities().form_elicitation {
+            true => Box::pin(self.prompt_client(ask)),
+            false => self.fallback.decide(ask),
         }
     }
 
-    fn note(&self, text: &str) {
-        self.otherwise.note(text);
+    fn warn(&self, text: &str) {
+        self.fallback.warn(text);
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ElicitResult {
     #[serde(default)]
     action: String,
     #[serde(default)]
     content: Json,
 }
 
-impl ClientConsent<'_> {
-    async fn asked(&self, ask: &PermissionQuestion<'_>) -> Consented {
-        let question = Payload::from_json(question(ask).to_string().into());
-        let answer = self.attendant.respond("elicitation/create", Some(question)).await;
-        let answer = answer.ok().and_then(|it| it.decode::<Answer>().ok());
-        let who = self.attendant.guest.principal.to_string();
-        let no = |why: &str| Consented::No(format!("{}, and {who} {why}", ask.because));
+impl ClientPermissionPrompt<'_> {
+    async fn prompt_client(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
+        let question = Payload::from_json(elicitation_params(ask).to_string().into());
+        let answer = self.context.respond("elicitation/create", Some(question)).await;
+        let answer = answer.ok().and_then(|it| it.decode::<ElicitResult>().ok());
+        let who = self.context.client.principal.to_string();
+        let no = |why: &str| PermissionDecision::Deny(format!("{}, and {who} {why}", ask.because));
         let Some(answer) = answer else { return no("could not be asked") };
         if answer.action != "accept" {
             return no("did not agree");
         }
         let holds = match answer.content["decision"].as_str() {
-            Some("once") => Holds::Once,
+            Some("once") => GrantScope::Once,
             Some("session") => match ask.suggestions.first() {
-                Some(suggestion) => Holds::Session(suggestion.rule.clone()),
-                None => Holds::Once,
+                Some(suggestion) => GrantScope::Session(suggestion.rule.clone()),
+                None => GrantScope::Once,
             },
             Some(_) | None => return no("said no"),
         };
-        self.attendant.give_leave();
-        Consented::Yes { who, holds }
+        self.context.approve();
+        PermissionDecision::Allow { decided_by: who, scope: holds }
     }
 }
 
-fn question(ask: &PermissionQuestion<'_>) -> Json {
+fn elicitation_params(ask: &PermissionRequest<'_>) -> Json {
     let tool = ask.tool;
     let arguments = serde_json::to_string_pretty(ask.arguments).unwrap_or_default();
-    let mut shown: String = arguments.chars().take(SHOWN).collect();
+    let mut shown: String = arguments.chars().take(MAX_ARGUMENT_CHARS).collect();
     if shown.len() < arguments.len() {
         shown.push('…');
     }
     let mut message =
         format!("May `{}` of `{}` run? ({})\n{shown}", tool.name, tool.server, ask.because);
-    if let Some(alteration) = &ask.alteration {
+    if let Some(alteration) = &ask.definition_diff {
         message.push_str("\nIts definition changed since it was approved:");
         for (change, line) in &alteration.lines {
             let mark = match change {
-                Change::Added => '+',
-                Change::Removed => '-',
-                Change::Kept => ' ',
+                LineChange::Added => '+',
+                LineChange::Removed => '-',
+                LineChange::Unchanged => ' ',
             };
             message.push_str(&format!("\n{mark} {line}"));
         }

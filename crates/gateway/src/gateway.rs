@@ -4,68 +4,72 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use switchboard::engine::Host;
-use switchboard_config::permission::Rules;
+use switchboard_config::permission::PermissionRules;
 use switchboard_config::principals::Principals;
 use switchboard_wire::era::Era;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::directory::{Directory, Serving};
-use crate::parking::Parking;
+use crate::directory::{ExposeOptions, ExposedCatalogue};
+use crate::parking::SuspendedRequests;
 use crate::relay::Relay;
 use crate::spans::Tracer;
 
 /// How long a call may wait for its client to come back with answers.
-const PARKED: Duration = Duration::from_secs(30 * 60);
+const SUSPENDED_REQUEST_TTL: Duration = Duration::from_secs(30 * 60);
 
 /// A gateway. Clones share it; it ends when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Gateway {
     pub(crate) relay: Arc<Relay>,
-    pub(crate) parking: Parking,
+    pub(crate) suspended: SuspendedRequests,
 }
 
 impl Gateway {
     /// Opens a gateway to a host. The task keeps what is served fresh; await it once the gateway is dropped and the
     /// host has stopped. Must be called inside a runtime.
-    pub fn open(host: &Host, desk: Desk, serving: Serving) -> (Gateway, JoinHandle<()>) {
-        Gateway::open_traced(host, desk, serving, Tracer::off())
+    pub fn open(
+        host: &Host,
+        desk: CallContext,
+        serving: ExposeOptions,
+    ) -> (Gateway, JoinHandle<()>) {
+        Gateway::open_with_tracer(host, desk, serving, Tracer::disabled())
     }
 
     /// The same, and somebody is told of every request.
-    pub fn open_traced(
+    pub fn open_with_tracer(
         host: &Host,
-        desk: Desk,
-        serving: Serving,
+        desk: CallContext,
+        serving: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
-        let (published, directory) = watch::channel(Arc::new(Directory::default()));
+        let (published, directory) = watch::channel(Arc::new(ExposedCatalogue::default()));
         let relay = Arc::new(Relay::new(host.clone(), desk, directory, tracer));
-        let (parking, keeping) = Parking::new(PARKED);
+        let (parking, keeping) = SuspendedRequests::new(SUSPENDED_REQUEST_TTL);
         let mut keepers = JoinSet::new();
-        keepers.spawn(keep_directory(host.clone(), serving, published));
+        keepers.spawn(refresh_catalogue(host.clone(), serving, published));
         keepers.spawn(keeping);
-        keepers.spawn(keep_levels(relay.levels.subscribe(), Arc::downgrade(&relay)));
+        keepers.spawn(propagate_log_levels(relay.log_levels.subscribe(), Arc::downgrade(&relay)));
         let task = tokio::spawn(async move { while keepers.join_next().await.is_some() {} });
-        (Gateway { relay, parking }, task)
+        (Gateway { relay, suspended: parking }, task)
     }
 
     /// The rules changed. What was answered for a session still holds.
-    pub fn set_rules(&self, rules: &Rules, principals: &Principals) {
+    pub fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         self.relay.set_rules(rules, principals);
     }
 
     /// Waits until every server is connected or is known not to be, but no longer than this.
-    pub async fn settle(&self, patience: Duration) {
+    pub async fn wait_until_ready(&self, patience: Duration) {
         let host = &self.relay.host;
-        let mut directory = self.relay.directory.clone();
+        let mut directory = self.relay.catalogues.clone();
         let fresh = async {
             let snapshot = host.settled().await;
             let pool = host.settled_pool().await;
-            let is_of_now = |it: &Arc<Directory>| {
+            let is_of_now = |it: &Arc<ExposedCatalogue>| {
                 it.revision >= snapshot.revision && it.pool.revision() >= pool.revision()
             };
             let _closed = directory.wait_for(is_of_now).await;
@@ -75,7 +79,11 @@ impl Gateway {
 }
 
 /// Makes what is served anew whenever a server, its lists or the pool changed.
-async fn keep_directory(host: Host, serving: Serving, published: watch::Sender<Arc<Directory>>) {
+async fn refresh_catalogue(
+    host: Host,
+    serving: ExposeOptions,
+    published: watch::Sender<Arc<ExposedCatalogue>>,
+) {
     let (mut snapshots, mut pools) = (host.watch(), host.watch_pool());
     // The host must be able to end while we watch it.
     drop(host);
@@ -101,11 +109,11 @@ async fn keep_directory(host: Host, serving: Serving, published: watch::Sender<A
 }
 
 /// Tells servers how much of their logs is wanted: when that changes, and when one is new.
-async fn keep_levels(
+async fn propagate_log_levels(
     mut levels: watch::Receiver<std::collections::HashMap<u64, &'static str>>,
     relay: std::sync::Weak<Relay>,
 ) {
-    let Some(mut directory) = relay.upgrade().map(|it| it.directory.clone()) else { return };
+    let Some(mut directory) = relay.upgrade().map(|it| it.catalogues.clone()) else { return };
     let mut told: BTreeSet<Arc<str>> = BTreeSet::new();
     loop {
         let is_new = tokio::select! {
@@ -121,12 +129,14 @@ async fn keep_levels(
         let Some(relay) = relay.upgrade() else { return };
         let now = directory.borrow_and_update().clone();
         levels.borrow_and_update();
-        let able = |it: &&crate::directory::Facts| it.era == Era::Legacy && it.has("logging");
+        let able = |it: &&crate::directory::ExposedServer| {
+            it.era == Era::Legacy && it.has_capability("logging")
+        };
         let able: BTreeSet<Arc<str>> =
             now.servers.iter().filter(able).map(|it| it.server.clone()).collect();
         for server in &able {
             if is_new || !told.contains(server) {
-                relay.tell_level(server).await;
+                relay.send_log_level(server).await;
             }
         }
         told = able;

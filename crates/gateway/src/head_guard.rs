@@ -17,79 +17,79 @@ use url::Url;
 use host_port::{Host, HostPort};
 
 /// The ports that a browser does not write down.
-const UNSAID: [u16; 2] = [80, 443];
+const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 /// Lets requests in by their head.
 #[derive(Debug, Clone)]
-pub struct HeadGuard {
+pub struct HostOriginCheck {
     port: u16,
-    hosts: Vec<Allowed>,
-    pages: Pages,
+    allowed_hosts: Vec<AllowedHost>,
+    implicit_origins: ImplicitOrigins,
     /// Whole origins in lower case, as browsers write them.
-    origins: Vec<String>,
+    allowed_origins: Vec<String>,
 }
 
 /// A host that is us.
 #[derive(Debug, Clone)]
-struct Allowed {
-    host: OwnHost,
-    ports: Ports,
+struct AllowedHost {
+    host: OwnedHost,
+    ports: AllowedPorts,
 }
 
 #[derive(Debug, Clone)]
-enum OwnHost {
+enum OwnedHost {
     Name(String),
     Address(IpAddr),
 }
 
 /// At which ports.
 #[derive(Debug, Clone, Copy)]
-enum Ports {
+enum AllowedPorts {
     /// This one.
-    One(u16),
+    Exact(u16),
     /// The one that we listen on, and the usual ones: somebody passes requests on to us.
-    Usual,
+    ListenerOrDefault,
 }
 
 /// Which pages may come in that nobody named.
 #[derive(Debug, Clone, Copy)]
-enum Pages {
+enum ImplicitOrigins {
     None,
     /// Those that this machine serves, at any port.
-    OfThisMachine,
+    Localhost,
 }
 
 /// Why a request is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{reason}")]
-pub struct Refused {
+#[error("{kind}")]
+pub struct HostOriginError {
     /// What it is answered with.
     pub status: StatusCode,
     /// Why.
-    pub reason: Reason,
+    pub kind: HostOriginErrorKind,
 }
 
 /// What is wrong with a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Reason {
+pub enum HostOriginErrorKind {
     /// It does not say whom it is for.
     #[error("the request has no Host header")]
-    NoHost,
+    MissingHost,
     /// It says so twice.
     #[error("the request has several Host headers")]
-    SeveralHosts,
+    MultipleHosts,
     /// What it says is no host and port as everybody writes them.
     #[error("the Host header is malformed")]
     MalformedHost,
     /// It is for somebody else.
     #[error("the Host header names none of our names; allow one with --allow-host")]
-    ForeignHost,
+    HostNotAllowed,
     /// Its target is that of a proxy.
     #[error("the request's target is not one that we serve")]
-    BadTarget,
+    InvalidTarget,
     /// It comes from several pages.
     #[error("the request has several Origin headers")]
-    SeveralOrigins,
+    MultipleOrigins,
     /// It comes from a page that does not say whose it is.
     #[error("the request comes from a page without an origin")]
     NullOrigin,
@@ -97,28 +97,28 @@ pub enum Reason {
     #[error(
         "the request comes from a page that is not allowed; allow its origin with --allow-origin"
     )]
-    ForeignOrigin,
+    OriginNotAllowed,
 }
 
-impl Reason {
+impl HostOriginErrorKind {
     /// The answer's status.
     fn status(self) -> StatusCode {
         match self {
-            Reason::NoHost
-            | Reason::SeveralHosts
-            | Reason::MalformedHost
-            | Reason::SeveralOrigins
-            | Reason::BadTarget => StatusCode::BAD_REQUEST,
-            Reason::ForeignHost | Reason::NullOrigin | Reason::ForeignOrigin => {
-                StatusCode::FORBIDDEN
-            }
+            HostOriginErrorKind::MissingHost
+            | HostOriginErrorKind::MultipleHosts
+            | HostOriginErrorKind::MalformedHost
+            | HostOriginErrorKind::MultipleOrigins
+            | HostOriginErrorKind::InvalidTarget => StatusCode::BAD_REQUEST,
+            HostOriginErrorKind::HostNotAllowed
+            | HostOriginErrorKind::NullOrigin
+            | HostOriginErrorKind::OriginNotAllowed => StatusCode::FORBIDDEN,
         }
     }
 }
 
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Refused {
-        Refused { status: reason.status(), reason }
+impl From<HostOriginErrorKind> for HostOriginError {
+    fn from(reason: HostOriginErrorKind) -> HostOriginError {
+        HostOriginError { status: reason.status(), kind: reason }
     }
 }
 
@@ -138,142 +138,155 @@ pub struct AllowError {
 pub enum AllowErrorKind {
     /// It is no host.
     #[error("it is not a host name or address, alone or with `:port`")]
-    NotHost,
+    InvalidHost,
     /// It is the address of nobody.
     #[error("nobody is at this address: name the one that clients use")]
-    Nobody,
+    UnspecifiedAddress,
     /// It is no origin.
     #[error("it is not an origin such as `https://app.example.com`")]
-    NotOrigin,
+    InvalidOrigin,
     /// It is everybody.
     #[error("that would let every page in; name the origins one by one")]
-    Everybody,
+    Wildcard,
 }
 
-impl HeadGuard {
+impl HostOriginCheck {
     /// A guard for a listener at this address. On loopback, this machine's names and pages are let in. `hosts` and
     /// `origins` come in besides.
     pub fn new(
         bound: SocketAddr,
         hosts: &[String],
         origins: &[String],
-    ) -> Result<HeadGuard, AllowError> {
+    ) -> Result<HostOriginCheck, AllowError> {
         let address = bound.ip().to_canonical();
-        let ports = Ports::One(bound.port());
+        let ports = AllowedPorts::Exact(bound.port());
         let mut allowed = Vec::new();
         // Who listens everywhere listens on loopback, too. `0.0.0.0` itself is a name for nobody, and some browsers
         // take it for this machine.
         if address.is_loopback() || address.is_unspecified() {
             let this = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-            let addresses = this.map(|it| Allowed { host: OwnHost::Address(it), ports });
-            allowed.push(Allowed { host: OwnHost::Name("localhost".to_owned()), ports });
+            let addresses = this.map(|it| AllowedHost { host: OwnedHost::Address(it), ports });
+            allowed.push(AllowedHost { host: OwnedHost::Name("localhost".to_owned()), ports });
             allowed.extend(addresses);
         }
         if !address.is_unspecified() {
-            allowed.push(Allowed { host: OwnHost::Address(address), ports });
+            allowed.push(AllowedHost { host: OwnedHost::Address(address), ports });
         }
         for text in hosts {
-            allowed.push(Allowed::parse(text)?);
+            allowed.push(AllowedHost::parse(text)?);
         }
         let pages = match address.is_loopback() {
-            true => Pages::OfThisMachine,
-            false => Pages::None,
+            true => ImplicitOrigins::Localhost,
+            false => ImplicitOrigins::None,
         };
-        let origins = origins.iter().map(|text| origin(text)).collect::<Result<_, _>>()?;
-        Ok(HeadGuard { port: bound.port(), hosts: allowed, pages, origins })
+        let origins = origins.iter().map(|text| parse_origin(text)).collect::<Result<_, _>>()?;
+        Ok(HostOriginCheck {
+            port: bound.port(),
+            allowed_hosts: allowed,
+            implicit_origins: pages,
+            allowed_origins: origins,
+        })
     }
 
     /// May this request come in? Looks at its target, its `Host` and its `Origin` only.
-    pub fn check<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         self.check_host(request)?;
         self.check_origin(request.headers())
     }
 
-    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         let target = request.uri();
         match (target.scheme_str(), target.authority()) {
             (None, None) => {}
             (Some("http" | "https"), Some(authority)) => {
-                self.admit(authority.as_str().as_bytes())?
+                self.check_host_value(authority.as_str().as_bytes())?
             }
             // The targets of a tunnel, and those of other schemes.
-            (Some(_) | None, Some(_) | None) => return Err(Reason::BadTarget.into()),
+            (Some(_) | None, Some(_) | None) => {
+                return Err(HostOriginErrorKind::InvalidTarget.into());
+            }
         }
         let mut hosts = request.headers().get_all(HOST).iter();
         match (hosts.next(), hosts.next()) {
-            (Some(_), Some(_)) => Err(Reason::SeveralHosts.into()),
-            (Some(host), None) => self.admit(host.as_bytes()),
+            (Some(_), Some(_)) => Err(HostOriginErrorKind::MultipleHosts.into()),
+            (Some(host), None) => self.check_host_value(host.as_bytes()),
             // From HTTP/2 on, the target says it.
             (None, _) if request.version() >= Version::HTTP_2 && target.authority().is_some() => {
                 Ok(())
             }
-            (None, _) => Err(Reason::NoHost.into()),
+            (None, _) => Err(HostOriginErrorKind::MissingHost.into()),
         }
     }
 
     /// Is it one of our names?
-    fn admit(&self, host: &[u8]) -> Result<(), Refused> {
-        let asked = HostPort::parse(host).ok_or(Reason::MalformedHost)?;
-        match self.hosts.iter().any(|it| it.is(asked, self.port)) {
+    fn check_host_value(&self, host: &[u8]) -> Result<(), HostOriginError> {
+        let asked = HostPort::parse(host).ok_or(HostOriginErrorKind::MalformedHost)?;
+        match self.allowed_hosts.iter().any(|it| it.matches(asked, self.port)) {
             true => Ok(()),
-            false => Err(Reason::ForeignHost.into()),
+            false => Err(HostOriginErrorKind::HostNotAllowed.into()),
         }
     }
 
     /// May the page come in that asks? What is no page says nothing about it.
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), HostOriginError> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
         if origins.next().is_some() {
-            return Err(Reason::SeveralOrigins.into());
+            return Err(HostOriginErrorKind::MultipleOrigins.into());
         }
         let origin = origin.as_bytes();
         if origin.eq_ignore_ascii_case(b"null") {
-            return Err(Reason::NullOrigin.into());
+            return Err(HostOriginErrorKind::NullOrigin.into());
         }
-        let is_named = self.origins.iter().any(|it| origin.eq_ignore_ascii_case(it.as_bytes()));
-        match is_named || self.pages.have(origin) {
+        let is_named =
+            self.allowed_origins.iter().any(|it| origin.eq_ignore_ascii_case(it.as_bytes()));
+        match is_named || self.implicit_origins.allow(origin) {
             true => Ok(()),
-            false => Err(Reason::ForeignOrigin.into()),
+            false => Err(HostOriginErrorKind::OriginNotAllowed.into()),
         }
     }
 }
 
-impl Allowed {
-    fn parse(text: &str) -> Result<Allowed, AllowError> {
+impl AllowedHost {
+    fn parse(text: &str) -> Result<AllowedHost, AllowError> {
         let refuse = |kind| AllowError { text: text.to_owned(), kind };
         let read =
-            HostPort::parse(text.as_bytes()).ok_or_else(|| refuse(AllowErrorKind::NotHost))?;
+            HostPort::parse(text.as_bytes()).ok_or_else(|| refuse(AllowErrorKind::InvalidHost))?;
         let host = match read.host {
             Host::Address(address) if address.is_unspecified() => {
-                return Err(refuse(AllowErrorKind::Nobody));
+                return Err(refuse(AllowErrorKind::UnspecifiedAddress));
             }
-            Host::Address(address) => OwnHost::Address(address),
-            Host::Name(name) => OwnHost::Name(name.to_owned()),
+            Host::Address(address) => OwnedHost::Address(address),
+            Host::Name(name) => OwnedHost::Name(name.to_owned()),
         };
-        Ok(Allowed { host, ports: read.port.map_or(Ports::Usual, Ports::One) })
+        Ok(AllowedHost {
+            host,
+            ports: read.port.map_or(AllowedPorts::ListenerOrDefault, AllowedPorts::Exact),
+        })
     }
 
-    fn is(&self, asked: HostPort<'_>, own: u16) -> bool {
+    fn matches(&self, asked: HostPort<'_>, own: u16) -> bool {
         let host = match &self.host {
-            OwnHost::Name(name) => Host::Name(name),
-            OwnHost::Address(address) => Host::Address(*address),
+            OwnedHost::Name(name) => Host::Name(name),
+            OwnedHost::Address(address) => Host::Address(*address),
         };
         let is_port = match (self.ports, asked.port) {
-            (Ports::One(port), Some(asked)) => port == asked,
-            (Ports::One(port), None) => UNSAID.contains(&port),
-            (Ports::Usual, Some(asked)) => asked == own || UNSAID.contains(&asked),
-            (Ports::Usual, None) => true,
+            (AllowedPorts::Exact(port), Some(asked)) => port == asked,
+            (AllowedPorts::Exact(port), None) => DEFAULT_PORTS.contains(&port),
+            (AllowedPorts::ListenerOrDefault, Some(asked)) => {
+                asked == own || DEFAULT_PORTS.contains(&asked)
+            }
+            (AllowedPorts::ListenerOrDefault, None) => true,
         };
         is_port && host == asked.host
     }
 }
 
-impl Pages {
-    fn have(self, origin: &[u8]) -> bool {
+impl ImplicitOrigins {
+    fn allow(self, origin: &[u8]) -> bool {
         let host = match self {
-            Pages::None => None,
-            Pages::OfThisMachine => {
+            ImplicitOrigins::None => None,
+            ImplicitOrigins::Localhost => {
                 origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))
             }
         };
@@ -287,12 +300,12 @@ impl Pages {
 }
 
 /// An origin as a browser writes it. Extensions and editors have schemes of their own.
-fn origin(text: &str) -> Result<String, AllowError> {
+fn parse_origin(text: &str) -> Result<String, AllowError> {
     let refuse = |kind| AllowError { text: text.to_owned(), kind };
     if text.contains('*') {
-        return Err(refuse(AllowErrorKind::Everybody));
+        return Err(refuse(AllowErrorKind::Wildcard));
     }
-    let not_origin = || refuse(AllowErrorKind::NotOrigin);
+    let not_origin = || refuse(AllowErrorKind::InvalidOrigin);
     let url = Url::parse(text).map_err(|_| not_origin())?;
     let is_bare = url.username().is_empty()
         && url.password().is_none()

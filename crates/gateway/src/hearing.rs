@@ -5,43 +5,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::catalogue::List;
-use switchboard::subscription::{News, SubscribeError, Subscription};
-use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Id, Message, RemoteError};
-use switchboard_wire::reception::{self, tagged};
+use switchboard::catalogue::ListKind;
+use switchboard::subscription::{ResourceEvent, SubscribeError, Subscription};
+use switchboard_wire::asked::RawObject;
+use switchboard_wire::message::{Message, RequestId, RpcError};
+use switchboard_wire::reception::{self, with_subscription_id};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::directory::Directory;
-use crate::guest::Guest;
-use crate::relay::{Relay, object};
+use crate::directory::ExposedCatalogue;
+use crate::guest::Client;
+use crate::relay::{Relay, payload};
 use crate::turn::Outcome;
 
 /// How many resources one client may follow.
-const MOST: usize = 1000;
+const MAX_RESOURCES: usize = 1000;
 /// How many changes may wait for a client.
-const WAITING: usize = 64;
+const UPDATE_CAPACITY: usize = 64;
 
 /// Tells which lists changed.
 #[derive(Debug)]
-pub(crate) struct ListWatch {
-    directory: watch::Receiver<Arc<Directory>>,
-    seen: BTreeMap<List, u64>,
+pub(crate) struct ListChanges {
+    catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
+    seen: BTreeMap<ListKind, u64>,
 }
 
-impl ListWatch {
-    pub(crate) fn new(relay: &Relay) -> ListWatch {
-        let mut directory = relay.directory.clone();
-        let seen = revisions(&directory.borrow_and_update());
-        ListWatch { directory, seen }
+impl ListChanges {
+    pub(crate) fn new(relay: &Relay) -> ListChanges {
+        let mut catalogues = relay.catalogues.clone();
+        let seen = revisions(&catalogues.borrow_and_update());
+        ListChanges { catalogues, seen }
     }
 
     /// The notifications for what changed next; none when there is nothing any more. May be dropped and asked again.
     pub(crate) async fn next(&mut self) -> Option<Vec<&'static str>> {
         loop {
-            self.directory.changed().await.ok()?;
-            let now = revisions(&self.directory.borrow_and_update());
+            self.catalogues.changed().await.ok()?;
+            let now = revisions(&self.catalogues.borrow_and_update());
             let changed = changed(&self.seen, &now);
             self.seen = now;
             if !changed.is_empty() {
@@ -51,81 +51,87 @@ impl ListWatch {
     }
 }
 
-fn revisions(directory: &Directory) -> BTreeMap<List, u64> {
+fn revisions(directory: &ExposedCatalogue) -> BTreeMap<ListKind, u64> {
     directory.lists.iter().map(|(list, pages)| (*list, pages.revision())).collect()
 }
 
-fn changed(seen: &BTreeMap<List, u64>, now: &BTreeMap<List, u64>) -> Vec<&'static str> {
-    let is_new = |list: List| seen.get(&list) != now.get(&list);
+fn changed(seen: &BTreeMap<ListKind, u64>, now: &BTreeMap<ListKind, u64>) -> Vec<&'static str> {
+    let is_new = |list: ListKind| seen.get(&list) != now.get(&list);
     let mut methods = Vec::new();
-    if is_new(List::Tools) {
-        methods.push(TOOLS);
+    if is_new(ListKind::Tools) {
+        methods.push(TOOLS_LIST_CHANGED);
     }
-    if is_new(List::Resources) || is_new(List::Templates) {
-        methods.push(RESOURCES);
+    if is_new(ListKind::Resources) || is_new(ListKind::ResourceTemplates) {
+        methods.push(RESOURCES_LIST_CHANGED);
     }
-    if is_new(List::Prompts) {
-        methods.push(PROMPTS);
+    if is_new(ListKind::Prompts) {
+        methods.push(PROMPTS_LIST_CHANGED);
     }
     methods
 }
 
-const TOOLS: &str = "notifications/tools/list_changed";
-const RESOURCES: &str = "notifications/resources/list_changed";
-const PROMPTS: &str = "notifications/prompts/list_changed";
-const UPDATED: &str = "notifications/resources/updated";
+const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// The resources that a client follows. Dropping it ends them all.
 #[derive(Debug)]
-pub(crate) struct Followed {
-    following: JoinSet<()>,
+pub(crate) struct ResourceSubscriptions {
+    tasks: JoinSet<()>,
     by_uri: BTreeMap<String, AbortHandle>,
-    tell: mpsc::Sender<String>,
-    told: mpsc::Receiver<String>,
+    sender: mpsc::Sender<String>,
+    updates: mpsc::Receiver<String>,
 }
 
-impl Default for Followed {
-    fn default() -> Followed {
-        let (tell, told) = mpsc::channel(WAITING);
-        Followed { following: JoinSet::new(), by_uri: BTreeMap::new(), tell, told }
+impl Default for ResourceSubscriptions {
+    fn default() -> ResourceSubscriptions {
+        let (tell, told) = mpsc::channel(UPDATE_CAPACITY);
+        ResourceSubscriptions {
+            tasks: JoinSet::new(),
+            by_uri: BTreeMap::new(),
+            sender: tell,
+            updates: told,
+        }
     }
 }
 
-impl Followed {
+impl ResourceSubscriptions {
     /// Follows one more, from now on.
-    pub(crate) async fn follow(
+    pub(crate) async fn subscribe(
         &mut self,
         relay: &Relay,
-        guest: &Guest,
+        guest: &Client,
         uri: &str,
-    ) -> Result<(), RemoteError> {
+    ) -> Result<(), RpcError> {
         if self.by_uri.contains_key(uri) {
             return Ok(());
         }
-        if self.by_uri.len() >= MOST {
-            return Err(reception::failed("too many resources are followed"));
+        if self.by_uri.len() >= MAX_RESOURCES {
+            return Err(reception::internal_error("too many resources are followed"));
         }
-        let directory = relay.served();
-        let server = directory.server_of(uri).cloned();
+        let directory = relay.catalogue();
+        let server = directory.server_for_uri(uri).cloned();
         let server = server.filter(|it| relay.shows_server(&guest.principal, it));
-        let server = server.ok_or_else(|| reception::invalid("there is no such resource"))?;
-        let lane = directory.lane(guest, &server);
-        let subscription = relay.host.subscribe_on(&server, uri, lane.as_ref()).await;
-        let subscription = subscription.map_err(|it| refused(&it))?;
-        self.add(uri, subscription);
+        let server =
+            server.ok_or_else(|| reception::invalid_params("there is no such resource"))?;
+        let lane = directory.dedicated_connection(guest, &server);
+        let subscription = relay.host.subscribe_dedicated(&server, uri, lane.as_ref()).await;
+        let subscription = subscription.map_err(|it| subscribe_error(&it))?;
+        self.spawn(uri, subscription);
         Ok(())
     }
 
-    fn add(&mut self, uri: &str, mut subscription: Subscription) {
-        let tell = self.tell.clone();
-        let task = self.following.spawn(async move {
+    fn spawn(&mut self, uri: &str, mut subscription: Subscription) {
+        let tell = self.sender.clone();
+        let task = self.tasks.spawn(async move {
             while let Some(news) = subscription.next().await {
                 let changed = match news {
-                    News::Updated { uri } => uri,
+                    ResourceEvent::Updated { uri } => uri,
                     // What changed in between was missed, so that it may have changed.
-                    News::Again => subscription.uri().to_owned(),
-                    News::Subscribed | News::Refused(_) => continue,
+                    ResourceEvent::Resubscribed => subscription.uri().to_owned(),
+                    ResourceEvent::Subscribed | ResourceEvent::Refused(_) => continue,
                 };
                 if tell.send(changed).await.is_err() {
                     return;
@@ -135,16 +141,16 @@ impl Followed {
         self.by_uri.insert(uri.to_owned(), task);
     }
 
-    pub(crate) fn forget(&mut self, uri: &str) {
+    pub(crate) fn unsubscribe(&mut self, uri: &str) {
         if let Some(task) = self.by_uri.remove(uri) {
             task.abort();
         }
-        while self.following.try_join_next().is_some() {}
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// The next one that changed. May be dropped and asked again.
-    pub(crate) async fn next(&mut self) -> String {
-        match self.told.recv().await {
+    pub(crate) async fn next_updated(&mut self) -> String {
+        match self.updates.recv().await {
             Some(uri) => uri,
             None => std::future::pending().await,
         }
@@ -152,52 +158,52 @@ impl Followed {
 }
 
 /// The notification for a resource that changed.
-pub(crate) fn updated(uri: &str) -> Message {
-    notification(UPDATED, json!({"uri": uri}))
+pub(crate) fn resource_updated(uri: &str) -> Message {
+    notification(RESOURCE_UPDATED, json!({"uri": uri}))
 }
 
 /// A notification that says nothing more.
-pub(crate) fn bare(method: &'static str) -> Message {
+pub(crate) fn list_changed(method: &'static str) -> Message {
     Message::Notification { method: method.into(), params: None }
 }
 
 fn notification(method: &'static str, params: Json) -> Message {
-    let params = Some(object(&params));
+    let params = Some(payload(&params));
     Message::Notification { method: method.into(), params }
 }
 
-fn refused(error: &SubscribeError) -> RemoteError {
+fn subscribe_error(error: &SubscribeError) -> RpcError {
     match error {
-        SubscribeError::Unable(_) => {
-            RemoteError { code: -32601, message: error.to_string(), data: None }
+        SubscribeError::Unsupported(_) => {
+            RpcError { code: -32601, message: error.to_string(), data: None }
         }
-        SubscribeError::NoServer(_)
+        SubscribeError::UnknownServer(_)
         | SubscribeError::NotConnected(_)
-        | SubscribeError::TooMany(_) => reception::failed(&error.to_string()),
+        | SubscribeError::TooMany(_) => reception::internal_error(&error.to_string()),
     }
 }
 
 /// What a modern client wants to hear of.
 #[derive(Debug)]
-pub(crate) struct Listening {
-    id: Id,
-    wants: Map<String, Json>,
-    lists: ListWatch,
-    followed: Followed,
+pub(crate) struct ListenStream {
+    id: RequestId,
+    filter: Map<String, Json>,
+    list_changes: ListChanges,
+    resources: ResourceSubscriptions,
 }
 
-impl Listening {
+impl ListenStream {
     /// Begins to listen. The first message to be sent says what is listened to.
-    pub(crate) async fn begin(
+    pub(crate) async fn open(
         relay: &Relay,
-        guest: &Guest,
-        id: &Id,
-        params: &Members,
-    ) -> Result<(Listening, Message), RemoteError> {
+        guest: &Client,
+        id: &RequestId,
+        params: &RawObject,
+    ) -> Result<(ListenStream, Message), RpcError> {
         let wants = params.get("notifications").and_then(|it| it.decode::<Map<_, _>>().ok());
-        let mut wants: Map<String, Json> =
-            wants.ok_or_else(|| reception::invalid("`notifications` says what to listen to"))?;
-        let directory = relay.served();
+        let mut wants: Map<String, Json> = wants
+            .ok_or_else(|| reception::invalid_params("`notifications` says what to listen to"))?;
+        let directory = relay.catalogue();
         let able = directory.capabilities(guest.era);
         wants.retain(|name, value| {
             let (capability, is_wish) = match name.as_str() {
@@ -209,21 +215,26 @@ impl Listening {
             };
             is_wish && able.contains_key(capability)
         });
-        let lists = ListWatch::new(relay);
-        let mut followed = Followed::default();
+        let lists = ListChanges::new(relay);
+        let mut followed = ResourceSubscriptions::default();
         let uris = wants.get("resourceSubscriptions").and_then(Json::as_array).cloned();
         let mut heard = Vec::new();
         for uri in uris.iter().flatten().filter_map(Json::as_str) {
             // One that cannot be followed is left out of what is acknowledged.
-            if followed.follow(relay, guest, uri).await.is_ok() {
+            if followed.subscribe(relay, guest, uri).await.is_ok() {
                 heard.push(Json::from(uri));
             }
         }
         if uris.is_some() {
             wants.insert("resourceSubscriptions".to_owned(), heard.into());
         }
-        let acknowledged = tagged(json!({"notifications": wants}), id);
-        let listening = Listening { id: id.clone(), wants, lists, followed };
+        let acknowledged = with_subscription_id(json!({"notifications": wants}), id);
+        let listening = ListenStream {
+            id: id.clone(),
+            filter: wants,
+            list_changes: lists,
+            resources: followed,
+        };
         Ok((listening, notification(ACKNOWLEDGED, acknowledged)))
     }
 
@@ -231,35 +242,35 @@ impl Listening {
     pub(crate) async fn next(&mut self) -> Option<Vec<Message>> {
         loop {
             tokio::select! {
-                changed = self.lists.next() => {
+                changed = self.list_changes.next() => {
                     let told: Vec<Message> = changed?
                         .into_iter()
-                        .filter(|it| self.wants.contains_key(wish(it)))
-                        .map(|it| notification(it, tagged(json!({}), &self.id)))
+                        .filter(|it| self.filter.contains_key(filter_key(it)))
+                        .map(|it| notification(it, with_subscription_id(json!({}), &self.id)))
                         .collect();
                     if !told.is_empty() {
                         return Some(told);
                     }
                 }
-                uri = self.followed.next() => {
-                    let params = tagged(json!({"uri": uri}), &self.id);
-                    return Some(vec![notification(UPDATED, params)]);
+                uri = self.resources.next_updated() => {
+                    let params = with_subscription_id(json!({"uri": uri}), &self.id);
+                    return Some(vec![notification(RESOURCE_UPDATED, params)]);
                 }
             }
         }
     }
 
     /// The answer to the question that began it, when it is over.
-    pub(crate) fn over(&self) -> Outcome {
-        let result = tagged(json!({"resultType": "complete"}), &self.id);
-        Ok(object(&result))
+    pub(crate) fn final_result(&self) -> Outcome {
+        let result = with_subscription_id(json!({"resultType": "complete"}), &self.id);
+        Ok(payload(&result))
     }
 }
 
-fn wish(method: &str) -> &'static str {
+fn filter_key(method: &str) -> &'static str {
     match method {
-        TOOLS => "toolsListChanged",
-        PROMPTS => "promptsListChanged",
+        TOOLS_LIST_CHANGED => "toolsListChanged",
+        PROMPTS_LIST_CHANGED => "promptsListChanged",
         _ => "resourcesListChanged",
     }
 }

@@ -29,9 +29,9 @@ mod turn;
 mod visiting;
 mod waiting_room;
 
-pub use directory::{Names, Serving, Sharing, ToolsShown, exposing};
+pub use directory::{ConnectionSharing, ExposeOptions, NameStyle, ToolExposure, parse_expose_rule};
 pub use gateway::Gateway;
-pub use http_front::{Door, MetricsReaders, PATH};
+pub use http_front::{HttpOptions, MCP_PATH, MetricsAccess};
 pub use span_export::TraceExport;
-pub use spans::{Elsewhere, Sampler, Tracer};
-pub use waiting_room::{Queue, Waiting, WaitingRoom};
+pub use spans::{ParentSampling, Sampler, Tracer};
+pub use waiting_room::{ApprovalQueue, PendingApproval, PendingApprovals};

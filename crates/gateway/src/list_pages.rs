@@ -3,32 +3,32 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use switchboard::catalogue::List;
+use switchboard::catalogue::ListKind;
 use switchboard_wire::era::Era;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Payload, RpcError};
 use switchboard_wire::reception;
 
 /// How many entries a page has at most.
-const PAGE: usize = 1000;
+const PAGE_SIZE: usize = 1000;
 
 /// Definitions, in order.
-pub(crate) type Entries = Vec<Payload>;
+pub(crate) type ListEntries = Vec<Payload>;
 
 /// One list. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Pages {
-    entries: Arc<Entries>,
+pub(crate) struct ListPages {
+    entries: Arc<ListEntries>,
     legacy: Arc<[Payload]>,
     modern: Arc<[Payload]>,
     revision: u64,
 }
 
-impl Pages {
-    pub(crate) fn of(list: List, entries: Entries, revision: u64) -> Pages {
+impl ListPages {
+    pub(crate) fn new(list: ListKind, entries: ListEntries, revision: u64) -> ListPages {
         let pages = |era| -> Arc<[Payload]> {
             let chunks: Vec<&[Payload]> = match entries.is_empty() {
                 true => vec![&[]],
-                false => entries.chunks(PAGE).collect(),
+                false => entries.chunks(PAGE_SIZE).collect(),
             };
             let last = chunks.len() - 1;
             let page = |(at, chunk): (usize, &&[Payload])| {
@@ -38,7 +38,7 @@ impl Pages {
             chunks.iter().enumerate().map(page).collect()
         };
         let (legacy, modern) = (pages(Era::Legacy), pages(Era::Modern));
-        Pages { entries: Arc::new(entries), legacy, modern, revision }
+        ListPages { entries: Arc::new(entries), legacy, modern, revision }
     }
 
     /// One more with every change.
@@ -47,22 +47,24 @@ impl Pages {
     }
 
     /// Are these its entries?
-    pub(crate) fn holds(&self, entries: &Entries) -> bool {
+    pub(crate) fn has_entries(&self, entries: &ListEntries) -> bool {
         *self.entries == *entries
     }
 
     /// The page that a cursor names, or the first one.
-    pub(crate) fn page(&self, era: Era, asked: Option<&str>) -> Result<Payload, RemoteError> {
+    pub(crate) fn page(&self, era: Era, asked: Option<&str>) -> Result<Payload, RpcError> {
         let pages = match era {
             Era::Legacy => &self.legacy,
             Era::Modern => &self.modern,
         };
         let at = match asked {
             None => Some(0),
-            Some(cursor) => place(cursor, self.revision),
+            Some(cursor) => page_index(cursor, self.revision),
         };
         let page = at.and_then(|at| pages.get(at)).cloned();
-        page.ok_or_else(|| reception::invalid("the cursor is not one of this list as it is now"))
+        page.ok_or_else(|| {
+            reception::invalid_params("the cursor is not one of this list as it is now")
+        })
     }
 }
 
@@ -70,12 +72,12 @@ fn cursor(revision: u64, page: usize) -> String {
     format!("{revision}.{page}")
 }
 
-fn place(cursor: &str, revision: u64) -> Option<usize> {
+fn page_index(cursor: &str, revision: u64) -> Option<usize> {
     let (of, page) = cursor.split_once('.')?;
     (of.parse() == Ok(revision)).then(|| page.parse().ok()).flatten()
 }
 
-fn page(list: List, entries: &[Payload], next: Option<String>, era: Era) -> Payload {
+fn page(list: ListKind, entries: &[Payload], next: Option<String>, era: Era) -> Payload {
     let size: usize = entries.iter().map(|it| it.as_bytes().len() + 1).sum();
     let mut text = Vec::with_capacity(size + 128);
     text.extend_from_slice(b"{");
@@ -105,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_long_list_comes_in_pages_and_a_cursor_is_good_for_its_list_alone() {
-        let entries: Entries =
-            (0..2500).map(|it| Payload::of(&json!({"name": it})).expect("JSON")).collect();
-        let pages = Pages::of(List::Tools, entries.clone(), 7);
+        let entries: ListEntries =
+            (0..2500).map(|it| Payload::encode(&json!({"name": it})).expect("JSON")).collect();
+        let pages = ListPages::new(ListKind::Tools, entries.clone(), 7);
         let mut cursor: Option<String> = None;
         let mut seen = Vec::new();
         loop {
@@ -126,12 +128,12 @@ mod tests {
         for bad in ["", "7", "7.3", "6.1", "7.-1", "x.1"] {
             assert_eq!(pages.page(Era::Legacy, Some(bad)).expect_err(bad).code, -32602);
         }
-        assert!(pages.holds(&entries) && !pages.holds(&Entries::new()));
+        assert!(pages.has_entries(&entries) && !pages.has_entries(&ListEntries::new()));
     }
 
     #[test]
     fn an_empty_list_is_one_empty_page() {
-        let pages = Pages::of(List::Templates, Entries::new(), 1);
+        let pages = ListPages::new(ListKind::ResourceTemplates, ListEntries::new(), 1);
         let page: Json = pages.page(Era::Legacy, None).expect("a page").decode().expect("JSON");
         assert_eq!(page, json!({"resourceTemplates": []}));
     }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use tokio::sync::mpsc;
 
 /// Works, and tells what is heard meanwhile. What was said before the end is told before the outcome comes back.
-pub(crate) async fn told_before<T, O, F: Future<Output = ()>>(
+pub(crate) async fn forward_until_done<T, O, F: Future<Output = ()>>(
     work: impl Future<Output = O>,
     mut heard: mpsc::Receiver<T>,
     tell: impl Fn(T) -> F,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use switchboard::audit::Ended;
-use switchboard_auth::verify::Refusal;
+use switchboard::audit::CallOutcome;
+use switchboard_auth::verify::AuthError;
 use tokio::sync::watch;
 
-use crate::head_guard::Reason;
+use crate::head_guard::HostOriginErrorKind;
 
 /// The methods that are counted each for itself; all others are one.
-pub(crate) const METHODS: [&str; 17] = [
+pub(crate) const COUNTED_METHODS: [&str; 17] = [
     "tools/call",
     "tools/list",
     "resources/read",
@@ -33,12 +33,12 @@ pub(crate) const METHODS: [&str; 17] = [
     "other",
 ];
 /// Why requests are turned away.
-pub(crate) const REFUSALS: [&str; 9] =
+pub(crate) const REFUSAL_REASONS: [&str; 9] =
     ["host", "target", "origin", "no-token", "malformed", "token", "proof", "scopes", "issuer"];
 /// The kinds of answers over HTTP.
-pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+pub(crate) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// The ends of the ranges that durations are sorted into, in milliseconds, and how they are written in seconds.
-pub(crate) const BOUNDS: [(u64, &str); 15] = [
+pub(crate) const DURATION_BUCKETS: [(u64, &str); 15] = [
     (5, "0.005"),
     (10, "0.01"),
     (25, "0.025"),
@@ -58,71 +58,77 @@ pub(crate) const BOUNDS: [(u64, &str); 15] = [
 
 /// All counters.
 #[derive(Debug, Default)]
-pub(crate) struct Meters {
+pub(crate) struct Metrics {
     /// Sessions of legacy clients that are open.
     pub(crate) sessions: AtomicU64,
     /// Connections that are open.
     pub(crate) connections: AtomicU64,
-    methods: [AtomicU64; METHODS.len()],
-    refusals: [AtomicU64; REFUSALS.len()],
-    responses: [AtomicU64; CLASSES.len()],
-    servers: watch::Sender<BTreeMap<String, Arc<ServerMeter>>>,
+    methods: [AtomicU64; COUNTED_METHODS.len()],
+    refusals: [AtomicU64; REFUSAL_REASONS.len()],
+    responses: [AtomicU64; STATUS_CLASSES.len()],
+    servers: watch::Sender<BTreeMap<String, Arc<ServerMetrics>>>,
 }
 
 /// One server's.
 #[derive(Debug, Default)]
-pub(crate) struct ServerMeter {
+pub(crate) struct ServerMetrics {
     /// Calls that are under way.
-    pub(crate) under_way: AtomicU64,
-    ended: [AtomicU64; Ended::ALL.len()],
+    pub(crate) in_flight: AtomicU64,
+    outcomes: [AtomicU64; CallOutcome::ALL.len()],
     /// How many took how long; the last range has no end.
-    ranges: [AtomicU64; BOUNDS.len() + 1],
-    micros: AtomicU64,
+    buckets: [AtomicU64; DURATION_BUCKETS.len() + 1],
+    total_micros: AtomicU64,
 }
 
-impl Meters {
+impl Metrics {
     /// Somebody asked something.
-    pub(crate) fn asked(&self, method: &str) {
-        let place = METHODS.iter().position(|it| *it == method).unwrap_or(METHODS.len() - 1);
-        add(&self.methods, place);
+    pub(crate) fn count_request(&self, method: &str) {
+        let place = COUNTED_METHODS
+            .iter()
+            .position(|it| *it == method)
+            .unwrap_or(COUNTED_METHODS.len() - 1);
+        increment(&self.methods, place);
     }
 
     /// A request was answered with this status.
-    pub(crate) fn responded(&self, status: http::StatusCode) {
-        add(&self.responses, usize::from(status.as_u16() / 100).saturating_sub(1));
+    pub(crate) fn count_response(&self, status: http::StatusCode) {
+        increment(&self.responses, usize::from(status.as_u16() / 100).saturating_sub(1));
     }
 
     /// The guard turned a request away.
-    pub(crate) fn turned_away(&self, reason: &Reason) {
-        self.refused(match reason {
-            Reason::NoHost | Reason::SeveralHosts | Reason::MalformedHost | Reason::ForeignHost => {
-                "host"
-            }
-            Reason::BadTarget => "target",
-            Reason::SeveralOrigins | Reason::NullOrigin | Reason::ForeignOrigin => "origin",
+    pub(crate) fn count_host_origin_refusal(&self, reason: &HostOriginErrorKind) {
+        self.count_refusal(match reason {
+            HostOriginErrorKind::MissingHost
+            | HostOriginErrorKind::MultipleHosts
+            | HostOriginErrorKind::MalformedHost
+            | HostOriginErrorKind::HostNotAllowed => "host",
+            HostOriginErrorKind::InvalidTarget => "target",
+            HostOriginErrorKind::MultipleOrigins
+            | HostOriginErrorKind::NullOrigin
+            | HostOriginErrorKind::OriginNotAllowed => "origin",
         });
     }
 
     /// The doorkeeper let somebody wait outside.
-    pub(crate) fn kept_out(&self, refusal: &Refusal) {
-        self.refused(match refusal {
-            Refusal::NoToken => "no-token",
-            Refusal::Malformed => "malformed",
-            Refusal::Token(_) => "token",
-            Refusal::Proof(_) => "proof",
-            Refusal::Scopes(_) => "scopes",
-            Refusal::Unavailable(_) => "issuer",
+    pub(crate) fn count_auth_refusal(&self, refusal: &AuthError) {
+        self.count_refusal(match refusal {
+            AuthError::MissingToken => "no-token",
+            AuthError::Malformed => "malformed",
+            AuthError::Token(_) => "token",
+            AuthError::Proof(_) => "proof",
+            AuthError::InsufficientScope(_) => "scopes",
+            AuthError::IssuerUnavailable(_) => "issuer",
         });
     }
 
-    fn refused(&self, word: &str) {
-        if let Some(place) = REFUSALS.iter().position(|it| *it == word) {
-            add(&self.refusals, place);
+    fn count_refusal(&self, word: &str) {
+        if let Some(place) = REFUSAL_REASONS.iter().position(|it| *it == word) {
+            increment(&self.refusals, place);
         }
     }
 
     /// A call begins. It is counted when it ends, and as called off when it is dropped before.
-    pub(crate) fn call(&self, server: &str) -> Measured {
+    pub(crate) fn start_call(&self, server: &str) -> CallTimer {
         let meter = self.servers.borrow().get(server).cloned();
         let meter = meter.unwrap_or_else(|| {
             let mut made = Arc::default();
@@ -131,105 +137,108 @@ impl Meters {
             });
             made
         });
-        meter.under_way.fetch_add(1, Ordering::Relaxed);
-        Measured { meter, began: Instant::now(), ended: Ended::Cancelled }
+        meter.in_flight.fetch_add(1, Ordering::Relaxed);
+        CallTimer { server: meter, started: Instant::now(), outcome: CallOutcome::Cancelled }
     }
 
     pub(crate) fn methods(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        METHODS.into_iter().zip(self.methods.iter().map(read))
+        COUNTED_METHODS.into_iter().zip(self.methods.iter().map(load))
     }
 
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        REFUSALS.into_iter().zip(self.refusals.iter().map(read))
+        REFUSAL_REASONS.into_iter().zip(self.refusals.iter().map(load))
     }
 
     pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CLASSES.into_iter().zip(self.responses.iter().map(read))
+        STATUS_CLASSES.into_iter().zip(self.responses.iter().map(load))
     }
 
     /// Every server that was called so far.
-    pub(crate) fn servers(&self) -> BTreeMap<String, Arc<ServerMeter>> {
+    pub(crate) fn servers(&self) -> BTreeMap<String, Arc<ServerMetrics>> {
         self.servers.borrow().clone()
     }
 }
 
-impl ServerMeter {
-    fn note(&self, ended: Ended, took: Duration) {
-        let place = Ended::ALL.iter().position(|it| *it == ended).unwrap_or_default();
-        add(&self.ended, place);
+impl ServerMetrics {
+    fn record(&self, ended: CallOutcome, took: Duration) {
+        let place = CallOutcome::ALL.iter().position(|it| *it == ended).unwrap_or_default();
+        increment(&self.outcomes, place);
         let is_within = |it: &(u64, &str)| took <= Duration::from_millis(it.0);
-        add(&self.ranges, BOUNDS.iter().position(is_within).unwrap_or(BOUNDS.len()));
+        increment(
+            &self.buckets,
+            DURATION_BUCKETS.iter().position(is_within).unwrap_or(DURATION_BUCKETS.len()),
+        );
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub(crate) fn ended(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Ended::ALL.into_iter().map(Ended::id).zip(self.ended.iter().map(read))
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CallOutcome::ALL.into_iter().map(CallOutcome::id).zip(self.outcomes.iter().map(load))
     }
 
     /// How many calls took at most so long, for every bound and without one.
-    pub(crate) fn within(&self) -> Vec<(&'static str, u64)> {
-        let bounds = BOUNDS.into_iter().map(|it| it.1).chain(["+Inf"]);
+    pub(crate) fn cumulative_buckets(&self) -> Vec<(&'static str, u64)> {
+        let bounds = DURATION_BUCKETS.into_iter().map(|it| it.1).chain(["+Inf"]);
         let mut sum = 0;
         let mut upto = |(bound, range): (&'static str, &AtomicU64)| {
-            sum += read(range);
+            sum += load(range);
             (bound, sum)
         };
-        bounds.zip(&self.ranges).map(&mut upto).collect()
+        bounds.zip(&self.buckets).map(&mut upto).collect()
     }
 
     /// How long all calls together took, in seconds.
-    pub(crate) fn seconds(&self) -> f64 {
-        Duration::from_micros(read(&self.micros)).as_secs_f64()
+    pub(crate) fn total_seconds(&self) -> f64 {
+        Duration::from_micros(load(&self.total_micros)).as_secs_f64()
     }
 }
 
 /// A call that is being measured.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    meter: Arc<ServerMeter>,
-    began: Instant,
-    ended: Ended,
+pub(crate) struct CallTimer {
+    server: Arc<ServerMetrics>,
+    started: Instant,
+    outcome: CallOutcome,
 }
 
-impl Measured {
+impl CallTimer {
     /// It is over.
-    pub(crate) fn over(mut self, ended: Ended) {
-        self.ended = ended;
+    pub(crate) fn finish(mut self, ended: CallOutcome) {
+        self.outcome = ended;
     }
 }
 
-impl Drop for Measured {
+impl Drop for CallTimer {
     fn drop(&mut self) {
-        self.meter.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.meter.note(self.ended, self.began.elapsed());
+        self.server.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.server.record(self.outcome, self.started.elapsed());
     }
 }
 
 /// A number that is one more for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Present<'a>(&'a AtomicU64);
+pub(crate) struct GaugeGuard<'a>(&'a AtomicU64);
 
-impl<'a> Present<'a> {
-    pub(crate) fn at(number: &'a AtomicU64) -> Present<'a> {
+impl<'a> GaugeGuard<'a> {
+    pub(crate) fn increment(number: &'a AtomicU64) -> GaugeGuard<'a> {
         number.fetch_add(1, Ordering::Relaxed);
-        Present(number)
+        GaugeGuard(number)
     }
 }
 
-impl Drop for Present<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn add(numbers: &[AtomicU64], place: usize) {
+fn increment(numbers: &[AtomicU64], place: usize) {
     if let Some(number) = numbers.get(place) {
         number.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn read(number: &AtomicU64) -> u64 {
+fn load(number: &AtomicU64) -> u64 {
     number.load(Ordering::Relaxed)
 }
 
@@ -239,35 +248,35 @@ mod tests {
 
     #[test]
     fn a_call_is_counted_once_and_a_dropped_one_as_called_off() {
-        let meters = Meters::default();
-        meters.call("s").over(Ended::Denied);
-        drop(meters.call("s"));
-        let open = meters.call("s");
+        let meters = Metrics::default();
+        meters.start_call("s").finish(CallOutcome::Denied);
+        drop(meters.start_call("s"));
+        let open = meters.start_call("s");
         let servers = meters.servers();
-        let ended: Vec<_> = servers["s"].ended().filter(|it| it.1 > 0).collect();
+        let ended: Vec<_> = servers["s"].outcomes().filter(|it| it.1 > 0).collect();
         assert_eq!(ended, [("denied", 1), ("cancelled", 1)]);
-        assert_eq!(servers["s"].under_way.load(Ordering::Relaxed), 1);
+        assert_eq!(servers["s"].in_flight.load(Ordering::Relaxed), 1);
         drop(open);
-        assert_eq!(servers["s"].under_way.load(Ordering::Relaxed), 0);
+        assert_eq!(servers["s"].in_flight.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn durations_are_sorted_into_ranges_that_include_the_smaller_ones() {
-        let meter = ServerMeter::default();
+        let meter = ServerMetrics::default();
         for millis in [5, 6, 700_000] {
-            meter.note(Ended::Done, Duration::from_millis(millis));
+            meter.record(CallOutcome::Succeeded, Duration::from_millis(millis));
         }
-        let within = meter.within();
+        let within = meter.cumulative_buckets();
         assert_eq!((within[0], within[1]), (("0.005", 1), ("0.01", 2)));
         assert_eq!(within.last(), Some(&("+Inf", 3)));
-        assert!((meter.seconds() - 700.011).abs() < 1e-6);
+        assert!((meter.total_seconds() - 700.011).abs() < 1e-6);
     }
 
     #[test]
     fn a_method_that_nobody_knows_is_one_of_the_others() {
-        let meters = Meters::default();
-        meters.asked("tools/call");
-        meters.asked("whatever/the/client/likes");
+        let meters = Metrics::default();
+        meters.count_request("tools/call");
+        meters.count_request("whatever/the/client/likes");
         let asked: Vec<_> = meters.methods().filter(|it| it.1 > 0).collect();
         assert_eq!(asked, [("tools/call", 1), ("other", 1)]);
     }

@@ -9,12 +9,12 @@ use http::header::ACCEPT;
 use switchboard::engine::Snapshot;
 
 use crate::gateway::Gateway;
-use crate::metering::Meters;
-use crate::process_facts::ProcessFacts;
+use crate::metering::Metrics;
+use crate::process_facts::ProcessStats;
 use crate::relay;
 
 /// The words for the states of a server.
-const STATES: [&str; 5] = ["pending", "connected", "failed", "needs-auth", "disabled"];
+const SERVER_STATES: [&str; 5] = ["pending", "connected", "failed", "needs-auth", "disabled"];
 
 /// How a page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// What a reader wants.
-    pub(crate) fn wanted(headers: &HeaderMap) -> Format {
+    pub(crate) fn from_accept(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
         let is_open = accepted.flat_map(|it| it.split(',')).any(|it| {
             let kind = it.split(';').next().unwrap_or_default().trim();
@@ -44,31 +44,31 @@ impl Format {
 
 impl Gateway {
     /// The page, now.
-    pub(crate) fn metrics(&self, format: Format) -> String {
-        let mut page = Page { text: String::with_capacity(8 * 1024), format };
+    pub(crate) fn metrics_page(&self, format: Format) -> String {
+        let mut page = MetricsPage { text: String::with_capacity(8 * 1024), format };
         let relay = &self.relay;
         page.gauge("switchboard_build_info", "The version of this program.");
         page.sample("switchboard_build_info", &[("version", relay::VERSION)], 1.0);
-        page.traffic(&relay.meters);
+        page.traffic(&relay.metrics);
         page.gauge("switchboard_parked_calls", "Calls that wait for their client's answers.");
-        page.sample("switchboard_parked_calls", &[], self.parking.count() as f64);
-        page.calls(&relay.meters);
+        page.sample("switchboard_parked_calls", &[], self.suspended.count() as f64);
+        page.calls(&relay.metrics);
         page.servers(&relay.host.snapshot());
-        let dropped = relay.tracer.lost();
+        let dropped = relay.tracer.dropped();
         page.counter("switchboard_trace_spans_dropped", "Spans that could not be exported.");
         page.sample("switchboard_trace_spans_dropped_total", &[], dropped as f64);
-        page.process(ProcessFacts::now());
-        page.finished()
+        page.process(ProcessStats::current());
+        page.into_text()
     }
 }
 
-struct Page {
+struct MetricsPage {
     text: String,
     format: Format,
 }
 
-impl Page {
-    fn traffic(&mut self, meters: &Meters) {
+impl MetricsPage {
+    fn traffic(&mut self, meters: &Metrics) {
         let count = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed) as f64;
         self.gauge("switchboard_sessions", "Sessions of legacy clients that are open.");
         self.sample("switchboard_sessions", &[], count(&meters.sessions));
@@ -88,30 +88,30 @@ impl Page {
         }
     }
 
-    fn calls(&mut self, meters: &Meters) {
+    fn calls(&mut self, meters: &Metrics) {
         let servers = meters.servers();
         self.counter("switchboard_tool_calls", "Tool calls that are over, by how they ended.");
         for (server, meter) in &servers {
-            for (outcome, number) in meter.ended() {
+            for (outcome, number) in meter.outcomes() {
                 let labels = [("server", server.as_str()), ("outcome", outcome)];
                 self.sample("switchboard_tool_calls_total", &labels, number as f64);
             }
         }
         self.gauge("switchboard_tool_calls_in_flight", "Tool calls that are under way.");
         for (server, meter) in &servers {
-            let number = meter.under_way.load(Ordering::Relaxed) as f64;
+            let number = meter.in_flight.load(Ordering::Relaxed) as f64;
             self.sample("switchboard_tool_calls_in_flight", &[("server", server)], number);
         }
         let name = "switchboard_tool_call_duration_seconds";
         self.family(name, "histogram", "How long tool calls took, with the wait for leave.");
         for (server, meter) in &servers {
-            let within = meter.within();
+            let within = meter.cumulative_buckets();
             for (bound, number) in &within {
                 let labels = [("server", server.as_str()), ("le", bound)];
                 self.sample(&format!("{name}_bucket"), &labels, *number as f64);
             }
             let all = within.last().map_or(0, |it| it.1);
-            self.sample(&format!("{name}_sum"), &[("server", server)], meter.seconds());
+            self.sample(&format!("{name}_sum"), &[("server", server)], meter.total_seconds());
             self.sample(&format!("{name}_count"), &[("server", server)], all as f64);
         }
     }
@@ -124,7 +124,7 @@ impl Page {
         }
         self.gauge("switchboard_server_state", "The state that a server's connection is in.");
         for (server, view) in &snapshot.servers {
-            for state in STATES {
+            for state in SERVER_STATES {
                 let is_so = f64::from(view.status.id() == state);
                 let labels = [("server", server.as_str()), ("state", state)];
                 self.sample("switchboard_server_state", &labels, is_so);
@@ -132,7 +132,7 @@ impl Page {
         }
     }
 
-    fn process(&mut self, facts: ProcessFacts) {
+    fn process(&mut self, facts: ProcessStats) {
         if let Some(seconds) = facts.cpu_seconds {
             self.counter("process_cpu_seconds", "Time that the processor worked for us.");
             self.sample("process_cpu_seconds_total", &[], seconds);
@@ -179,7 +179,7 @@ impl Page {
         let _infallible = writeln!(self.text, " {value}");
     }
 
-    fn finished(mut self) -> String {
+    fn into_text(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_end_its_line() {
-        let mut page = Page { text: String::new(), format: Format::Prometheus };
+        let mut page = MetricsPage { text: String::new(), format: Format::Prometheus };
         page.sample("a", &[("server", "x\"} 1\n\\evil"), ("b", "c")], 2.5);
         assert_eq!(page.text, "a{server=\"x\\\"} 1\\n\\\\evil\",b=\"c\"} 2.5\n");
     }
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn a_counters_family_has_its_suffix_in_one_format_only() {
         let written = |format| {
-            let mut page = Page { text: String::new(), format };
+            let mut page = MetricsPage { text: String::new(), format };
             page.counter("a", "A.");
-            page.finished()
+            page.into_text()
         };
         assert_eq!(written(Format::Prometheus), "# HELP a_total A.\n# TYPE a_total counter\n");
         assert_eq!(written(Format::OpenMetrics), "# HELP a A.\n# TYPE a counter\n# EOF\n");
@@ -219,7 +219,7 @@ mod tests {
         let wanted = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, http::HeaderValue::from_static(text));
-            Format::wanted(&headers)
+            Format::from_accept(&headers)
         };
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
         assert_eq!(wanted(prometheus), Format::OpenMetrics);

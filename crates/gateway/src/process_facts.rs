@@ -4,7 +4,7 @@ use std::fs;
 
 /// This process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct ProcessFacts {
+pub(crate) struct ProcessStats {
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) virtual_bytes: Option<u64>,
@@ -12,25 +12,25 @@ pub(crate) struct ProcessFacts {
     pub(crate) threads: Option<u64>,
 }
 
-impl ProcessFacts {
+impl ProcessStats {
     /// As it is now.
-    pub(crate) fn now() -> ProcessFacts {
+    pub(crate) fn current() -> ProcessStats {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let files = fs::read_dir("/proc/self/fd").ok();
-        ProcessFacts {
+        ProcessStats {
             // One of them is the folder that is being read.
             open_files: files.map(|it| (it.count() as u64).saturating_sub(1)),
-            ..ProcessFacts::read(&stat, rustix::param::clock_ticks_per_second(), page_size())
+            ..ProcessStats::parse_stat(&stat, rustix::param::clock_ticks_per_second(), page_size())
         }
     }
 
     /// Reads the line; its second field is a name in parentheses that may hold anything.
-    fn read(stat: &str, ticks: u64, page: u64) -> ProcessFacts {
+    fn parse_stat(stat: &str, ticks: u64, page: u64) -> ProcessStats {
         let behind = stat.rsplit_once(')').map(|it| it.1).unwrap_or_default();
         let fields: Vec<&str> = behind.split_whitespace().collect();
         let number = |place: usize| fields.get(place).and_then(|it| it.parse::<u64>().ok());
         let ran = number(11).zip(number(12)).map(|(ours, systems)| ours + systems);
-        ProcessFacts {
+        ProcessStats {
             cpu_seconds: ran.map(|it| it as f64 / ticks.max(1) as f64),
             resident_bytes: number(21).map(|it| it * page),
             virtual_bytes: number(20),
@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_shifts_no_field() {
         let stat = "12 (a) b) S 1 12 12 0 -1 0 10 0 0 0 150 50 0 0 20 0 7 0 99 4096 3 18446744073709551615";
-        let facts = ProcessFacts::read(stat, 100, 4096);
-        let expected = ProcessFacts {
+        let facts = ProcessStats::parse_stat(stat, 100, 4096);
+        let expected = ProcessStats {
             cpu_seconds: Some(2.0),
             resident_bytes: Some(12_288),
             virtual_bytes: Some(4096),
@@ -60,6 +60,6 @@ mod tests {
             open_files: None,
         };
         assert_eq!(facts, expected);
-        assert_eq!(ProcessFacts::read("", 100, 4096), ProcessFacts::default());
+        assert_eq!(ProcessStats::parse_stat("", 100, 4096), ProcessStats::default());
     }
 }

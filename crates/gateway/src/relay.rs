@@ -13,39 +13,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::ask::{AskError, AskedBack, Behest, Question};
-use switchboard::audit::Provenance;
-use switchboard::calling::{Desk, ToolCall};
-use switchboard::catalogue::List;
+use switchboard::ask::{OnBehalfOf, OnInputRequired, RequestError, ServerRequest};
+use switchboard::audit::RequestOrigin;
+use switchboard::calling::{CallContext, ToolCall};
+use switchboard::catalogue::ListKind;
 use switchboard::engine::Host;
 use switchboard::pool::naming;
 use switchboard::pool::tool::Tool;
-use switchboard_config::permission::{self, Effect, Listed, Rules};
+use switchboard_config::permission::{self, PermissionEffect, PermissionRules, RuleEntry};
 use switchboard_config::principals::Principals;
-use switchboard_wire::asked::{Members, Meta};
-use switchboard_wire::client::Guise;
+use switchboard_wire::asked::{RawObject, RequestMeta};
+use switchboard_wire::client::ClientMeta;
 use switchboard_wire::era::Era;
-use switchboard_wire::message::{Id, Payload, RemoteError};
-use switchboard_wire::reception::{self, Identity};
+use switchboard_wire::message::{Payload, RequestId, RpcError};
+use switchboard_wire::reception::{self, ServerIdentity};
 use tokio::sync::watch;
 
-use crate::attendant::{Attendant, Outlet};
-use crate::directory::Directory;
-use crate::guest::Guest;
-use crate::metering::Meters;
-use crate::spans::{Tracer, Underway};
-use crate::task_ledger::Ledger;
-use crate::token_seal::TokenSeal;
+use crate::attendant::{ClientChannel, RequestContext};
+use crate::directory::ExposedCatalogue;
+use crate::guest::Client;
+use crate::metering::Metrics;
+use crate::spans::{ActiveSpan, Tracer};
+use crate::task_ledger::TaskOwners;
+use crate::token_seal::StateSealer;
 use crate::trace_context::{self, TRACEPARENT, TraceContext};
-use crate::visiting::about;
+use crate::visiting::request_digest;
 
-pub(crate) use states::{LASTS, State, foreign};
-use states::{Leave, Whose};
+use states::{Approval, StateBinding};
+pub(crate) use states::{REQUEST_STATE_TTL, RequestState, invalid_request_state};
 
 /// How many principals are known at once.
-const MOST_DESKS: usize = 10_000;
+const MAX_CALL_CONTEXTS: usize = 10_000;
 /// How long a server may take to answer.
-const PATIENCE: Duration = ToolCall::USUAL_PATIENCE;
+const REQUEST_TIMEOUT: Duration = ToolCall::DEFAULT_TIMEOUT;
 
 /// What we say our version is.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -54,87 +54,87 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) host: Host,
-    pub(crate) directory: watch::Receiver<Arc<Directory>>,
-    pub(crate) seal: TokenSeal,
-    pub(crate) ledger: Ledger,
-    pub(crate) meters: Meters,
+    pub(crate) catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
+    pub(crate) sealer: StateSealer,
+    pub(crate) task_owners: TaskOwners,
+    pub(crate) metrics: Metrics,
     pub(crate) tracer: Tracer,
     /// How much of its log each client wants to hear, by number.
-    pub(crate) levels: watch::Sender<HashMap<u64, &'static str>>,
-    desk: Desk,
+    pub(crate) log_levels: watch::Sender<HashMap<u64, &'static str>>,
+    base_context: CallContext,
     principals: watch::Sender<Principals>,
     /// The desks of those who have rules of their own or answered for a session.
-    desks: watch::Sender<HashMap<Arc<str>, Arc<Desk>>>,
+    contexts: watch::Sender<HashMap<Arc<str>, Arc<CallContext>>>,
 }
 
 /// A question.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) guest: Arc<Guest>,
+pub(crate) struct InboundRequest {
+    pub(crate) client: Arc<Client>,
     pub(crate) method: Cow<'static, str>,
-    pub(crate) params: Members,
-    pub(crate) meta: Meta,
-    pub(crate) outlet: Arc<dyn Outlet>,
-    pub(crate) origin: Origin,
+    pub(crate) params: RawObject,
+    pub(crate) meta: RequestMeta,
+    pub(crate) channel: Arc<dyn ClientChannel>,
+    pub(crate) origin: TraceOrigin,
 }
 
 /// Where a question came from, for those who watch.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    id: Id,
+pub(crate) struct TraceOrigin {
+    id: RequestId,
     /// The trace that the client says it belongs to.
-    pub(crate) trace: Option<TraceContext>,
+    pub(crate) parent: Option<TraceContext>,
     /// The place in a trace that is ours.
     pub(crate) span: Option<TraceContext>,
 }
 
 /// The longest name of a request that is recorded, in characters.
-const LONGEST_ID: usize = 100;
+const MAX_ID_CHARS: usize = 100;
 
-impl Origin {
+impl TraceOrigin {
     /// A question that its client calls so.
-    pub(crate) fn of(id: Id) -> Origin {
-        Origin { id, trace: None, span: None }
+    pub(crate) fn new(id: RequestId) -> TraceOrigin {
+        TraceOrigin { id, parent: None, span: None }
     }
 
     /// What the client calls it.
-    pub(crate) fn request(&self) -> String {
-        let json = self.id.as_json();
+    pub(crate) fn id_text(&self) -> String {
+        let json = self.id.to_json();
         let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
-        text.chars().take(LONGEST_ID).collect()
+        text.chars().take(MAX_ID_CHARS).collect()
     }
 }
 
 impl Relay {
     pub(crate) fn new(
         host: Host,
-        desk: Desk,
-        directory: watch::Receiver<Arc<Directory>>,
+        base_context: CallContext,
+        catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
         tracer: Tracer,
     ) -> Relay {
         Relay {
             host,
-            directory,
-            seal: TokenSeal::new(),
-            ledger: Ledger::default(),
-            meters: Meters::default(),
+            catalogues,
+            sealer: StateSealer::new(),
+            task_owners: TaskOwners::default(),
+            metrics: Metrics::default(),
             tracer,
-            levels: watch::Sender::default(),
-            desk,
+            log_levels: watch::Sender::default(),
+            base_context,
             principals: watch::Sender::default(),
-            desks: watch::Sender::default(),
+            contexts: watch::Sender::default(),
         }
     }
 
     /// What is served now.
-    pub(crate) fn served(&self) -> Arc<Directory> {
-        self.directory.borrow().clone()
+    pub(crate) fn catalogue(&self) -> Arc<ExposedCatalogue> {
+        self.catalogues.borrow().clone()
     }
 
     /// What we say of ourselves to this principal.
-    pub(crate) fn identity(&self, era: Era, principal: &Arc<str>) -> Identity {
-        let directory = self.served();
-        Identity {
+    pub(crate) fn server_identity(&self, era: Era, principal: &Arc<str>) -> ServerIdentity {
+        let directory = self.catalogue();
+        ServerIdentity {
             name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
             version: VERSION.to_owned(),
@@ -144,20 +144,20 @@ impl Relay {
     }
 
     /// What calls of this principal depend on.
-    pub(crate) fn desk(&self, principal: &Arc<str>) -> Arc<Desk> {
-        if let Some(desk) = self.desks.borrow().get(principal) {
+    pub(crate) fn call_context(&self, principal: &Arc<str>) -> Arc<CallContext> {
+        if let Some(desk) = self.contexts.borrow().get(principal) {
             return desk.clone();
         }
-        let mut desk = self.desk.clone();
-        desk.rules = desk.rules.for_another();
+        let mut desk = self.base_context.clone();
+        desk.rules = desk.rules.fork();
         if let Some(own) = self.principals.borrow().rules(principal) {
-            desk.rules.replace(self.desk.rules.now().as_ref().clone().and(own));
+            desk.rules.replace(self.base_context.rules.current().as_ref().clone().merge(own));
         }
         let desk = Arc::new(desk);
         let mut kept = desk.clone();
-        self.desks.send_modify(|desks| {
+        self.contexts.send_modify(|desks| {
             // Who comes back has only to answer again what was answered for a session.
-            if desks.len() >= MOST_DESKS {
+            if desks.len() >= MAX_CALL_CONTEXTS {
                 desks.clear();
             }
             kept = desks.entry(principal.clone()).or_insert(desk).clone();
@@ -166,190 +166,195 @@ impl Relay {
     }
 
     /// A client is gone, and with it what was only its own.
-    pub(crate) async fn left(&self, guest: &Guest) {
-        self.levels.send_if_modified(|it| it.remove(&guest.number).is_some());
-        let lane = self.served().own_lane(guest);
+    pub(crate) async fn client_disconnected(&self, guest: &Client) {
+        self.log_levels.send_if_modified(|it| it.remove(&guest.id).is_some());
+        let lane = self.catalogue().own_connection_key(guest);
         if let Some(lane) = lane {
-            self.host.leave_lane(&lane).await;
+            self.host.close_dedicated(&lane).await;
         }
     }
 
     /// The rules changed.
-    pub(crate) fn set_rules(&self, rules: &Rules, principals: &Principals) {
-        self.desk.rules.replace(rules.clone());
+    pub(crate) fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
+        self.base_context.rules.replace(rules.clone());
         self.principals.send_replace(principals.clone());
-        for (principal, desk) in self.desks.borrow().iter() {
+        for (principal, desk) in self.contexts.borrow().iter() {
             let own = principals.rules(principal).unwrap_or_default();
-            desk.rules.replace(rules.clone().and(own));
+            desk.rules.replace(rules.clone().merge(own));
         }
     }
 
     /// Are there things that others see and this principal does not?
-    pub(crate) fn hides_some(&self, principal: &Arc<str>) -> bool {
-        let denies = |it: &Listed| it.effect == Effect::Deny;
-        let rules = self.desk(principal).rules.now();
-        rules.listed().iter().any(denies)
+    pub(crate) fn hides_anything(&self, principal: &Arc<str>) -> bool {
+        let denies = |it: &RuleEntry| it.effect == PermissionEffect::Deny;
+        let rules = self.call_context(principal).rules.current();
+        rules.entries().iter().any(denies)
     }
 
     /// May this principal see the tool?
-    pub(crate) fn shows(&self, principal: &Arc<str>, tool: &Tool) -> bool {
-        let rules = self.desk(principal).rules.now();
-        let name = naming::as_in_rules(&tool.name);
-        permission::hides(&rules, &tool.prefix, &name).is_none()
+    pub(crate) fn shows_tool(&self, principal: &Arc<str>, tool: &Tool) -> bool {
+        let rules = self.call_context(principal).rules.current();
+        let name = naming::sanitise_borrowed(&tool.name);
+        permission::tool_hidden_by(&rules, &tool.prefix, &name).is_none()
     }
 
     /// May this principal see anything of the server? Who may call none of its tools has no business with the rest.
     pub(crate) fn shows_server(&self, principal: &Arc<str>, server: &str) -> bool {
-        let rules = self.desk(principal).rules.now();
-        let directory = self.directory.borrow();
+        let rules = self.call_context(principal).rules.current();
+        let directory = self.catalogues.borrow();
         let prefix = directory.servers.iter().find(|it| *it.server == *server).map(|it| &it.prefix);
-        prefix.is_none_or(|it| permission::hides_server(&rules, it).is_none())
+        prefix.is_none_or(|it| permission::server_hidden_by(&rules, it).is_none())
     }
 
     /// Answers a question that is neither the beginning of a conversation nor about changes.
-    pub(crate) async fn answer(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
-        self.meters.asked(&asked.method);
-        asked.origin.trace = TraceContext::of(&asked.meta);
-        let span = self.tracer.request(&asked);
+    pub(crate) async fn respond(&self, mut asked: InboundRequest) -> Result<Payload, RpcError> {
+        self.metrics.count_request(&asked.method);
+        asked.origin.parent = TraceContext::from_meta(&asked.meta);
+        let span = self.tracer.start_request(&asked);
         asked.origin.span = span.context();
-        let outcome = self.finished(asked).await;
-        span.answered(&outcome);
+        let outcome = self.respond_in_era(asked).await;
+        span.finish_with(&outcome);
         outcome
     }
 
-    async fn finished(&self, asked: Asked) -> Result<Payload, RemoteError> {
-        let (era, method) = (asked.guest.era, asked.method.clone());
-        let result = self.routed(asked).await;
+    async fn respond_in_era(&self, asked: InboundRequest) -> Result<Payload, RpcError> {
+        let (era, method) = (asked.client.era, asked.method.clone());
+        let result = self.route(asked).await;
         match era {
             Era::Legacy => result,
-            Era::Modern => {
-                result.map(|it| finishing::modern(&method, it)).map_err(finishing::error)
-            }
+            Era::Modern => result
+                .map(|it| finishing::to_modern_result(&method, it))
+                .map_err(finishing::to_modern_error),
         }
     }
 
     /// A page of a list, without what is hidden from whoever asks.
-    fn listed(&self, list: List, asked: &Asked) -> Result<Payload, RemoteError> {
-        let directory = self.served();
-        let cursor = asked.params.text("cursor");
+    fn list(&self, list: ListKind, asked: &InboundRequest) -> Result<Payload, RpcError> {
+        let directory = self.catalogue();
+        let cursor = asked.params.get_string("cursor");
         let pages = directory.lists.get(&list);
-        let pages = pages.ok_or_else(|| reception::invalid("nothing is listed yet"))?;
-        let page = pages.page(asked.guest.era, cursor.as_deref())?;
-        let principal = &asked.guest.principal;
-        if !self.hides_some(principal) {
+        let pages = pages.ok_or_else(|| reception::invalid_params("nothing is listed yet"))?;
+        let page = pages.page(asked.client.era, cursor.as_deref())?;
+        let principal = &asked.client.principal;
+        if !self.hides_anything(principal) {
             return Ok(page);
         }
         let mut page: Map<String, Json> =
-            page.decode().map_err(|_| reception::failed("the list cannot be read"))?;
+            page.decode().map_err(|_| reception::internal_error("the list cannot be read"))?;
         if let Some(Json::Array(entries)) = page.get_mut(list.id()) {
-            entries.retain(|entry| match (list, directory.owner_in(list, entry)) {
-                (List::Tools, _) => {
+            entries.retain(|entry| match (list, directory.owner_of_entry(list, entry)) {
+                (ListKind::Tools, _) => {
                     let name = entry["name"].as_str();
                     let tool = name.and_then(|name| directory.tools.get(name));
-                    tool.is_none_or(|tool| self.shows(principal, tool))
+                    tool.is_none_or(|tool| self.shows_tool(principal, tool))
                 }
                 (_, owner) => owner.is_none_or(|server| self.shows_server(principal, server)),
             });
         }
-        Ok(object(&Json::Object(page)))
+        Ok(payload(&Json::Object(page)))
     }
 
     /// Passes a question on to one server, as it is.
-    async fn passed(
+    async fn forward(
         &self,
         server: &str,
-        asked: &Asked,
-        mut params: Members,
-    ) -> Result<Payload, RemoteError> {
-        if !self.shows_server(&asked.guest.principal, server) {
-            return Err(reception::invalid("there is no such thing here"));
+        asked: &InboundRequest,
+        mut params: RawObject,
+    ) -> Result<Payload, RpcError> {
+        if !self.shows_server(&asked.client.principal, server) {
+            return Err(reception::invalid_params("there is no such thing here"));
         }
         let asked_for = params.clone();
-        let about = || about(&asked.method, &asked_for);
-        let whose = Whose { server, principal: &asked.guest.principal, about: &about };
-        if asked.guest.era == Era::Modern {
-            self.unwrapped(&whose, &mut params)?;
+        let about = || request_digest(&asked.method, &asked_for);
+        let whose = StateBinding { server, principal: &asked.client.principal, digest: &about };
+        if asked.client.era == Era::Modern {
+            self.unwrap_state(&whose, &mut params)?;
         }
-        self.tell_level_for(asked, server).await;
-        let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
-        let span = self.tracer.upstream(asked, server);
-        let answer = signs::told(asked, |progress| async {
-            let question = Question {
-                params: Some(params.written()),
+        self.send_log_level_for(asked, server).await;
+        let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
+        let span = self.tracer.start_upstream(asked, server);
+        let answer = signs::with_progress(asked, |progress| async {
+            let question = ServerRequest {
+                params: Some(params.to_payload()),
                 progress,
-                ..Question::harmless(asked.method.clone(), PATIENCE)
+                ..ServerRequest::idempotent(asked.method.clone(), REQUEST_TIMEOUT)
             };
-            let question = question.for_whom(self.behest(asked, attendant, (server, &span)));
-            let answer = self.host.ask_on_behalf(server, question).await;
-            answer.map_err(|it| unanswered(&it))
+            let question =
+                question.on_behalf_of(self.on_behalf_of(asked, attendant, (server, &span)));
+            let answer = self.host.request_on_behalf(server, question).await;
+            answer.map_err(|it| error_for_client(&it))
         });
         let answer = answer.await;
-        span.answered(&answer);
-        Ok(self.wrapped(&whose, answer?, Leave::NotAsked))
+        span.finish_with(&answer);
+        Ok(self.wrap_state(&whose, answer?, Approval::NotGiven))
     }
 
     /// The server is told that what it does belongs to the span, where there is one.
-    fn behest(
+    fn on_behalf_of(
         &self,
-        asked: &Asked,
-        attendant: Arc<Attendant>,
-        (server, span): (&str, &Underway),
-    ) -> Behest {
-        let guest = &asked.guest;
+        asked: &InboundRequest,
+        attendant: Arc<RequestContext>,
+        (server, span): (&str, &ActiveSpan),
+    ) -> OnBehalfOf {
+        let guest = &asked.client;
         let members = match span.context() {
-            None => asked.meta.passed_on(guest.level()),
+            None => asked.meta.forwarded_members(guest.log_level()),
             Some(context) => {
                 let mut meta = asked.meta.clone();
-                meta.rest.put(TRACEPARENT, trace_context::text(&context.written()));
-                meta.passed_on(guest.level())
+                meta.other_members
+                    .insert(TRACEPARENT, trace_context::json_string(&context.to_traceparent()));
+                meta.forwarded_members(guest.log_level())
             }
         };
-        Behest {
-            attendant,
-            guise: Guise { capabilities: Some(guest.capabilities.clone()), members },
-            asked_back: match guest.era {
-                Era::Legacy => AskedBack::Answered,
-                Era::Modern => AskedBack::PassedOn,
+        OnBehalfOf {
+            handler: attendant,
+            client_meta: ClientMeta {
+                capabilities: Some(guest.capabilities_json.clone()),
+                members,
             },
-            lane: self.directory.borrow().lane(guest, server),
+            on_input_required: match guest.era {
+                Era::Legacy => OnInputRequired::Answer,
+                Era::Modern => OnInputRequired::PassThrough,
+            },
+            dedicated_connection: self.catalogues.borrow().dedicated_connection(guest, server),
         }
     }
 }
 
 /// Where a call came from, for the records.
-fn provenance(asked: &Asked) -> Provenance {
-    let trace = asked.origin.span.or(asked.origin.trace);
-    Provenance {
-        session: asked.guest.session().map(str::to_owned).unwrap_or_default(),
-        request: asked.origin.request(),
+fn provenance(asked: &InboundRequest) -> RequestOrigin {
+    let trace = asked.origin.span.or(asked.origin.parent);
+    RequestOrigin {
+        session: asked.client.session_digest().map(str::to_owned).unwrap_or_default(),
+        request: asked.origin.id_text(),
         trace: trace.map(|it| it.trace_id()).unwrap_or_default(),
     }
 }
 
 /// Why a server did not answer, as the client is told. What the server itself said is said again.
-pub(crate) fn unanswered(error: &AskError) -> RemoteError {
+pub(crate) fn error_for_client(error: &RequestError) -> RpcError {
     match error {
-        AskError::Refused(remote) => remote.clone(),
-        AskError::NotConnected(view) => {
+        RequestError::ErrorResponse(remote) => remote.clone(),
+        RequestError::NotConnected(view) => {
             let why = view.status.cause().map(ToString::to_string);
             let why = why.unwrap_or_else(|| view.status.id().to_owned());
-            reception::failed(&format!("{error}: {why}"))
+            reception::internal_error(&format!("{error}: {why}"))
         }
-        AskError::WantsPermit
-        | AskError::NoServer(_)
-        | AskError::Timeout { .. }
-        | AskError::TooLarge { .. }
-        | AskError::NotVisited { .. }
-        | AskError::Interrupted { .. }
-        | AskError::Broken { .. } => reception::failed(&error.to_string()),
+        RequestError::PermitRequired
+        | RequestError::UnknownServer(_)
+        | RequestError::Timeout { .. }
+        | RequestError::TooLarge { .. }
+        | RequestError::UrlElicitationDeclined { .. }
+        | RequestError::Interrupted { .. }
+        | RequestError::ConnectionLost { .. } => reception::internal_error(&error.to_string()),
     }
 }
 
 /// A value as it is sent.
-pub(crate) fn object(json: &Json) -> Payload {
+pub(crate) fn payload(json: &Json) -> Payload {
     Payload::from_json(json.to_string().into())
 }
 
-fn empty() -> Payload {
-    object(&json!({}))
+fn empty_object() -> Payload {
+    payload(&json!({}))
 }

@@ -6,30 +6,30 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use switchboard::pool::tool::Tool;
-use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::asked::RawObject;
+use switchboard_wire::message::{Payload, RpcError};
 use switchboard_wire::reception;
 
-use crate::directory::Directory;
-use crate::list_pages::Entries;
+use crate::directory::ExposedCatalogue;
+use crate::list_pages::ListEntries;
 
 /// What the tool that searches is called.
-pub(crate) const SEARCH: &str = "search_tools";
+pub(crate) const SEARCH_TOOL: &str = "search_tools";
 /// What the tool that calls is called.
-pub(crate) const CALL: &str = "call_tool";
+pub(crate) const CALL_TOOL: &str = "call_tool";
 /// How many tools are found, unless told otherwise, and at most.
-const USUAL: usize = 8;
-const MOST: usize = 50;
+const DEFAULT_LIMIT: usize = 8;
+const MAX_LIMIT: usize = 50;
 
 /// Their definitions.
-pub(crate) fn definitions() -> Entries {
+pub(crate) fn definitions() -> ListEntries {
     let search = json!({
-        "name": SEARCH,
+        "name": SEARCH_TOOL,
         "title": "Search tools",
         "description": "Finds tools by words, with the arguments that each takes. Call what is found with `call_tool`.",
         "inputSchema": {"type": "object", "required": ["query"], "properties": {
             "query": {"type": "string", "description": "Words that say what is to be done, or a tool's name"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
         }},
         "outputSchema": {"type": "object", "required": ["tools"], "properties": {
             "tools": {"type": "array", "items": {"type": "object"}},
@@ -37,7 +37,7 @@ pub(crate) fn definitions() -> Entries {
         "annotations": {"readOnlyHint": true, "openWorldHint": false},
     });
     let call = json!({
-        "name": CALL,
+        "name": CALL_TOOL,
         "title": "Call a tool",
         "description": "Calls a tool that `search_tools` found, with the arguments that its definition asks for.",
         "inputSchema": {"type": "object", "required": ["name"], "properties": {
@@ -57,16 +57,17 @@ struct Query {
 
 /// Finds tools. What the client may not see is not found.
 pub(crate) fn search(
-    directory: &Directory,
+    directory: &ExposedCatalogue,
     arguments: Option<&Payload>,
     may_see: &dyn Fn(&Tool) -> bool,
-) -> Result<Payload, RemoteError> {
+) -> Result<Payload, RpcError> {
     let query = arguments.and_then(|it| it.decode::<Query>().ok());
-    let query = query.ok_or_else(|| reception::invalid("`query` is missing, or is no text"))?;
+    let query =
+        query.ok_or_else(|| reception::invalid_params("`query` is missing, or is no text"))?;
     let served: std::collections::HashMap<*const Tool, &str> =
         directory.tools.iter().map(|(name, tool)| (Arc::as_ptr(tool), name.as_str())).collect();
-    let limit = query.limit.unwrap_or(USUAL).clamp(1, MOST);
-    let found = directory.pool.search(&query.query, MOST * 4);
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    let found = directory.pool.search(&query.query, MAX_LIMIT * 4);
     let found = found.iter().filter_map(|it| {
         let name = served.get(&Arc::as_ptr(&it.tool))?;
         may_see(&it.tool).then(|| definition(name, &it.tool))
@@ -87,15 +88,16 @@ fn definition(name: &str, tool: &Tool) -> Json {
 }
 
 /// The call that a call of `call_tool` stands for.
-pub(crate) fn unwrapped(mut params: Members) -> Result<Members, RemoteError> {
-    let inner = params.take("arguments");
-    let inner = inner.and_then(|it| Members::read(Some(&it)));
-    let mut inner = inner.ok_or_else(|| reception::invalid("`arguments` is no object"))?;
-    let name = inner.take("name");
-    let name = name.ok_or_else(|| reception::invalid("`arguments` lacks the tool's `name`"))?;
-    params.put("name", name);
-    if let Some(arguments) = inner.take("arguments") {
-        params.put("arguments", arguments);
+pub(crate) fn inner_call(mut params: RawObject) -> Result<RawObject, RpcError> {
+    let inner = params.remove("arguments");
+    let inner = inner.and_then(|it| RawObject::parse(Some(&it)));
+    let mut inner = inner.ok_or_else(|| reception::invalid_params("`arguments` is no object"))?;
+    let name = inner.remove("name");
+    let name =
+        name.ok_or_else(|| reception::invalid_params("`arguments` lacks the tool's `name`"))?;
+    params.insert("name", name);
+    if let Some(arguments) = inner.remove("arguments") {
+        params.insert("arguments", arguments);
     }
     Ok(params)
 }

@@ -8,21 +8,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde_json::{Value as Json, json};
-use switchboard_auth::fetch::{Fetch, Request};
-use switchboard_auth::origin_guard::Reach;
+use switchboard_auth::fetch::{Fetch, FetchRequest};
+use switchboard_auth::origin_guard::AllowedAddresses;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use url::Url;
 
-use crate::spans::{Kind, Sampler, Span, Telling, Tracer};
+use crate::spans::{Sampler, Span, SpanKind, SpanRecorder, Tracer};
 use crate::trace_context::hex;
 
 /// How many spans may wait to be sent, and how many are sent at once.
-const WAITING: usize = 2048;
-const BATCH: usize = 512;
+const QUEUE_CAPACITY: usize = 2048;
+const MAX_BATCH: usize = 512;
 /// How often it is tried, and how long is waited in between.
-const ATTEMPTS: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(1);
+const MAX_ATTEMPTS: u32 = 3;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Where traces go.
 pub struct TraceExport {
@@ -37,12 +37,12 @@ pub struct TraceExport {
     /// Which requests are told of.
     pub sampler: Sampler,
     /// How long spans are gathered before they are sent.
-    pub delay: Duration,
+    pub batch_delay: Duration,
 }
 
 impl TraceExport {
     /// How long spans are gathered, unless told otherwise.
-    pub const USUAL_DELAY: Duration = Duration::from_secs(5);
+    pub const DEFAULT_BATCH_DELAY: Duration = Duration::from_secs(5);
 
     /// Headers of these names and values, none of which is ever printed. None where one cannot be a header.
     pub fn headers(pairs: Vec<(String, String)>) -> Option<HeaderMap> {
@@ -67,48 +67,48 @@ impl fmt::Debug for TraceExport {
 
 impl Tracer {
     /// Tells a collector, and the work of sending. That ends when the last clone is dropped and all is sent.
-    pub fn to(export: TraceExport) -> (Tracer, impl Future<Output = ()> + Send + 'static) {
-        let (sink, spans) = mpsc::channel(WAITING);
+    pub fn with_export(export: TraceExport) -> (Tracer, impl Future<Output = ()> + Send + 'static) {
+        let (sink, spans) = mpsc::channel(QUEUE_CAPACITY);
         let lost = Arc::new(AtomicU64::new(0));
-        let telling = Telling { sampler: export.sampler, sink, lost: lost.clone() };
-        (Tracer::telling(telling), run(export, spans, lost))
+        let telling = SpanRecorder { sampler: export.sampler, sender: sink, dropped: lost.clone() };
+        (Tracer::with_recorder(telling), run(export, spans, lost))
     }
 }
 
 async fn run(export: TraceExport, mut spans: mpsc::Receiver<Box<Span>>, lost: Arc<AtomicU64>) {
     while let Some(first) = spans.recv().await {
         let mut batch = vec![first];
-        let until = Instant::now() + export.delay;
-        while batch.len() < BATCH {
+        let until = Instant::now() + export.batch_delay;
+        while batch.len() < MAX_BATCH {
             match timeout_at(until, spans.recv()).await {
                 Ok(Some(span)) => batch.push(span),
                 Ok(None) | Err(_) => break,
             }
         }
-        if !export.deliver(&batch).await {
+        if !export.send_batch(&batch).await {
             lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
     }
 }
 
 impl TraceExport {
-    async fn deliver(&self, batch: &[Box<Span>]) -> bool {
-        let body = written(batch, &self.resource).to_string();
+    async fn send_batch(&self, batch: &[Box<Span>]) -> bool {
+        let body = to_otlp(batch, &self.resource).to_string();
         let mut headers = self.headers.clone();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let request = Request {
+        let request = FetchRequest {
             method: Method::POST,
             url: self.endpoint.clone(),
             headers,
             body: body.into(),
             // Whoever runs the gateway named it.
-            reach: Reach::Anywhere,
+            allowed: AllowedAddresses::Any,
         };
-        for attempt in 1..=ATTEMPTS {
+        for attempt in 1..=MAX_ATTEMPTS {
             match self.fetch.fetch(request.clone()).await {
                 Ok(answer) if answer.is_success() => return true,
                 Ok(answer) if !matches!(answer.status, 429 | 502 | 503 | 504) => return false,
-                Ok(_) | Err(_) if attempt < ATTEMPTS => sleep(PAUSE * attempt).await,
+                Ok(_) | Err(_) if attempt < MAX_ATTEMPTS => sleep(RETRY_DELAY * attempt).await,
                 Ok(_) | Err(_) => {}
             }
         }
@@ -117,19 +117,19 @@ impl TraceExport {
 }
 
 /// Spans as OTLP writes them in JSON: ids in hexadecimal digits, large numbers as texts.
-fn written(batch: &[Box<Span>], resource: &[(String, String)]) -> Json {
+fn to_otlp(batch: &[Box<Span>], resource: &[(String, String)]) -> Json {
     let attributes: Vec<Json> =
         resource.iter().map(|(name, value)| attribute(name, value)).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": attributes},
         "scopeSpans": [{
             "scope": {"name": "switchboard", "version": env!("CARGO_PKG_VERSION")},
-            "spans": batch.iter().map(|it| span(it)).collect::<Vec<_>>(),
+            "spans": batch.iter().map(|it| span_to_otlp(it)).collect::<Vec<_>>(),
         }],
     }]})
 }
 
-fn span(span: &Span) -> Json {
+fn span_to_otlp(span: &Span) -> Json {
     let mut attributes: Vec<Json> =
         span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
     if let Some(error) = &span.error {
@@ -137,9 +137,9 @@ fn span(span: &Span) -> Json {
     }
     let mut json = json!({
         "traceId": span.context.trace_id(), "spanId": hex(&span.context.span), "name": span.name,
-        "kind": match span.kind { Kind::Server => 2, Kind::Client => 3 },
-        "startTimeUnixNano": nanoseconds(span.began),
-        "endTimeUnixNano": nanoseconds(span.began + span.took),
+        "kind": match span.kind { SpanKind::Server => 2, SpanKind::Client => 3 },
+        "startTimeUnixNano": nanoseconds(span.start),
+        "endTimeUnixNano": nanoseconds(span.start + span.duration),
         "attributes": attributes, "flags": 1,
     });
     if let Some(parent) = span.parent {
@@ -172,9 +172,9 @@ mod tests {
             context: parent,
             parent: Some(parent.span),
             name: "tools/call echo".to_owned(),
-            kind: Kind::Client,
-            began: UNIX_EPOCH + Duration::from_secs(1),
-            took: Duration::from_millis(2),
+            kind: SpanKind::Client,
+            start: UNIX_EPOCH + Duration::from_secs(1),
+            duration: Duration::from_millis(2),
             attributes: vec![("mcp.method.name", "tools/call".to_owned())],
             error: Some("timeout".to_owned()),
         };
@@ -188,6 +188,6 @@ mod tests {
             ],
             "status": {"code": 2},
         });
-        assert_eq!(span(&it), expected);
+        assert_eq!(span_to_otlp(&it), expected);
     }
 }

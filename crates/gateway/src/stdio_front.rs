@@ -7,96 +7,100 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard_wire::asked::{Members, Meta};
+use switchboard_wire::asked::{RawObject, RequestMeta};
 use switchboard_wire::era::Era;
-use switchboard_wire::link::Link;
-use switchboard_wire::message::{Id, Message, Payload, RemoteError};
-use switchboard_wire::peer::{Aside, CallError, Connection, Event, IncomingRequest, Peer};
-use switchboard_wire::reception::{self, Reception, input_required};
+use switchboard_wire::link::Transport;
+use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::peer::{
+    CallError, IncomingRequest, Peer, PeerEvent, RequestNotifier, SpawnedPeer,
+};
+use switchboard_wire::reception::{self, ServerSession, input_required};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::attendant::{Asking, Attendant, Outlet, Said};
+use crate::attendant::{ClientChannel, ClientResponse, NotifyOutcome, RequestContext};
 use crate::gateway::Gateway;
-use crate::guest::Guest;
-use crate::hearing::{Followed, ListWatch, Listening, bare, updated};
-use crate::meanwhile::told_before;
-use crate::relay::{Asked, Origin, object};
+use crate::guest::Client;
+use crate::hearing::{
+    ListChanges, ListenStream, ResourceSubscriptions, list_changed, resource_updated,
+};
+use crate::meanwhile::forward_until_done;
+use crate::relay::{InboundRequest, TraceOrigin, payload};
 use crate::turn::{Outcome, Step};
-use crate::visiting::{self, Visit};
+use crate::visiting::{self, ModernRequest};
 
 /// How many of a client's questions are answered at once.
-const AT_ONCE: usize = 1024;
+const MAX_CONCURRENT_REQUESTS: usize = 1024;
 /// How many notifications of one question may wait.
-const NOTES: usize = 256;
+const NOTIFICATION_CAPACITY: usize = 256;
 
 impl Gateway {
     /// Serves the only client there is, until its link ends or somebody wants it to end. What servers ask outside of
     /// any call is this client's to answer.
-    pub async fn serve_only(
+    pub async fn serve_exclusive(
         &self,
-        link: impl Link,
+        link: impl Transport,
         principal: &str,
         stop: impl Future<Output = ()>,
     ) {
-        self.serve_as(link, (principal, Alone::Yes), stop).await;
-        self.relay.host.set_owner(None).await;
+        self.serve_client(link, (principal, Exclusivity::Exclusive), stop).await;
+        self.relay.host.set_default_handler(None).await;
     }
 
     /// Serves one of several clients until its link ends or somebody wants it to end.
-    pub async fn serve_link(
+    pub async fn serve_transport(
         &self,
-        link: impl Link,
+        link: impl Transport,
         principal: &str,
         stop: impl Future<Output = ()>,
     ) {
-        self.serve_as(link, (principal, Alone::No), stop).await;
+        self.serve_client(link, (principal, Exclusivity::Shared), stop).await;
     }
 
-    async fn serve_as(
+    async fn serve_client(
         &self,
-        link: impl Link,
-        (principal, alone): (&str, Alone),
+        link: impl Transport,
+        (principal, alone): (&str, Exclusivity),
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = pin!(stop);
-        let Connection { peer, mut events, task } = Peer::start(link);
-        let mut front = Front {
+        let SpawnedPeer { peer, mut events, task } = Peer::spawn(link);
+        let mut front = ClientConnection {
             gateway: self.clone(),
             peer,
             principal: principal.into(),
-            opened: None,
-            is_alone: alone == Alone::Yes,
-            owner: None,
-            questions: JoinSet::new(),
-            by_id: HashMap::new(),
-            lists: ListWatch::new(&self.relay),
-            followed: Followed::default(),
-            asides: mpsc::channel(1).1,
+            client: None,
+            is_exclusive: alone == Exclusivity::Exclusive,
+            session_context: None,
+            tasks: JoinSet::new(),
+            cancel_by_id: HashMap::new(),
+            list_changes: ListChanges::new(&self.relay),
+            subscriptions: ResourceSubscriptions::default(),
+            session_messages: mpsc::channel(1).1,
         };
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 event = events.recv() => match event {
-                    Some(Event::Request(request)) => front.be_asked(request).await,
-                    Some(Event::Notification { method, params }) => front.hear(&method, params.as_ref()).await,
+                    Some(PeerEvent::Request(request)) => front.receive_request(request).await,
+                    Some(PeerEvent::Notification { method, params }) => front.receive_notification(&method, params.as_ref()).await,
                     None => break,
                 },
-                Some(changed) = front.lists.next() => front.announce(&changed).await,
-                uri = front.followed.next() => front.tell(updated(&uri)).await,
-                Some(message) = front.asides.recv() => front.tell(message).await,
-                Some(over) = front.questions.join_next() => {
+                Some(changed) = front.list_changes.next() => front.notify_list_changes(&changed).await,
+                uri = front.subscriptions.next_updated() => front.notify(resource_updated(&uri)).await,
+                Some(message) = front.session_messages.recv() => front.notify(message).await,
+                Some(over) = front.tasks.join_next() => {
                     if let Ok(id) = over {
-                        front.by_id.remove(&id);
+                        front.cancel_by_id.remove(&id);
                     }
                 }
             }
         }
-        front.questions.shutdown().await;
-        if let Some(guest) = &front.opened {
-            front.gateway.relay.left(guest).await;
+        front.tasks.shutdown().await;
+        if let Some(guest) = &front.client {
+            front.gateway.relay.client_disconnected(guest).await;
         }
-        front.peer.hang_up();
+        front.peer.close();
         drop(front);
         let _statistics = task.await;
     }
@@ -104,264 +108,273 @@ impl Gateway {
 
 /// Is it the only client there is?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alone {
-    Yes,
-    No,
+enum Exclusivity {
+    Exclusive,
+    Shared,
 }
 
-struct Front {
+struct ClientConnection {
     gateway: Gateway,
     peer: Peer,
     principal: Arc<str>,
     /// The client, once it has come in the legacy way.
-    opened: Option<Arc<Guest>>,
-    is_alone: bool,
+    client: Option<Arc<Client>>,
+    is_exclusive: bool,
     /// Answers for it outside of its requests.
-    owner: Option<Arc<Attendant>>,
-    questions: JoinSet<Id>,
+    session_context: Option<Arc<RequestContext>>,
+    tasks: JoinSet<RequestId>,
     /// For calling them off.
-    by_id: HashMap<Id, oneshot::Sender<()>>,
-    lists: ListWatch,
-    followed: Followed,
+    cancel_by_id: HashMap<RequestId, oneshot::Sender<()>>,
+    list_changes: ListChanges,
+    subscriptions: ResourceSubscriptions,
     /// What is said outside of requests.
-    asides: mpsc::Receiver<Message>,
+    session_messages: mpsc::Receiver<Message>,
 }
 
-impl Front {
-    async fn be_asked(&mut self, request: IncomingRequest) {
-        let Some(mut params) = Members::read(request.params.as_ref()) else {
-            return request.refuse(reception::invalid("the parameters are no object")).await;
+impl ClientConnection {
+    async fn receive_request(&mut self, request: IncomingRequest) {
+        let Some(mut params) = RawObject::parse(request.params.as_ref()) else {
+            return request.reject(reception::invalid_params("the parameters are no object")).await;
         };
-        let Some(meta) = Meta::take(&mut params) else {
-            return request.refuse(reception::invalid("`_meta` is no object")).await;
+        let Some(meta) = RequestMeta::take_from(&mut params) else {
+            return request.reject(reception::invalid_params("`_meta` is no object")).await;
         };
-        let is_modern = meta.version.is_some() || request.method == "server/discover";
+        let is_modern = meta.protocol_version.is_some() || request.method == "server/discover";
         let answered = match is_modern {
-            true => self.modern(request, params, meta).await,
-            false => self.legacy(request, params, meta).await,
+            true => self.modern_request(request, params, meta).await,
+            false => self.legacy_request(request, params, meta).await,
         };
         if let Some((request, outcome)) = answered {
             match outcome {
-                Ok(result) => request.answer(result).await,
-                Err(error) => request.refuse(error).await,
+                Ok(result) => request.respond(result).await,
+                Err(error) => request.reject(error).await,
             }
         }
     }
 
     /// What can be said at once is said at once; the rest goes on beside.
-    async fn legacy(
+    async fn legacy_request(
         &mut self,
         request: IncomingRequest,
-        params: Members,
-        meta: Meta,
+        params: RawObject,
+        meta: RequestMeta,
     ) -> Option<(IncomingRequest, Outcome)> {
         if request.method == "initialize" {
-            let guest = Guest::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
-            self.open(Arc::new(guest)).await;
-            let mut reception =
-                Reception::new(self.gateway.relay.identity(Era::Legacy, &self.principal));
-            let params = params.written().decode().unwrap_or_default();
-            return Some((request, Ok(object(&reception.initialize(&params)))));
+            let guest =
+                Client::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
+            self.set_client(Arc::new(guest)).await;
+            let mut reception = ServerSession::new(
+                self.gateway.relay.server_identity(Era::Legacy, &self.principal),
+            );
+            let params = params.to_payload().decode().unwrap_or_default();
+            return Some((request, Ok(payload(&reception.initialize(&params)))));
         }
-        let Some(guest) = self.opened.clone() else {
-            let error = RemoteError {
+        let Some(guest) = self.client.clone() else {
+            let error = RpcError {
                 code: -32600,
                 message: "`initialize` comes first".to_owned(),
                 data: None,
             };
             return Some((request, Err(error)));
         };
-        let uri = || params.text("uri").ok_or_else(|| reception::invalid("`uri` is missing"));
+        let uri = || {
+            params.get_string("uri").ok_or_else(|| reception::invalid_params("`uri` is missing"))
+        };
         match &*request.method {
             "resources/subscribe" => {
                 let outcome = match uri() {
-                    Ok(uri) => self.followed.follow(&self.gateway.relay, &guest, &uri).await,
+                    Ok(uri) => {
+                        self.subscriptions.subscribe(&self.gateway.relay, &guest, &uri).await
+                    }
                     Err(error) => Err(error),
                 };
-                Some((request, outcome.map(|()| object(&json!({})))))
+                Some((request, outcome.map(|()| payload(&json!({})))))
             }
             "resources/unsubscribe" => {
-                let outcome = uri().map(|uri| self.followed.forget(&uri));
-                Some((request, outcome.map(|()| object(&json!({})))))
+                let outcome = uri().map(|uri| self.subscriptions.unsubscribe(&uri));
+                Some((request, outcome.map(|()| payload(&json!({})))))
             }
             _ => {
-                let origin = Origin::of(request.id.clone());
-                let asked = |method: Cow<'static, str>, outlet: Arc<dyn Outlet>| Asked {
-                    guest,
-                    method,
-                    params,
-                    meta,
-                    outlet,
-                    origin,
+                let origin = TraceOrigin::new(request.id.clone());
+                let asked = |method: Cow<'static, str>, outlet: Arc<dyn ClientChannel>| {
+                    InboundRequest { client: guest, method, params, meta, channel: outlet, origin }
                 };
-                self.begin_legacy(request, asked)
+                self.start_legacy(request, asked)
             }
         }
     }
 
     /// The client has come in. Where it is the only one, it answers for everything that servers ask.
-    async fn open(&mut self, guest: Arc<Guest>) {
-        let (say, asides) = mpsc::channel(NOTES);
-        self.asides = asides;
-        let outlet = Arc::new(LinkOutlet { say, peer: self.peer.clone() });
-        let attendant = Arc::new(Attendant::new(guest.clone(), outlet));
-        guest.set_owner(&attendant);
-        if self.is_alone {
-            self.gateway.relay.host.set_owner(Some(attendant.clone())).await;
+    async fn set_client(&mut self, guest: Arc<Client>) {
+        let (say, asides) = mpsc::channel(NOTIFICATION_CAPACITY);
+        self.session_messages = asides;
+        let outlet = Arc::new(TransportChannel { messages: say, peer: self.peer.clone() });
+        let attendant = Arc::new(RequestContext::new(guest.clone(), outlet));
+        guest.set_session_context(&attendant);
+        if self.is_exclusive {
+            self.gateway.relay.host.set_default_handler(Some(attendant.clone())).await;
         }
-        self.opened = Some(guest);
-        self.owner = Some(attendant);
+        self.client = Some(guest);
+        self.session_context = Some(attendant);
     }
 
-    fn begin_legacy(
+    fn start_legacy(
         &mut self,
         request: IncomingRequest,
-        asked: impl FnOnce(Cow<'static, str>, Arc<dyn Outlet>) -> Asked,
+        asked: impl FnOnce(Cow<'static, str>, Arc<dyn ClientChannel>) -> InboundRequest,
     ) -> Option<(IncomingRequest, Outcome)> {
-        if let Some(refused) = self.too_many(&request) {
+        if let Some(refused) = self.over_limit(&request) {
             return Some((request, Err(refused)));
         }
-        let (noting, notes) = mpsc::channel(NOTES);
-        let outlet = Arc::new(LinkOutlet { say: noting, peer: self.peer.clone() });
+        let (noting, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let outlet = Arc::new(TransportChannel { messages: noting, peer: self.peer.clone() });
         let asked = asked(request.method.clone(), outlet);
         let relay = self.gateway.relay.clone();
-        let aside = request.aside();
-        self.begin(request, async move {
-            told_before(relay.answer(asked), notes, |note| say(&aside, note)).await
+        let aside = request.notifier();
+        self.start(request, async move {
+            forward_until_done(relay.respond(asked), notes, |note| send_notification(&aside, note))
+                .await
         });
         None
     }
 
-    async fn modern(
+    async fn modern_request(
         &mut self,
         request: IncomingRequest,
-        params: Members,
-        meta: Meta,
+        params: RawObject,
+        meta: RequestMeta,
     ) -> Option<(IncomingRequest, Outcome)> {
-        if let Err(error) = meta.admit_modern() {
+        if let Err(error) = meta.validate_modern() {
             return Some((request, Err(error)));
         }
-        if let Some(refused) = self.too_many(&request) {
+        if let Some(refused) = self.over_limit(&request) {
             return Some((request, Err(refused)));
         }
-        let guest = visiting::guest(self.principal.clone(), &meta);
+        let guest = visiting::client_from_meta(self.principal.clone(), &meta);
         let gateway = self.gateway.clone();
-        let (id, aside) = (request.id.clone(), request.aside());
+        let (id, aside) = (request.id.clone(), request.notifier());
         let method = request.method.clone();
-        let visit = Visit { guest, method, params, meta, id: id.clone() };
-        self.begin(request, async move { listen_or_answer(&gateway, visit, &id, &aside).await });
+        let visit = ModernRequest { client: guest, method, params, meta, id: id.clone() };
+        self.start(request, async move { listen_or_respond(&gateway, visit, &id, &aside).await });
         None
     }
 
     /// Works beside until there is an answer. What is called off has none.
-    fn begin(
+    fn start(
         &mut self,
         request: IncomingRequest,
         working: impl Future<Output = Outcome> + Send + 'static,
     ) {
         let (call_off, called_off) = oneshot::channel();
-        self.by_id.insert(request.id.clone(), call_off);
-        self.questions.spawn(async move {
+        self.cancel_by_id.insert(request.id.clone(), call_off);
+        self.tasks.spawn(async move {
             let id = request.id.clone();
             let outcome = tokio::select! {
                 outcome = working => Some(outcome),
                 Ok(()) = called_off => None,
             };
             match outcome {
-                Some(Ok(result)) => request.answer(result).await,
-                Some(Err(error)) => request.refuse(error).await,
-                None => request.forget(),
+                Some(Ok(result)) => request.respond(result).await,
+                Some(Err(error)) => request.reject(error).await,
+                None => request.discard(),
             }
             id
         });
     }
 
-    fn too_many(&self, request: &IncomingRequest) -> Option<RemoteError> {
-        let is_too_many = self.by_id.len() >= AT_ONCE || self.by_id.contains_key(&request.id);
-        is_too_many.then(|| reception::failed("too many questions at once, or one id twice"))
+    fn over_limit(&self, request: &IncomingRequest) -> Option<RpcError> {
+        let is_too_many = self.cancel_by_id.len() >= MAX_CONCURRENT_REQUESTS
+            || self.cancel_by_id.contains_key(&request.id);
+        is_too_many
+            .then(|| reception::internal_error("too many questions at once, or one id twice"))
     }
 
-    async fn hear(&mut self, method: &str, params: Option<&Payload>) {
+    async fn receive_notification(&mut self, method: &str, params: Option<&Payload>) {
         if method == "notifications/roots/list_changed"
-            && let Some(guest) = &self.opened
+            && let Some(guest) = &self.client
         {
-            let lane = self.gateway.relay.served().own_lane(guest);
-            if lane.is_some() || self.is_alone {
-                self.gateway.relay.host.roots_changed(lane.as_deref()).await;
+            let lane = self.gateway.relay.catalogue().own_connection_key(guest);
+            if lane.is_some() || self.is_exclusive {
+                self.gateway.relay.host.notify_roots_changed(lane.as_deref()).await;
             }
         }
         if method != "notifications/cancelled" {
             return;
         }
-        let params = Members::read(params).unwrap_or_default();
+        let params = RawObject::parse(params).unwrap_or_default();
         let id = params.get("requestId").and_then(|it| it.decode().ok());
-        let id = id.map(|it| Id::from_json(&it));
-        if let Some(call_off) = id.and_then(|id| self.by_id.remove(&id)) {
+        let id = id.map(|it| RequestId::from_json(&it));
+        if let Some(call_off) = id.and_then(|id| self.cancel_by_id.remove(&id)) {
             let _answered_meanwhile = call_off.send(());
         }
     }
 
     /// Lists changed. Modern clients hear of it where they listen.
-    async fn announce(&self, changed: &[&'static str]) {
-        if self.opened.is_some() {
+    async fn notify_list_changes(&self, changed: &[&'static str]) {
+        if self.client.is_some() {
             for method in changed {
-                self.tell(bare(method)).await;
+                self.notify(list_changed(method)).await;
             }
         }
     }
 
-    async fn tell(&self, message: Message) {
+    async fn notify(&self, message: Message) {
         if let Message::Notification { method, params } = message {
             let _over = self.peer.notify(method, params).await;
         }
     }
 }
 
-async fn say(aside: &Aside, note: Message) {
+async fn send_notification(aside: &RequestNotifier, note: Message) {
     if let Message::Notification { method, params } = note {
-        aside.say(method, params).await;
+        aside.notify(method, params).await;
     }
 }
 
-async fn listen_or_answer(gateway: &Gateway, visit: Visit, id: &Id, aside: &Aside) -> Outcome {
+async fn listen_or_respond(
+    gateway: &Gateway,
+    visit: ModernRequest,
+    id: &RequestId,
+    aside: &RequestNotifier,
+) -> Outcome {
     if visit.method == "subscriptions/listen" {
         let (mut listening, first) =
-            Listening::begin(&gateway.relay, &visit.guest, id, &visit.params).await?;
-        say(aside, first).await;
+            ListenStream::open(&gateway.relay, &visit.client, id, &visit.params).await?;
+        send_notification(aside, first).await;
         while let Some(told) = listening.next().await {
             for message in told {
-                say(aside, message).await;
+                send_notification(aside, message).await;
             }
         }
-        return listening.over();
+        return listening.final_result();
     }
-    let mut turn = gateway.visit(visit).await?;
+    let mut turn = gateway.start_or_resume(visit).await?;
     let principal = turn.principal.clone();
     loop {
         match turn.next().await {
-            Step::Told(note) => say(aside, note).await,
-            Step::Asked(requests) => {
-                let state = gateway.park(turn, principal).await?;
-                return Ok(object(&input_required(&requests, &state)));
+            Step::Notification(note) => send_notification(aside, note).await,
+            Step::InputRequired(requests) => {
+                let state = gateway.suspend(turn, principal).await?;
+                return Ok(payload(&input_required(&requests, &state)));
             }
-            Step::Done(outcome) => return outcome,
+            Step::Complete(outcome) => return outcome,
         }
     }
 }
 
 /// The way to a client that can be asked at any time.
 #[derive(Debug)]
-struct LinkOutlet {
-    say: mpsc::Sender<Message>,
+struct TransportChannel {
+    messages: mpsc::Sender<Message>,
     peer: Peer,
 }
 
-impl Outlet for LinkOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
-        Said::of(self.say.try_send(Message::Notification { method, params }))
+impl ClientChannel for TransportChannel {
+    fn notify(&self, method: Cow<'static, str>, params: Option<Payload>) -> NotifyOutcome {
+        NotifyOutcome::from_send(self.messages.try_send(Message::Notification { method, params }))
     }
 
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
+    fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
             let mut call = self.peer.call(method.to_owned());
             if let Some(params) = params {
@@ -370,8 +383,8 @@ impl Outlet for LinkOutlet {
             match call.await {
                 Ok(answer) => Ok(answer),
                 Err(CallError::Remote(error)) => Err(error),
-                Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
-                    Err(reception::failed("the client is gone"))
+                Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
+                    Err(reception::internal_error("the client is gone"))
                 }
             }
         })

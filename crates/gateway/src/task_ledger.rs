@@ -5,32 +5,32 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
-use switchboard_wire::message::{Payload, Word};
+use switchboard_wire::message::{LazyFinder, Payload};
 use tokio::sync::watch;
 
 /// How many tasks are known at once.
-const MOST: usize = 100_000;
+const MAX_TASKS: usize = 100_000;
 /// The longest name of a task.
-const LONGEST: usize = 1024;
+const MAX_TASK_ID_LEN: usize = 1024;
 
 /// The tasks. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger(watch::Sender<Entries>);
+pub(crate) struct TaskOwners(watch::Sender<OwnersByTask>);
 
 #[derive(Debug, Default)]
-struct Entries {
+struct OwnersByTask {
     by_task: HashMap<(Arc<str>, String), Arc<str>>,
     order: VecDeque<(Arc<str>, String)>,
 }
 
-impl Ledger {
+impl TaskOwners {
     /// Notes a task, where a result is the beginning of one. Looking for the word first keeps large results unread.
-    pub(crate) fn note(&self, result: &Payload, server: &str, principal: &Arc<str>) {
-        static MENTIONED: Word = Word::new(|| Finder::new(b"\"taskId\""));
-        if !result.mentions(&MENTIONED) {
+    pub(crate) fn record(&self, result: &Payload, server: &str, principal: &Arc<str>) {
+        static MENTIONED: LazyFinder = LazyFinder::new(|| Finder::new(b"\"taskId\""));
+        if !result.contains(&MENTIONED) {
             return;
         }
-        let Some(task) = task_of(result).filter(|it| it.len() <= LONGEST) else { return };
+        let Some(task) = task_id(result).filter(|it| it.len() <= MAX_TASK_ID_LEN) else { return };
         self.0.send_modify(|entries| {
             let place = (principal.clone(), task);
             // Of two servers that give out one name, the first has it.
@@ -39,7 +39,7 @@ impl Ledger {
             }
             entries.by_task.insert(place.clone(), server.into());
             entries.order.push_back(place);
-            if entries.order.len() > MOST
+            if entries.order.len() > MAX_TASKS
                 && let Some(oldest) = entries.order.pop_front()
             {
                 entries.by_task.remove(&oldest);
@@ -54,7 +54,7 @@ impl Ledger {
 }
 
 /// The task that a result names: in itself in the modern era, inside of `task` in the legacy one.
-fn task_of(result: &Payload) -> Option<String> {
+fn task_id(result: &Payload) -> Option<String> {
     #[derive(Deserialize)]
     struct Inner {
         #[serde(rename = "taskId")]
@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn a_task_is_its_principals_alone() {
-        let ledger = Ledger::default();
+        let ledger = TaskOwners::default();
         let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
-        let result = |json| Payload::of(&json).expect("JSON");
-        ledger.note(&result(json!({"resultType": "task", "taskId": "1"})), "s", &ada);
-        ledger.note(&result(json!({"task": {"taskId": "2"}})), "s", &bob);
-        ledger.note(&result(json!({"task": {"taskId": "1"}})), "other", &bob);
+        let result = |json| Payload::encode(&json).expect("JSON");
+        ledger.record(&result(json!({"resultType": "task", "taskId": "1"})), "s", &ada);
+        ledger.record(&result(json!({"task": {"taskId": "2"}})), "s", &bob);
+        ledger.record(&result(json!({"task": {"taskId": "1"}})), "other", &bob);
         assert_eq!(ledger.server_of("1", &ada).as_deref(), Some("s"));
         assert_eq!(ledger.server_of("1", &bob).as_deref(), Some("other"));
         assert_eq!(ledger.server_of("2", &ada), None);

@@ -13,32 +13,34 @@ use serde_json::{Value as Json, json};
 use thiserror::Error;
 
 /// How many bytes a key has.
-const KEY: usize = 32;
+const KEY_LEN: usize = 32;
 /// The longest text that is opened.
-const LONGEST: usize = 1024 * 1024;
+const MAX_SEALED_LEN: usize = 1024 * 1024;
 
 /// Seals and opens.
 #[derive(Debug)]
-pub(crate) struct TokenSeal(RandomizedNonceKey);
+pub(crate) struct StateSealer(RandomizedNonceKey);
 
 /// A text is none of ours, or not for this one, or not any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum Broken {
+pub(crate) enum UnsealError {
     #[error("it was not given out here")]
-    Foreign,
+    Invalid,
     #[error("its time is over")]
-    Late,
+    Expired,
 }
 
-impl TokenSeal {
-    pub(crate) fn new() -> TokenSeal {
-        let mut key = [0; KEY];
+impl StateSealer {
+    pub(crate) fn new() -> StateSealer {
+        let mut key = [0; KEY_LEN];
         rand::fill(&mut key).expect("the system has random numbers");
-        TokenSeal(RandomizedNonceKey::new(&AES_256_GCM, &key).expect("the key has the right size"))
+        StateSealer(
+            RandomizedNonceKey::new(&AES_256_GCM, &key).expect("the key has the right size"),
+        )
     }
 
     /// Seals something for one principal.
-    pub(crate) fn close(&self, whose: &str, what: &impl Serialize, lasts: Duration) -> String {
+    pub(crate) fn seal(&self, whose: &str, what: &impl Serialize, lasts: Duration) -> String {
         let until = now().saturating_add(lasts.as_secs());
         let mut bytes = json!([until, what]).to_string().into_bytes();
         let nonce = self
@@ -51,22 +53,26 @@ impl TokenSeal {
     }
 
     /// Opens what was sealed for this principal.
-    pub(crate) fn open<T: DeserializeOwned>(&self, whose: &str, text: &str) -> Result<T, Broken> {
-        if text.len() > LONGEST {
-            return Err(Broken::Foreign);
+    pub(crate) fn unseal<T: DeserializeOwned>(
+        &self,
+        whose: &str,
+        text: &str,
+    ) -> Result<T, UnsealError> {
+        if text.len() > MAX_SEALED_LEN {
+            return Err(UnsealError::Invalid);
         }
-        let all = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| Broken::Foreign)?;
-        let (nonce, sealed) = all.split_at_checked(NONCE_LEN).ok_or(Broken::Foreign)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Broken::Foreign)?;
+        let all = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError::Invalid)?;
+        let (nonce, sealed) = all.split_at_checked(NONCE_LEN).ok_or(UnsealError::Invalid)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError::Invalid)?;
         let mut bytes = sealed.to_vec();
         let opened = self.0.open_in_place(nonce, Aad::from(whose.as_bytes()), &mut bytes);
-        let opened = opened.map_err(|_| Broken::Foreign)?;
+        let opened = opened.map_err(|_| UnsealError::Invalid)?;
         let (until, what): (u64, Json) =
-            serde_json::from_slice(opened).map_err(|_| Broken::Foreign)?;
+            serde_json::from_slice(opened).map_err(|_| UnsealError::Invalid)?;
         if until < now() {
-            return Err(Broken::Late);
+            return Err(UnsealError::Expired);
         }
-        serde_json::from_value(what).map_err(|_| Broken::Foreign)
+        serde_json::from_value(what).map_err(|_| UnsealError::Invalid)
     }
 }
 
@@ -82,30 +88,30 @@ mod tests {
 
     #[test]
     fn only_the_one_it_was_given_to_can_use_it_and_only_as_it_was_given() {
-        let seal = TokenSeal::new();
-        let text = seal.close("ada", &"secret", HOUR);
-        assert_eq!(seal.open::<String>("ada", &text), Ok("secret".to_owned()));
-        assert_eq!(seal.open::<String>("bob", &text), Err(Broken::Foreign));
+        let seal = StateSealer::new();
+        let text = seal.seal("ada", &"secret", HOUR);
+        assert_eq!(seal.unseal::<String>("ada", &text), Ok("secret".to_owned()));
+        assert_eq!(seal.unseal::<String>("bob", &text), Err(UnsealError::Invalid));
         assert!(!text.contains("secret"));
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("text");
-            assert!(seal.open::<String>("ada", &changed).is_err(), "at {at}");
+            assert!(seal.unseal::<String>("ada", &changed).is_err(), "at {at}");
         }
-        assert_eq!(TokenSeal::new().open::<String>("ada", &text), Err(Broken::Foreign));
-        assert_eq!(seal.open::<String>("ada", ""), Err(Broken::Foreign));
+        assert_eq!(StateSealer::new().unseal::<String>("ada", &text), Err(UnsealError::Invalid));
+        assert_eq!(seal.unseal::<String>("ada", ""), Err(UnsealError::Invalid));
     }
 
     #[test]
     fn it_ends() {
-        let seal = TokenSeal::new();
+        let seal = StateSealer::new();
         let until = now() - 1;
         let mut bytes = json!([until, "x"]).to_string().into_bytes();
         let nonce = seal.0.seal_in_place_append_tag(Aad::from(b"ada"), &mut bytes).expect("sealed");
         let mut all = nonce.as_ref().to_vec();
         all.append(&mut bytes);
         let text = BASE64_URL_SAFE_NO_PAD.encode(all);
-        assert_eq!(seal.open::<String>("ada", &text), Err(Broken::Late));
+        assert_eq!(seal.unseal::<String>("ada", &text), Err(UnsealError::Expired));
     }
 }

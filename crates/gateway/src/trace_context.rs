@@ -5,13 +5,13 @@ use std::fmt;
 
 use aws_lc_rs::rand;
 use http::HeaderMap;
-use switchboard_wire::asked::Meta;
+use switchboard_wire::asked::RequestMeta;
 use switchboard_wire::message::Payload;
 
 /// The member, and the header, that names the trace.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 /// What goes along with it, and the most of each in bytes.
-const ALONG: [(&str, usize); 2] = [("tracestate", 512), ("baggage", 8192)];
+const PROPAGATED: [(&str, usize); 2] = [("tracestate", 512), ("baggage", 8192)];
 
 /// A place in a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub(crate) struct TraceContext {
 
 impl fmt::Debug for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written())
+        f.write_str(&self.to_traceparent())
     }
 }
 
 impl TraceContext {
     /// The beginning of a trace.
-    pub(crate) fn begin() -> TraceContext {
+    pub(crate) fn new_root() -> TraceContext {
         TraceContext { trace: random(), span: random(), is_sampled: true }
     }
 
@@ -39,20 +39,20 @@ impl TraceContext {
     }
 
     /// What a request says.
-    pub(crate) fn of(meta: &Meta) -> Option<TraceContext> {
-        if meta.rest.is_empty() {
+    pub(crate) fn from_meta(meta: &RequestMeta) -> Option<TraceContext> {
+        if meta.other_members.is_empty() {
             return None;
         }
-        TraceContext::parse(&meta.rest.text(TRACEPARENT)?)
+        TraceContext::parse(&meta.other_members.get_string(TRACEPARENT)?)
     }
 
     /// Reads a `traceparent`. Later versions may have more behind what is known.
     pub(crate) fn parse(text: &str) -> Option<TraceContext> {
         let mut parts = text.split('-');
-        let [version] = digits(parts.next()?)?;
-        let trace = digits(parts.next()?)?;
-        let span = digits(parts.next()?)?;
-        let [flags] = digits(parts.next()?)?;
+        let [version] = parse_hex(parts.next()?)?;
+        let trace = parse_hex(parts.next()?)?;
+        let span = parse_hex(parts.next()?)?;
+        let [flags] = parse_hex(parts.next()?)?;
         let is_known = version == 0 && parts.next().is_none();
         let is_later = version > 0 && version < 0xff;
         let is_named = trace != [0; 16] && span != [0; 8];
@@ -61,7 +61,7 @@ impl TraceContext {
     }
 
     /// As a `traceparent`.
-    pub(crate) fn written(&self) -> String {
+    pub(crate) fn to_traceparent(&self) -> String {
         let flags = u8::from(self.is_sampled);
         format!("00-{}-{}-{flags:02x}", hex(&self.trace), hex(&self.span))
     }
@@ -73,24 +73,24 @@ impl TraceContext {
 }
 
 /// Takes over what headers say, where the request itself says nothing.
-pub(crate) fn adopt(meta: &mut Meta, headers: &HeaderMap) {
+pub(crate) fn merge_headers(meta: &mut RequestMeta, headers: &HeaderMap) {
     let Some(parent) = headers.get(TRACEPARENT).and_then(|it| it.to_str().ok()) else { return };
-    if meta.rest.get(TRACEPARENT).is_some() || TraceContext::parse(parent).is_none() {
+    if meta.other_members.get(TRACEPARENT).is_some() || TraceContext::parse(parent).is_none() {
         return;
     }
-    meta.rest.put(TRACEPARENT, text(parent));
-    for (name, most) in ALONG {
+    meta.other_members.insert(TRACEPARENT, json_string(parent));
+    for (name, most) in PROPAGATED {
         let said = headers.get(name).and_then(|it| it.to_str().ok());
         if let Some(said) = said.filter(|it| it.len() <= most)
-            && meta.rest.get(name).is_none()
+            && meta.other_members.get(name).is_none()
         {
-            meta.rest.put(name, text(said));
+            meta.other_members.insert(name, json_string(said));
         }
     }
 }
 
 /// A text as JSON.
-pub(crate) fn text(text: &str) -> Payload {
+pub(crate) fn json_string(text: &str) -> Payload {
     Payload::from_json(serde_json::Value::from(text).to_string().into())
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn digits<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let is_plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != 2 * N || !text.bytes().all(is_plain) {
         return None;
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_context_is_written_as_it_was_read() {
         let context = TraceContext::parse(GOOD).expect("it is good");
-        assert_eq!(context.written(), GOOD);
+        assert_eq!(context.to_traceparent(), GOOD);
         let child = context.child();
         assert_eq!(child.trace, context.trace);
         assert_ne!(child.span, context.span);
@@ -148,15 +148,15 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(TRACEPARENT, http::HeaderValue::from_static(GOOD));
         headers.insert("tracestate", http::HeaderValue::from_static("a=b"));
-        let mut meta = Meta::default();
-        adopt(&mut meta, &headers);
-        assert_eq!(TraceContext::of(&meta), TraceContext::parse(GOOD));
-        assert_eq!(meta.rest.text("tracestate").as_deref(), Some("a=b"));
-        let own = TraceContext::begin();
-        let mut said = Meta::default();
-        said.rest.put(TRACEPARENT, text(&own.written()));
-        adopt(&mut said, &headers);
-        assert_eq!(TraceContext::of(&said), Some(own));
-        assert_eq!(said.rest.get("tracestate"), None);
+        let mut meta = RequestMeta::default();
+        merge_headers(&mut meta, &headers);
+        assert_eq!(TraceContext::from_meta(&meta), TraceContext::parse(GOOD));
+        assert_eq!(meta.other_members.get_string("tracestate").as_deref(), Some("a=b"));
+        let own = TraceContext::new_root();
+        let mut said = RequestMeta::default();
+        said.other_members.insert(TRACEPARENT, json_string(&own.to_traceparent()));
+        merge_headers(&mut said, &headers);
+        assert_eq!(TraceContext::from_meta(&said), Some(own));
+        assert_eq!(said.other_members.get("tracestate"), None);
     }
 }

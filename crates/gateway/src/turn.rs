@@ -9,53 +9,53 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Message, Payload, RemoteError};
+use switchboard_wire::asked::RawObject;
+use switchboard_wire::message::{Message, Payload, RpcError};
 use switchboard_wire::reception;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use crate::attendant::{Asking, Outlet, Said};
-use crate::relay::{Asked, Relay};
-use crate::visiting::About;
+use crate::attendant::{ClientChannel, ClientResponse, NotifyOutcome};
+use crate::relay::{InboundRequest, Relay};
+use crate::visiting::OriginalRequest;
 
 /// How many messages may wait to be sent. One that finds no room is left out.
-const NOTES: usize = 256;
+const NOTIFICATION_CAPACITY: usize = 256;
 /// How many questions may wait to be put.
-const QUESTIONS: usize = 16;
+const INPUT_CAPACITY: usize = 16;
 
 /// Questions that come this close together are asked together.
-const TOGETHER: Duration = Duration::from_millis(40);
+const INPUT_BATCH_DELAY: Duration = Duration::from_millis(40);
 
 /// An answer, or why there is none.
-pub(crate) type Outcome = Result<Payload, RemoteError>;
+pub(crate) type Outcome = Result<Payload, RpcError>;
 
-type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Work on a question.
-pub(crate) struct Turn {
-    work: Work,
+pub(crate) struct PendingRequest {
+    work: OutcomeFuture,
     finished: Option<Outcome>,
-    notes: mpsc::Receiver<Message>,
-    questions: mpsc::Receiver<Inquiry>,
-    open: Vec<Open>,
-    asked_so_far: usize,
+    notifications: mpsc::Receiver<Message>,
+    input_requests: mpsc::Receiver<InputRequest>,
+    open_inputs: Vec<OpenInput>,
+    input_count: usize,
     /// Has the client yet to be asked what is open?
-    is_unasked: bool,
+    has_unsent_inputs: bool,
     /// What it is about: the answers must come with the same question.
-    pub(crate) about: About,
+    pub(crate) original: OriginalRequest,
     pub(crate) principal: Arc<str>,
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for PendingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({})", self.about.method)
+        write!(f, "Turn({})", self.original.method)
     }
 }
 
 /// A question on its way to the client.
 #[derive(Debug)]
-struct Inquiry {
+struct InputRequest {
     method: String,
     params: Option<Payload>,
     reply: oneshot::Sender<Outcome>,
@@ -63,57 +63,58 @@ struct Inquiry {
 
 /// A question that the client has been asked.
 #[derive(Debug)]
-struct Open {
+struct OpenInput {
     name: String,
-    inquiry: Inquiry,
+    request: InputRequest,
 }
 
 /// What happens next.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Something is said meanwhile.
-    Told(Message),
+    Notification(Message),
     /// Something is asked. The questions, by name, as the client is told.
-    Asked(Json),
+    InputRequired(Json),
     /// It is over.
-    Done(Outcome),
+    Complete(Outcome),
 }
 
-impl Turn {
+impl PendingRequest {
     /// Begins to work. Nothing happens until somebody asks for the next step.
-    pub(crate) fn begin(
+    pub(crate) fn start(
         relay: Arc<Relay>,
-        (principal, about): (Arc<str>, About),
-        asked: impl FnOnce(Arc<dyn Outlet>) -> Asked,
-    ) -> Turn {
-        let (say, notes) = mpsc::channel(NOTES);
-        let (ask, questions) = mpsc::channel(QUESTIONS);
-        let asked = asked(Arc::new(TurnOutlet { say, ask }));
-        let work = Box::pin(async move { relay.answer(asked).await });
-        Turn::of(work, (notes, questions), (principal, about))
+        (principal, about): (Arc<str>, OriginalRequest),
+        asked: impl FnOnce(Arc<dyn ClientChannel>) -> InboundRequest,
+    ) -> PendingRequest {
+        let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let (ask, questions) = mpsc::channel(INPUT_CAPACITY);
+        let asked =
+            asked(Arc::new(MultiRoundTripChannel { notifications: say, input_requests: ask }));
+        let work = Box::pin(async move { relay.respond(asked).await });
+        PendingRequest::new(work, (notes, questions), (principal, about))
     }
 
     /// One whose result is there already.
-    pub(crate) fn over(principal: Arc<str>, result: Payload) -> Turn {
+    pub(crate) fn completed(principal: Arc<str>, result: Payload) -> PendingRequest {
         let heard = (mpsc::channel(1).1, mpsc::channel(1).1);
         let work = Box::pin(std::future::ready(Ok(result)));
-        Turn::of(work, heard, (principal, About::default()))
+        PendingRequest::new(work, heard, (principal, OriginalRequest::default()))
     }
 
-    fn of(
-        work: Work,
-        (notes, questions): (mpsc::Receiver<Message>, mpsc::Receiver<Inquiry>),
-        (principal, about): (Arc<str>, About),
-    ) -> Turn {
-        Turn {
+    fn new(
+        work: OutcomeFuture,
+        (notifications, input_requests): (mpsc::Receiver<Message>, mpsc::Receiver<InputRequest>),
+        (principal, original): (Arc<str>, OriginalRequest),
+    ) -> PendingRequest {
+        PendingRequest {
             work,
             finished: None,
-            notes,
-            questions,
-            open: Vec::new(),
-            asked_so_far: 0,
-            is_unasked: false,
-            about,
+            notifications,
+            input_requests,
+            open_inputs: Vec::new(),
+            input_count: 0,
+            has_unsent_inputs: false,
+            original,
             principal,
         }
     }
@@ -121,109 +122,112 @@ impl Turn {
     /// The next step. May be dropped and asked again. What is said comes before the answer.
     pub(crate) async fn next(&mut self) -> Step {
         if let Some(outcome) = self.finished.take() {
-            return self.done(outcome);
+            return self.complete(outcome);
         }
-        if !self.is_unasked {
+        if !self.has_unsent_inputs {
             tokio::select! {
                 biased;
-                Some(note) = self.notes.recv() => return Step::Told(note),
-                Some(inquiry) = self.questions.recv() => self.note(inquiry),
-                outcome = &mut self.work => return self.done(outcome),
+                Some(note) = self.notifications.recv() => return Step::Notification(note),
+                Some(inquiry) = self.input_requests.recv() => self.add_input(inquiry),
+                outcome = &mut self.work => return self.complete(outcome),
             }
         }
         // Whoever drops this here and asks again is asked the same, since nothing says yet that the client was.
-        self.more_questions().await;
-        self.is_unasked = false;
-        Step::Asked(self.requests())
+        self.collect_inputs().await;
+        self.has_unsent_inputs = false;
+        Step::InputRequired(self.input_requests())
     }
 
     /// Servers may ask several things at once, each by itself; the client is to hear of them together.
-    async fn more_questions(&mut self) {
-        while self.open.len() < QUESTIONS {
+    async fn collect_inputs(&mut self) {
+        while self.open_inputs.len() < INPUT_CAPACITY {
             tokio::select! {
                 biased;
-                inquiry = self.questions.recv() => match inquiry {
-                    Some(inquiry) => self.note(inquiry),
+                inquiry = self.input_requests.recv() => match inquiry {
+                    Some(inquiry) => self.add_input(inquiry),
                     None => return,
                 },
                 outcome = &mut self.work => {
                     self.finished = Some(outcome);
                     return;
                 }
-                () = sleep(TOGETHER) => return,
+                () = sleep(INPUT_BATCH_DELAY) => return,
             }
         }
     }
 
-    fn done(&mut self, outcome: Outcome) -> Step {
-        match self.notes.try_recv() {
+    fn complete(&mut self, outcome: Outcome) -> Step {
+        match self.notifications.try_recv() {
             Ok(note) => {
                 self.finished = Some(outcome);
-                Step::Told(note)
+                Step::Notification(note)
             }
-            Err(_) => Step::Done(outcome),
+            Err(_) => Step::Complete(outcome),
         }
     }
 
     /// Gives back an outcome that somebody took and could not use.
-    pub(crate) fn put_back(&mut self, outcome: Option<Outcome>) {
+    pub(crate) fn restore_outcome(&mut self, outcome: Option<Outcome>) {
         self.finished = outcome.or(self.finished.take());
     }
 
-    fn note(&mut self, inquiry: Inquiry) {
-        self.asked_so_far += 1;
-        self.is_unasked = true;
-        self.open.push(Open { name: format!("question-{}", self.asked_so_far), inquiry });
+    fn add_input(&mut self, inquiry: InputRequest) {
+        self.input_count += 1;
+        self.has_unsent_inputs = true;
+        self.open_inputs
+            .push(OpenInput { name: format!("question-{}", self.input_count), request: inquiry });
     }
 
     /// The questions that wait for the client.
-    pub(crate) fn requests(&self) -> Json {
-        let request = |open: &Open| {
-            let mut request = json!({"method": open.inquiry.method});
-            if let Some(params) = &open.inquiry.params {
+    pub(crate) fn input_requests(&self) -> Json {
+        let request = |open: &OpenInput| {
+            let mut request = json!({"method": open.request.method});
+            if let Some(params) = &open.request.params {
                 request["params"] = params.decode().unwrap_or_default();
             }
             (open.name.clone(), request)
         };
-        let asked = self.open.iter().filter(|it| !it.inquiry.reply.is_closed());
+        let asked = self.open_inputs.iter().filter(|it| !it.request.reply.is_closed());
         Json::Object(asked.map(request).collect::<Map<String, Json>>())
     }
 
     /// Hands the client's answers to whoever asked. Questions that nobody waits for any more are forgotten.
-    pub(crate) fn answer(&mut self, responses: &Members) {
+    pub(crate) fn submit_responses(&mut self, responses: &RawObject) {
         let mut still = Vec::new();
-        for open in self.open.drain(..) {
+        for open in self.open_inputs.drain(..) {
             match responses.get(&open.name) {
                 Some(response) => {
-                    let _no_longer_wanted = open.inquiry.reply.send(Ok(response.clone()));
+                    let _no_longer_wanted = open.request.reply.send(Ok(response.clone()));
                 }
-                None if open.inquiry.reply.is_closed() => {}
+                None if open.request.reply.is_closed() => {}
                 None => still.push(open),
             }
         }
-        self.open = still;
-        self.is_unasked = !self.open.is_empty();
+        self.open_inputs = still;
+        self.has_unsent_inputs = !self.open_inputs.is_empty();
     }
 }
 
 /// The way to a client that cannot be asked while it waits.
 #[derive(Debug)]
-struct TurnOutlet {
-    say: mpsc::Sender<Message>,
-    ask: mpsc::Sender<Inquiry>,
+struct MultiRoundTripChannel {
+    notifications: mpsc::Sender<Message>,
+    input_requests: mpsc::Sender<InputRequest>,
 }
 
-impl Outlet for TurnOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
-        Said::of(self.say.try_send(Message::Notification { method, params }))
+impl ClientChannel for MultiRoundTripChannel {
+    fn notify(&self, method: Cow<'static, str>, params: Option<Payload>) -> NotifyOutcome {
+        NotifyOutcome::from_send(
+            self.notifications.try_send(Message::Notification { method, params }),
+        )
     }
 
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
+    fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
-            let gone = || reception::failed("the client is gone");
+            let gone = || reception::internal_error("the client is gone");
             let (reply, answer) = oneshot::channel();
-            let inquiry = Inquiry { method: method.to_owned(), params, reply };
-            self.ask.send(inquiry).await.map_err(|_| gone())?;
+            let inquiry = InputRequest { method: method.to_owned(), params, reply };
+            self.input_requests.send(inquiry).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         })
     }
@@ -234,34 +238,34 @@ mod tests {
     use super::*;
 
     /// Work that asks one thing and gives the answer, and one more question beside it a little later.
-    fn asking() -> Turn {
-        let (say, notes) = mpsc::channel(NOTES);
-        let (ask, questions) = mpsc::channel(QUESTIONS);
-        let outlet = TurnOutlet { say, ask };
+    fn asking() -> PendingRequest {
+        let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let (ask, questions) = mpsc::channel(INPUT_CAPACITY);
+        let outlet = MultiRoundTripChannel { notifications: say, input_requests: ask };
         let work = Box::pin(async move {
             let later = async {
-                sleep(TOGETHER / 2).await;
-                outlet.ask("roots/list", None).await
+                sleep(INPUT_BATCH_DELAY / 2).await;
+                outlet.request("roots/list", None).await
             };
-            let (first, _second) = tokio::join!(outlet.ask("elicitation/create", None), later);
+            let (first, _second) = tokio::join!(outlet.request("elicitation/create", None), later);
             first
         });
-        Turn::of(work, (notes, questions), ("ada".into(), About::default()))
+        PendingRequest::new(work, (notes, questions), ("ada".into(), OriginalRequest::default()))
     }
 
     fn names(step: Step) -> Vec<String> {
         match step {
-            Step::Asked(requests) => {
+            Step::InputRequired(requests) => {
                 requests.as_object().into_iter().flatten().map(|it| it.0.clone()).collect()
             }
-            Step::Told(_) | Step::Done(_) => panic!("it asks: {step:?}"),
+            Step::Notification(_) | Step::Complete(_) => panic!("it asks: {step:?}"),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_looks_away_while_questions_gather_is_asked_all_the_same() {
         let mut turn = asking();
-        let looked_away = tokio::time::timeout(TOGETHER / 4, turn.next()).await;
+        let looked_away = tokio::time::timeout(INPUT_BATCH_DELAY / 4, turn.next()).await;
         assert!(looked_away.is_err(), "questions are still being gathered");
         assert_eq!(names(turn.next().await), ["question-1", "question-2"]);
     }
@@ -272,12 +276,12 @@ mod tests {
         assert_eq!(names(turn.next().await), ["question-1", "question-2"]);
         let answers = |text: &'static str| {
             let text = Payload::from_json(bytes::Bytes::from_static(text.as_bytes()));
-            Members::read(Some(&text)).expect("an object")
+            RawObject::parse(Some(&text)).expect("an object")
         };
-        turn.answer(&answers(r#"{"question-2": {}, "question-9": {}}"#));
+        turn.submit_responses(&answers(r#"{"question-2": {}, "question-9": {}}"#));
         assert_eq!(names(turn.next().await), ["question-1"]);
-        turn.answer(&answers(r#"{"question-1": {"action": "accept"}}"#));
-        let Step::Done(Ok(answer)) = turn.next().await else { panic!("it is done") };
+        turn.submit_responses(&answers(r#"{"question-1": {"action": "accept"}}"#));
+        let Step::Complete(Ok(answer)) = turn.next().await else { panic!("it is done") };
         assert_eq!(answer.as_bytes().as_ref(), br#"{"action": "accept"}"#);
     }
 }

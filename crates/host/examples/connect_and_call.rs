@@ -4,11 +4,11 @@
 use std::error::Error;
 
 use serde_json::json;
-use switchboard::address::Around;
-use switchboard::calling::{Desk, ToolCall};
-use switchboard::engine::{Host, Options};
+use switchboard::address::HostEnv;
+use switchboard::calling::{CallContext, ToolCall};
+use switchboard::engine::{Host, HostOptions};
 use switchboard::load;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -18,22 +18,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     // Logs and memories of servers go below this folder.
     let folder = tempfile::tempdir()?;
-    let places = Places::below(folder.path());
-    let around = Around {
+    let places = Paths::in_dir(folder.path());
+    let around = HostEnv {
         home: folder.path().to_owned(),
         working_folder: std::env::current_dir()?,
         variables: std::env::vars().collect(),
     };
-    let (host, task) = Host::start(Options::new(places.clone(), around))?;
+    let (host, task) = Host::start(HostOptions::new(places.clone(), around))?;
     let servers = json!({"mcpServers": {"server": {"command": command, "args": more}}});
-    host.apply(&load::of_program("connect_and_call", &servers.to_string())).await;
+    host.apply(&load::from_program("connect_and_call", &servers.to_string())).await;
     host.settled().await;
 
     // The server was chosen by whoever started us, so its tools need no further yes.
-    let desk = Desk::new(&host, &places)?.trusting("server");
+    let desk = CallContext::new(&host, &places)?.with_trusted_server("server");
     let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
     let result = host.call(&desk, call).await;
-    host.stop().await;
+    host.shutdown().await;
     task.await?;
     println!("{}", result?.text());
     Ok(())

@@ -5,18 +5,18 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use switchboard::config::cascade::Breadth;
+use switchboard::config::cascade::ScopeFilter;
 use switchboard::config::template::Environment;
-use switchboard::load::{Surroundings, load};
-use switchboard::places::Places;
+use switchboard::load::{LoadOptions, load};
+use switchboard::places::Paths;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(config), Some(working_folder)) = (arguments.next(), arguments.next()) else {
         return Err("say the configuration folder and the working folder".into());
     };
-    let configuration = load(&Surroundings {
-        places: Places {
+    let configuration = load(&LoadOptions {
+        paths: Paths {
             data: config.join("data"),
             state: config.join("state"),
             managed: config.join("managed"),
@@ -25,9 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         working_folder: working_folder.canonicalize()?,
         environment: std::env::vars().collect::<Environment>(),
         dynamic: Vec::new(),
-        breadth: Breadth::EveryScope,
+        breadth: ScopeFilter::All,
         embedded: Vec::new(),
-        otherwise: None,
+        fallback: None,
     });
     for server in configuration.effective.servers.iter().filter(|server| server.is_ready()) {
         println!("{} ({} scope, {})", server.name, server.scope(), server.origin);

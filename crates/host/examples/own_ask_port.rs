@@ -5,46 +5,52 @@ use std::error::Error;
 use std::sync::Arc;
 
 use serde_json::{Map, json};
-use switchboard::address::Around;
+use switchboard::address::HostEnv;
 use switchboard::calling::{
-    Consent, Consented, Consenting, Desk, Holds, PermissionQuestion, ToolCall,
+    CallContext, DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt,
+    PermissionRequest, ToolCall,
 };
-use switchboard::engine::{Host, Options};
-use switchboard::in_process::InProcess;
-use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Subject};
+use switchboard::engine::{Host, HostOptions};
+use switchboard::in_process::InProcessServer;
+use switchboard::inquiry::{ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor};
 use switchboard::load;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 use switchboard_builtin::demonstration;
 
 /// Fills in what it knows, and goes nowhere.
 struct Secretary;
 
-impl Ask for Secretary {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
+impl Elicitor for Secretary {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async move {
-            match &inquiry.subject {
-                Subject::Form(form) => {
+            match &inquiry.kind {
+                ElicitationKind::Form(form) => {
                     println!("{} asks: {}", inquiry.server, form.message);
                     let known = json!({"name": "Ada", "day": "2027-01-31", "guests": 4});
                     let known = known.as_object().cloned().unwrap_or_default();
                     let is_asked = |name: &String| form.fields.iter().any(|it| it.name == *name);
                     let answers: Map<_, _> =
                         known.into_iter().filter(|(name, _)| is_asked(name)).collect();
-                    Reply::Accept(answers)
+                    ElicitResult::Accept(answers)
                 }
-                Subject::Visit(_) | Subject::Sample(_) => Reply::Decline("not today".to_owned()),
+                ElicitationKind::Url(_) | ElicitationKind::Sampling(_) => {
+                    ElicitResult::Decline("not today".to_owned())
+                }
             }
         })
     }
 }
 
 /// Lets tables be booked, and nothing else.
-impl Consent for Secretary {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
+impl PermissionPrompt for Secretary {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async move {
             match ask.tool.name == "book_table" {
-                true => Consented::Yes { who: "the secretary".to_owned(), holds: Holds::Once },
-                false => Consented::No("only tables are booked here".to_owned()),
+                true => PermissionDecision::Allow {
+                    decided_by: "the secretary".to_owned(),
+                    scope: GrantScope::Once,
+                },
+                false => PermissionDecision::Deny("only tables are booked here".to_owned()),
             }
         })
     }
@@ -53,26 +59,26 @@ impl Consent for Secretary {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let places = Places::below(folder.path());
-    let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
-    let mut options = Options::new(places.clone(), around);
-    options.asker = Arc::new(Secretary);
+    let places = Paths::in_dir(folder.path());
+    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(places.clone(), around);
+    options.elicitor = Arc::new(Secretary);
     let server = demonstration::server(folder.path().join("notes.json"));
-    let served = InProcess::new(move |link| server.clone().serve(link));
+    let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("demo".to_owned(), served);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"inn": {"type": "sdk", "name": "demo"}}}"#;
-    host.apply(&load::of_program("own_ask_port", servers)).await;
+    host.apply(&load::from_program("own_ask_port", servers)).await;
     host.settled().await;
 
-    let desk = Desk::new(&host, &places)?.asking(Secretary);
+    let desk = CallContext::new(&host, &places)?.with_prompt(Secretary);
     let booked = host.call(&desk, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
     println!("{}", booked.text());
     match host.call(&desk, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await {
         Ok(_) => println!("it was allowed"),
         Err(error) => println!("{error}"),
     }
-    host.stop().await;
+    host.shutdown().await;
     task.await?;
     Ok(())
 }

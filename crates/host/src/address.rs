@@ -6,21 +6,23 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use switchboard_config::entry::{Ide, Remote, ServerSpec, Stdio, Transport};
-use switchboard_config::template::Text;
+use switchboard_config::entry::{
+    IdeConfig, RemoteConfig, ServerSpec, StdioConfig, TransportConfig,
+};
+use switchboard_config::template::ExpandedText;
 use switchboard_wire::dial::Address;
 use switchboard_wire::network::Target;
 use switchboard_wire::process::Program;
 use url::Url;
 
-use crate::cause::{Cause, CauseKind, Evidence};
-use crate::in_process::InProcess;
+use crate::cause::{ConnectionFailure, Evidence, FailureKind};
+use crate::in_process::InProcessServer;
 use crate::inheritance;
-use crate::reveal::{self, RevealError};
+use crate::reveal::{self, SecretError};
 
 /// What an address depends on, besides the entry. It does not print: secrets are among the variables.
 #[derive(Clone, Default)]
-pub struct Around {
+pub struct HostEnv {
     /// The person's home.
     pub home: PathBuf,
     /// The folder that somebody works in; servers start there.
@@ -29,7 +31,7 @@ pub struct Around {
     pub variables: BTreeMap<String, String>,
 }
 
-impl fmt::Debug for Around {
+impl fmt::Debug for HostEnv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Around({})", self.working_folder.display())
     }
@@ -51,24 +53,27 @@ impl fmt::Debug for Certificates {
 }
 
 /// The certificates that an entry names, where it does. Reads files, and blocks meanwhile.
-pub fn certificates(spec: &ServerSpec, around: &Around) -> Result<Option<Certificates>, Cause> {
+pub fn load_certificates(
+    spec: &ServerSpec,
+    around: &HostEnv,
+) -> Result<Option<Certificates>, ConnectionFailure> {
     let tls = match &spec.transport {
-        Transport::Http(remote)
-        | Transport::Sse(remote)
-        | Transport::Ws(remote)
-        | Transport::ConnectorProxy(remote) => remote.tls.as_ref(),
-        Transport::Stdio(_)
-        | Transport::SseIde(_)
-        | Transport::WsIde(_)
-        | Transport::Sdk { .. } => None,
+        TransportConfig::Http(remote)
+        | TransportConfig::Sse(remote)
+        | TransportConfig::Ws(remote)
+        | TransportConfig::ConnectorProxy(remote) => remote.tls.as_ref(),
+        TransportConfig::Stdio(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. } => None,
     };
     let Some(tls) = tls else { return Ok(None) };
-    let file = |key: &str, path: &Option<Text>| match path {
+    let file = |key: &str, path: &Option<ExpandedText>| match path {
         None => Ok(None),
         Some(path) => {
-            let path = absolute(&text(path, around)?, around);
+            let path = absolute_path(&reveal_text(path, around)?, around);
             std::fs::read(&path).map(Some).map_err(|error| {
-                unusable(format!("`tls.{key}`: {} cannot be read: {error}", path.display()))
+                invalid_config(format!("`tls.{key}`: {} cannot be read: {error}", path.display()))
             })
         }
     };
@@ -86,56 +91,63 @@ pub fn certificates(spec: &ServerSpec, around: &Around) -> Result<Option<Certifi
 const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
 
 /// Where a server is. Fetches the secrets that its entry names, and blocks meanwhile.
-pub fn of(
+pub fn server_address(
     spec: &ServerSpec,
-    around: &Around,
-    in_process: &BTreeMap<String, InProcess>,
-) -> Result<Address, Cause> {
+    around: &HostEnv,
+    in_process: &BTreeMap<String, InProcessServer>,
+) -> Result<Address, ConnectionFailure> {
     match &spec.transport {
-        Transport::Stdio(stdio) => program(stdio, around).map(Address::Program),
-        Transport::Http(remote) | Transport::ConnectorProxy(remote) => {
+        TransportConfig::Stdio(stdio) => program(stdio, around).map(Address::Stdio),
+        TransportConfig::Http(remote) | TransportConfig::ConnectorProxy(remote) => {
             target(remote, around).map(Address::Http)
         }
-        Transport::Sse(remote) => target(remote, around).map(Address::Sse),
-        Transport::Ws(remote) => target(remote, around).map(Address::WebSocket),
-        Transport::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
-        Transport::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
-        Transport::Sdk { name } => match in_process.get(name) {
+        TransportConfig::Sse(remote) => target(remote, around).map(Address::Sse),
+        TransportConfig::Ws(remote) => target(remote, around).map(Address::WebSocket),
+        TransportConfig::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
+        TransportConfig::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
+        TransportConfig::Sdk { name } => match in_process.get(name) {
             Some(server) => Ok(server.address()),
-            None => Err(Cause::of(CauseKind::NotHere)),
+            None => Err(ConnectionFailure::new(FailureKind::NotRegistered)),
         },
     }
 }
 
-fn text(text: &Text, around: &Around) -> Result<String, Cause> {
-    let revealed = reveal::text(text, &around.home).map_err(|error| no_secret(&error))?;
+fn reveal_text(text: &ExpandedText, around: &HostEnv) -> Result<String, ConnectionFailure> {
+    let revealed =
+        reveal::reveal_text(text, &around.home).map_err(|error| secret_failure(&error))?;
     Ok(revealed.reveal().to_owned())
 }
 
-fn no_secret(error: &RevealError) -> Cause {
+fn secret_failure(error: &SecretError) -> ConnectionFailure {
     let detail = format!("{error}: {}", error.kind);
-    Cause::of(CauseKind::NoSecret).with(Evidence::Detail(detail))
+    ConnectionFailure::new(FailureKind::SecretUnavailable).with_evidence(Evidence::Detail(detail))
 }
 
-fn unusable(detail: String) -> Cause {
-    Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
+fn invalid_config(detail: String) -> ConnectionFailure {
+    ConnectionFailure::new(FailureKind::InvalidConfig).with_evidence(Evidence::Detail(detail))
 }
 
-fn program(stdio: &Stdio<Text>, around: &Around) -> Result<Program, Cause> {
-    let os = |it: &Text| text(it, around).map(OsString::from);
-    let given: Result<Vec<_>, Cause> =
-        stdio.env.iter().map(|(name, value)| Ok((name.clone(), text(value, around)?))).collect();
-    let env = inheritance::environment(&around.variables, given?);
+fn program(
+    stdio: &StdioConfig<ExpandedText>,
+    around: &HostEnv,
+) -> Result<Program, ConnectionFailure> {
+    let os = |it: &ExpandedText| reveal_text(it, around).map(OsString::from);
+    let given: Result<Vec<_>, ConnectionFailure> = stdio
+        .env
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), reveal_text(value, around)?)))
+        .collect();
+    let env = inheritance::child_environment(&around.variables, given?);
     let cwd = match &stdio.cwd {
         None => around.working_folder.clone(),
-        Some(cwd) => absolute(&text(cwd, around)?, around),
+        Some(cwd) => absolute_path(&reveal_text(cwd, around)?, around),
     };
     if !cwd.is_dir() {
         let folder = cwd.display().to_string();
-        return Err(Cause::of(CauseKind::NoFolder { folder }));
+        return Err(ConnectionFailure::new(FailureKind::FolderNotFound { folder }));
     }
     Ok(Program {
-        command: command(&text(&stdio.command, around)?, around),
+        command: command(&reveal_text(&stdio.command, around)?, around),
         args: stdio.args.iter().map(os).collect::<Result<_, _>>()?,
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         cwd: Some(cwd),
@@ -143,44 +155,54 @@ fn program(stdio: &Stdio<Text>, around: &Around) -> Result<Program, Cause> {
 }
 
 /// A command with a slash is a path, from where somebody works and not from where the program starts.
-fn command(command: &str, around: &Around) -> OsString {
+fn command(command: &str, around: &HostEnv) -> OsString {
     match command.contains('/') {
-        true => absolute(command, around).into(),
+        true => absolute_path(command, around).into(),
         false => command.into(),
     }
 }
 
-fn absolute(path: &str, around: &Around) -> PathBuf {
+fn absolute_path(path: &str, around: &HostEnv) -> PathBuf {
     match path.strip_prefix("~/") {
         Some(rest) => around.home.join(rest),
         None => around.working_folder.join(Path::new(path)),
     }
 }
 
-fn target(remote: &Remote<Text>, around: &Around) -> Result<Target, Cause> {
+fn target(
+    remote: &RemoteConfig<ExpandedText>,
+    around: &HostEnv,
+) -> Result<Target, ConnectionFailure> {
     let mut headers = HeaderMap::new();
     for (name, value) in &remote.headers {
-        add_header(&mut headers, name, &text(value, around)?)?;
+        add_header(&mut headers, name, &reveal_text(value, around)?)?;
     }
     new_target(&remote.url, headers, around)
 }
 
-fn ide_target(ide: &Ide<Text>, around: &Around) -> Result<Target, Cause> {
+fn ide_target(
+    ide: &IdeConfig<ExpandedText>,
+    around: &HostEnv,
+) -> Result<Target, ConnectionFailure> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &ide.auth_token {
-        add_header(&mut headers, IDE_TOKEN.as_str(), &text(token, around)?)?;
+        add_header(&mut headers, IDE_TOKEN.as_str(), &reveal_text(token, around)?)?;
     }
     new_target(&ide.url, headers, around)
 }
 
-fn new_target(url: &Text, headers: HeaderMap, around: &Around) -> Result<Target, Cause> {
-    let url = Url::parse(&text(url, around)?)
-        .map_err(|error| unusable(format!("its URL is no URL: {error}")))?;
+fn new_target(
+    url: &ExpandedText,
+    headers: HeaderMap,
+    around: &HostEnv,
+) -> Result<Target, ConnectionFailure> {
+    let url = Url::parse(&reveal_text(url, around)?)
+        .map_err(|error| invalid_config(format!("its URL is no URL: {error}")))?;
     Ok(Target::new(url).headers(headers))
 }
 
-fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Cause> {
-    let no_header = || unusable(format!("`{name}` cannot be sent as a header"));
+fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), ConnectionFailure> {
+    let no_header = || invalid_config(format!("`{name}` cannot be sent as a header"));
     let key = HeaderName::try_from(name).map_err(|_| no_header())?;
     let mut value = HeaderValue::try_from(value).map_err(|_| no_header())?;
     value.set_sensitive(true);
@@ -193,8 +215,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use switchboard_config::entry::ServerEntry;
-    use switchboard_config::layer::{Layer, Naming, Shape};
-    use switchboard_config::name::{Reserved, ServerName};
+    use switchboard_config::layer::{FileShape, Layer, Naming};
+    use switchboard_config::name::{ReservedNames, ServerName};
     use switchboard_config::scope::Scope;
     use switchboard_config::source::Source;
 
@@ -203,15 +225,15 @@ mod tests {
     fn spec(entry: &str) -> ServerSpec {
         let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
         let source = Source::file(Scope::User, "/x");
-        let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
+        let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
         let entry: ServerEntry = layer.definitions[0].entry.clone().expect("a good entry");
-        let name = ServerName::parse("s", Reserved::Refused).expect("a good name");
+        let name = ServerName::parse("s", ReservedNames::Refused).expect("a good name");
         entry.expand(name, &BTreeMap::new().into_iter().collect(), &mut BTreeSet::new())
     }
 
-    fn around(folder: &Path) -> Around {
+    fn around(folder: &Path) -> HostEnv {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        Around {
+        HostEnv {
             home: folder.to_owned(),
             working_folder: folder.to_owned(),
             variables: BTreeMap::from([pair("PATH", "/bin"), pair("X_TOKEN", "secret")]),
@@ -222,7 +244,8 @@ mod tests {
     fn a_program_starts_where_somebody_works_and_without_our_credentials() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spec = spec(r#"{"command": "./run", "args": ["a"], "env": {"B": "2"}}"#);
-        let Ok(Address::Program(program)) = of(&spec, &around(folder.path()), &BTreeMap::new())
+        let Ok(Address::Stdio(program)) =
+            server_address(&spec, &around(folder.path()), &BTreeMap::new())
         else {
             panic!("it is a program");
         };
@@ -236,16 +259,18 @@ mod tests {
     fn a_folder_that_is_not_there_and_a_secret_that_is_not_there_are_told_apart() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let kind = |entry: &str| {
-            of(&spec(entry), &around(folder.path()), &BTreeMap::new()).expect_err("it fails").kind
+            server_address(&spec(entry), &around(folder.path()), &BTreeMap::new())
+                .expect_err("it fails")
+                .kind
         };
         let missing = folder.path().join("gone").display().to_string();
         assert_eq!(
             kind(r#"{"command": "x", "cwd": "gone"}"#),
-            CauseKind::NoFolder { folder: missing }
+            FailureKind::FolderNotFound { folder: missing }
         );
         assert_eq!(
             kind(r#"{"command": "x", "env": {"A": "${file:~/gone}"}}"#),
-            CauseKind::NoSecret
+            FailureKind::SecretUnavailable
         );
     }
 
@@ -254,11 +279,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let entry = r#"{"type": "http", "url": "https://h/",
             "tls": {"caFile": "~/ca.pem", "clientCertificate": "~/me.pem", "clientKey": "~/key.pem"}}"#;
-        let read = || certificates(&spec(entry), &around(folder.path()));
+        let read = || load_certificates(&spec(entry), &around(folder.path()));
         let cause = read().expect_err("nothing is there");
         let path = folder.path().join("me.pem");
         let detail = format!("`tls.clientCertificate`: {} cannot be read", path.display());
-        assert_eq!(cause.kind, CauseKind::Unusable);
+        assert_eq!(cause.kind, FailureKind::InvalidConfig);
         assert!(cause.evidence[0].text().starts_with(&detail), "{cause:?}");
         for name in ["ca", "me", "key"] {
             std::fs::write(folder.path().join(format!("{name}.pem")), name).expect("written");
@@ -266,7 +291,7 @@ mod tests {
         let expected =
             Certificates { authorities: Some(b"ca".to_vec()), identity: Some(b"me\nkey".to_vec()) };
         assert_eq!(read().expect("all is there"), Some(expected));
-        let plain = certificates(&spec(r#"{"command": "x"}"#), &around(folder.path()));
+        let plain = load_certificates(&spec(r#"{"command": "x"}"#), &around(folder.path()));
         assert_eq!(plain.expect("nothing is named"), None);
     }
 }

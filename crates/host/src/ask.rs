@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use switchboard_auth::scopes::StepUps;
-use switchboard_wire::client::{Guise, Request};
-use switchboard_wire::fault::Fault;
-use switchboard_wire::message::{Payload, RemoteError};
-use switchboard_wire::peer::{Attend, CallError, Progress, Sent};
+use switchboard_auth::scopes::StepUpLimit;
+use switchboard_wire::client::{ClientMeta, RequestBuilder};
+use switchboard_wire::fault::TransportError;
+use switchboard_wire::message::{Payload, RpcError};
+use switchboard_wire::peer::{CallError, CallOwner, Delivery, Progress};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::calling::Permit;
-use crate::connection::{Handle, Live, Status, View};
+use crate::connection::{ActiveConnection, ConnectionHandle, ServerView, Status};
 use crate::engine::Host;
-use crate::lane::Lane;
+use crate::lane::DedicatedConnection;
 use crate::trouble;
 
 /// The most that one question is asked, however often it is not heard.
@@ -27,90 +27,90 @@ pub(crate) const TOOL_CALL: &str = "tools/call";
 
 /// A question.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ServerRequest {
     /// The method.
     pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
     /// May it be asked twice?
-    pub repeat: Repeat,
+    pub idempotency: Idempotency,
     /// How long the server may take; signs of progress begin the wait anew.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Who hears of progress.
     pub progress: Option<mpsc::Sender<Progress>>,
     /// Arguments that are repeated in headers.
-    pub mirrored: Option<HeaderMap>,
+    pub param_headers: Option<HeaderMap>,
     /// For whom it is asked, where that is not us.
-    pub behest: Option<Behest>,
+    pub on_behalf_of: Option<OnBehalfOf>,
 }
 
 /// For whom a question is asked: a client of ours, behind which there are people and a model of its own.
 #[derive(Debug, Clone)]
-pub struct Behest {
+pub struct OnBehalfOf {
     /// Hears what the server says meanwhile, and answers what it asks.
-    pub attendant: Arc<dyn Attend>,
+    pub handler: Arc<dyn CallOwner>,
     /// What the server is told of the client.
-    pub guise: Guise,
+    pub client_meta: ClientMeta,
     /// What becomes of a result that is a question.
-    pub asked_back: AskedBack,
+    pub on_input_required: OnInputRequired,
     /// The connection to use, where it is not the one for everybody.
-    pub lane: Option<Lane>,
+    pub dedicated_connection: Option<DedicatedConnection>,
 }
 
 /// What becomes of a result that is a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskedBack {
+pub enum OnInputRequired {
     /// The attendant answers it, and the server is asked again.
-    Answered,
+    Answer,
     /// It is the result.
-    PassedOn,
+    PassThrough,
 }
 
 /// May a question be asked twice?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum Idempotency {
     /// It changes nothing, or nothing more the second time.
-    Harmless,
+    Idempotent,
     /// It may do something each time.
-    Harmful,
+    NotIdempotent,
 }
 
-impl Question {
+impl ServerRequest {
     /// A question that changes nothing.
-    pub fn harmless(method: impl Into<Cow<'static, str>>, patience: Duration) -> Question {
-        Question {
+    pub fn idempotent(method: impl Into<Cow<'static, str>>, timeout: Duration) -> ServerRequest {
+        ServerRequest {
             method: method.into(),
             params: None,
-            repeat: Repeat::Harmless,
-            patience,
+            idempotency: Idempotency::Idempotent,
+            timeout,
             progress: None,
-            mirrored: None,
-            behest: None,
+            param_headers: None,
+            on_behalf_of: None,
         }
     }
 
     /// The same, for somebody else.
-    pub fn for_whom(mut self, behest: Behest) -> Question {
-        self.behest = Some(behest);
+    pub fn on_behalf_of(mut self, behest: OnBehalfOf) -> ServerRequest {
+        self.on_behalf_of = Some(behest);
         self
     }
 }
 
 /// Why a question has no answer.
 #[derive(Debug, Error)]
-pub enum AskError {
+pub enum RequestError {
     /// Tools are called in another way.
     #[error("a tool is not asked but called, with `Host::call`: a call needs leave")]
-    WantsPermit,
+    PermitRequired,
     /// There is no such server.
     #[error("there is no server `{0}`")]
-    NoServer(String),
+    UnknownServer(String),
     /// The server is not connected; the view says why.
     #[error("`{}` is not connected", .0.name)]
-    NotConnected(Arc<View>),
+    NotConnected(Arc<ServerView>),
     /// The server answered with an error.
     #[error(transparent)]
-    Refused(RemoteError),
+    ErrorResponse(RpcError),
     /// No answer came in time.
     #[error("`{server}` did not answer within {} s", .after.as_secs_f64())]
     Timeout {
@@ -132,7 +132,7 @@ pub enum AskError {
     },
     /// The server wants a page visited first, and nobody did.
     #[error("`{server}` wants a page visited first: {reason}")]
-    NotVisited {
+    UrlElicitationDeclined {
         /// The server.
         server: String,
         /// Why not.
@@ -151,7 +151,7 @@ pub enum AskError {
     },
     /// The connection broke, was made anew, and broke again.
     #[error("the connection to `{server}` broke before the answer came")]
-    Broken {
+    ConnectionLost {
         /// The server.
         server: String,
         /// What broke.
@@ -162,219 +162,237 @@ pub enum AskError {
 
 impl Host {
     /// Asks one server anything but to run a tool: that is what [`Host::call`] is for.
-    pub async fn ask(&self, server: &str, question: Question) -> Result<Payload, AskError> {
+    pub async fn request(
+        &self,
+        server: &str,
+        question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
         match question.method == TOOL_CALL {
-            true => Err(AskError::WantsPermit),
-            false => self.put_after_visits(server, question).await,
+            true => Err(RequestError::PermitRequired),
+            false => self.send_after_url_elicitation(server, question).await,
         }
     }
 
     /// Asks one server anything but to run a tool, for somebody else. What the server wants visited first is theirs to
     /// visit.
-    pub async fn ask_on_behalf(
+    pub async fn request_on_behalf(
         &self,
         server: &str,
-        question: Question,
-    ) -> Result<Payload, AskError> {
+        question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
         match question.method == TOOL_CALL {
-            true => Err(AskError::WantsPermit),
-            false => self.put(server, question).await,
+            true => Err(RequestError::PermitRequired),
+            false => self.send_with_retries(server, question).await,
         }
     }
 
     /// Has a tool run for somebody else, with leave.
-    pub(crate) async fn put_permitted(
+    pub(crate) async fn relay_permitted(
         &self,
         _leave: Permit,
         server: &str,
-        question: Question,
-    ) -> Result<Payload, AskError> {
-        self.put(server, question).await
+        question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        self.send_with_retries(server, question).await
     }
 
     /// Asks one server anything, with leave.
-    pub(crate) async fn ask_permitted(
+    pub(crate) async fn send_permitted(
         &self,
         _leave: Permit,
         server: &str,
-        question: Question,
-    ) -> Result<Payload, AskError> {
-        self.put_after_visits(server, question).await
+        question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        self.send_after_url_elicitation(server, question).await
     }
 
     /// Asks one server, whatever it wants visited first.
-    pub(crate) async fn put(
+    pub(crate) async fn send_with_retries(
         &self,
         server: &str,
-        mut question: Question,
-    ) -> Result<Payload, AskError> {
-        let no_server = || AskError::NoServer(server.to_owned());
-        let lane = question.behest.as_ref().and_then(|it| it.lane.as_ref());
-        let handles = self.handles();
+        mut question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        let no_server = || RequestError::UnknownServer(server.to_owned());
+        let lane = question.on_behalf_of.as_ref().and_then(|it| it.dedicated_connection.as_ref());
+        let handles = self.connections();
         let lane = match lane {
             Some(lane) => {
-                let handle = Box::pin(self.handle_on(server, Some(lane))).await;
+                let handle = Box::pin(self.connection_for(server, Some(lane))).await;
                 Some(handle.ok_or_else(no_server)?)
             }
             None => None,
         };
-        let _use = lane.as_ref().map(Handle::in_use);
+        let _use = lane.as_ref().map(ConnectionHandle::begin_use);
         let handle = lane.as_ref().or_else(|| handles.get(server)).ok_or_else(no_server)?;
         // What an entry says of its own server goes before what holds for all.
         if question.method == TOOL_CALL
-            && let Some(own) = handle.wanted().spec.common.timeout
+            && let Some(own) = handle.desired().spec.common.timeout
         {
-            question.patience = own;
+            question.timeout = own;
         }
-        let mut live = handle.live(None).await.map_err(AskError::NotConnected)?;
+        let mut live = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
         let mut attempt = 1;
         let mut was_repeated = false;
-        let mut step_ups = StepUps::default();
+        let mut step_ups = StepUpLimit::default();
         loop {
-            let error = match self.once(server, &live, &question).await {
+            let error = match self.send_once(server, &live, &question).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             // What follows is rare and large: in boxes, so that a call that goes well does not carry room for it about.
             // Who is turned away has not been heard, so that nothing is done twice.
-            if trouble::is_turned_away(&error)
-                && step_ups.take()
-                && Box::pin(self.signs_in_for(handle)).await
+            if trouble::is_auth_rejection(&error)
+                && step_ups.try_acquire()
+                && Box::pin(self.sign_in_for(handle)).await
             {
                 continue;
             }
-            Box::pin(handle.trouble(&live, &error)).await;
+            Box::pin(handle.report_failure(&live, &error)).await;
             // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
-            let is_safe = was_never_heard(&error)
-                || (question.repeat == Repeat::Harmless
+            let is_safe = was_not_delivered(&error)
+                || (question.idempotency == Idempotency::Idempotent
                     && !std::mem::replace(&mut was_repeated, true));
-            if !is_the_connections_fault(&error) || !is_safe || attempt == ATTEMPTS {
-                return Err(explain(server, error, question.repeat));
+            if !is_connection_failure(&error) || !is_safe || attempt == ATTEMPTS {
+                return Err(into_request_error(server, error, question.idempotency));
             }
             attempt += 1;
-            let again = Box::pin(mended(handle, &live, &error)).await;
-            live = again.map_err(AskError::NotConnected)?;
+            let again = Box::pin(next_connection(handle, &live, &error)).await;
+            live = again.map_err(RequestError::NotConnected)?;
         }
     }
 
     /// Has a server connected, where it is not. Comes back when it is, or cannot be.
-    pub async fn wake(&self, server: &str) -> Result<(), AskError> {
-        let handle = self.handle(server).ok_or_else(|| AskError::NoServer(server.to_owned()))?;
-        handle.live(None).await.map(drop).map_err(AskError::NotConnected)
+    pub async fn ensure_connected(&self, server: &str) -> Result<(), RequestError> {
+        let handle = self
+            .connection(server)
+            .ok_or_else(|| RequestError::UnknownServer(server.to_owned()))?;
+        handle.ensure_active(None).await.map(drop).map_err(RequestError::NotConnected)
     }
 
     /// How long a server takes to say that it is there.
-    pub async fn ping(&self, server: &str, patience: Duration) -> Result<Duration, AskError> {
-        let no_server = || AskError::NoServer(server.to_owned());
-        let handle = self.handle(server).ok_or_else(no_server)?;
-        let live = handle.live(None).await.map_err(AskError::NotConnected)?;
+    pub async fn ping(&self, server: &str, patience: Duration) -> Result<Duration, RequestError> {
+        let no_server = || RequestError::UnknownServer(server.to_owned());
+        let handle = self.connection(server).ok_or_else(no_server)?;
+        let live = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
         let result = live.client.ping(patience).await;
         if let Err(error) = &result {
-            handle.trouble(&live, error).await;
+            handle.report_failure(&live, error).await;
         }
-        result.map_err(|error| explain(server, error, Repeat::Harmless))
+        result.map_err(|error| into_request_error(server, error, Idempotency::Idempotent))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         server: &str,
-        live: &Live,
-        question: &Question,
+        live: &ActiveConnection,
+        question: &ServerRequest,
     ) -> Result<Payload, CallError> {
         let mut request = live.client.request(question.method.clone());
-        request = match &question.behest {
+        request = match &question.on_behalf_of {
             None => {
-                let request = request.within_of_progress(question.patience);
-                request.answered_by(self.counsellor(server))
+                let request = request.progress_timeout(question.timeout);
+                request.input_handler(self.responder(server))
             }
-            Some(behest) => on_behalf(request, behest, question),
+            Some(behest) => apply_on_behalf_of(request, behest, question),
         };
         if let Some(params) = &question.params {
             request = request.params(params.clone());
         }
         if let Some(progress) = &question.progress {
-            request = request.progress_to(progress.clone());
+            request = request.progress_sender(progress.clone());
         }
-        if let Some(mirrored) = &question.mirrored {
-            request = request.mirrored(mirrored.clone());
+        if let Some(mirrored) = &question.param_headers {
+            request = request.param_headers(mirrored.clone());
         }
         let result = request.send().await;
         if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
-            live.fine();
+            live.record_success();
         }
         result
     }
 }
 
 /// A client that wants no progress gets none: what the server is not asked for, it need not send.
-fn on_behalf(request: Request, behest: &Behest, question: &Question) -> Request {
+fn apply_on_behalf_of(
+    request: RequestBuilder,
+    behest: &OnBehalfOf,
+    question: &ServerRequest,
+) -> RequestBuilder {
     let request = match question.progress {
-        Some(_) => request.within_of_progress(question.patience),
-        None => request.within_of_its_own(question.patience),
+        Some(_) => request.progress_timeout(question.timeout),
+        None => request.server_timeout(question.timeout),
     };
-    let request = request.in_guise(behest.guise.clone()).attended_by(behest.attendant.clone());
-    match behest.asked_back {
-        AskedBack::Answered => request.answered_by(behest.attendant.clone()),
-        AskedBack::PassedOn => request,
+    let request = request.client_meta(behest.client_meta.clone()).owner(behest.handler.clone());
+    match behest.on_input_required {
+        OnInputRequired::Answer => request.input_handler(behest.handler.clone()),
+        OnInputRequired::PassThrough => request,
     }
 }
 
 /// A connection to ask again over: the same one where only the question was lost, else a newer one.
-async fn mended(handle: &Handle, live: &Live, error: &CallError) -> Result<Live, Arc<View>> {
-    let is_over = matches!(error, CallError::Ended { .. }) || trouble::is_gone(error);
+async fn next_connection(
+    handle: &ConnectionHandle,
+    live: &ActiveConnection,
+    error: &CallError,
+) -> Result<ActiveConnection, Arc<ServerView>> {
+    let is_over = matches!(error, CallError::Closed { .. }) || trouble::is_session_expired(error);
     let seen = if is_over { Some(live.generation) } else { None };
-    handle.live(seen).await
+    handle.ensure_active(seen).await
 }
 
 /// Is it certain that the server did nothing of what it was asked?
-fn was_never_heard(error: &CallError) -> bool {
+fn was_not_delivered(error: &CallError) -> bool {
     match error {
-        CallError::Ended { sent, .. } => *sent == Sent::No,
-        CallError::Lost(fault) => fault.is_before_delivery(),
+        CallError::Closed { delivery: sent, .. } => *sent == Delivery::NotSent,
+        CallError::Transport(fault) => fault.is_before_delivery(),
         // A server that forgot the session has not looked at the question.
-        CallError::Remote(_) => trouble::is_gone(error),
+        CallError::Remote(_) => trouble::is_session_expired(error),
         CallError::Timeout(_) => false,
     }
 }
 
 /// Would another connection help?
-fn is_the_connections_fault(error: &CallError) -> bool {
+fn is_connection_failure(error: &CallError) -> bool {
     match error {
-        CallError::Ended { .. } => true,
-        CallError::Lost(_) => trouble::is_gone(error) || trouble::is_terminal(error),
-        CallError::Remote(_) => trouble::is_gone(error),
+        CallError::Closed { .. } => true,
+        CallError::Transport(_) => {
+            trouble::is_session_expired(error) || trouble::is_transport_failure(error)
+        }
+        CallError::Remote(_) => trouble::is_session_expired(error),
         CallError::Timeout(_) => false,
     }
 }
 
-fn explain(server: &str, error: CallError, repeat: Repeat) -> AskError {
+fn into_request_error(server: &str, error: CallError, repeat: Idempotency) -> RequestError {
     let server = server.to_owned();
     match error {
-        CallError::Remote(error) => AskError::Refused(error),
-        CallError::Timeout(after) => AskError::Timeout { server, after },
-        CallError::Lost(Fault::TooLarge { limit }) => AskError::TooLarge { server, limit },
-        error @ (CallError::Lost(_) | CallError::Ended { .. }) => {
-            match repeat == Repeat::Harmless || was_never_heard(&error) {
-                true => AskError::Broken { server, error },
-                false => AskError::Interrupted { server, error },
+        CallError::Remote(error) => RequestError::ErrorResponse(error),
+        CallError::Timeout(after) => RequestError::Timeout { server, after },
+        CallError::Transport(TransportError::TooLarge { limit }) => {
+            RequestError::TooLarge { server, limit }
+        }
+        error @ (CallError::Transport(_) | CallError::Closed { .. }) => {
+            match repeat == Idempotency::Idempotent || was_not_delivered(&error) {
+                true => RequestError::ConnectionLost { server, error },
+                false => RequestError::Interrupted { server, error },
             }
         }
     }
 }
 
-impl AskError {
+impl RequestError {
     /// Why the server is not connected, where that is what happened.
     pub fn status(&self) -> Option<&Status> {
         match self {
-            AskError::NotConnected(view) => Some(&view.status),
-            AskError::WantsPermit
-            | AskError::NoServer(_)
-            | AskError::Refused(_)
-            | AskError::Timeout { .. }
-            | AskError::TooLarge { .. }
-            | AskError::NotVisited { .. }
-            | AskError::Interrupted { .. }
-            | AskError::Broken { .. } => None,
+            RequestError::NotConnected(view) => Some(&view.status),
+            RequestError::PermitRequired
+            | RequestError::UnknownServer(_)
+            | RequestError::ErrorResponse(_)
+            | RequestError::Timeout { .. }
+            | RequestError::TooLarge { .. }
+            | RequestError::UrlElicitationDeclined { .. }
+            | RequestError::Interrupted { .. }
+            | RequestError::ConnectionLost { .. } => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use switchboard_config::entry::sha256;
 use tokio::sync::{oneshot, watch};
 
-use crate::logbook::stamp;
+use crate::logbook::utc_timestamp;
 use crate::store;
 
 /// A file that is larger than this is put aside.
@@ -31,7 +31,7 @@ const HASTE: Duration = Duration::from_micros(500);
 /// One call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct AuditRecord {
     /// When it began, in UTC.
     pub time: String,
     /// Who asked: `cli`, or a client's name.
@@ -58,12 +58,12 @@ pub struct Record {
     pub outcome: String,
     /// Where a client's call came from. Nothing of it in records of older versions.
     #[serde(flatten)]
-    pub provenance: Provenance,
+    pub origin: RequestOrigin,
 }
 
 /// Where a client's call came from, as far as that is known. Each is empty where it is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Provenance {
+pub struct RequestOrigin {
     /// The session: not its name, which lets people in, but something made of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
@@ -77,9 +77,9 @@ pub struct Provenance {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallOutcome {
     /// Well.
-    Done,
+    Succeeded,
     /// The tool ran and says that it failed.
     ToolError,
     /// It was not permitted.
@@ -94,37 +94,37 @@ pub enum Ended {
     Cancelled,
 }
 
-impl Ended {
+impl CallOutcome {
     /// Every way, in the order of declaration.
-    pub const ALL: [Ended; 7] = [
-        Ended::Done,
-        Ended::ToolError,
-        Ended::Denied,
-        Ended::Invalid,
-        Ended::Failed,
-        Ended::Timeout,
-        Ended::Cancelled,
+    pub const ALL: [CallOutcome; 7] = [
+        CallOutcome::Succeeded,
+        CallOutcome::ToolError,
+        CallOutcome::Denied,
+        CallOutcome::Invalid,
+        CallOutcome::Failed,
+        CallOutcome::Timeout,
+        CallOutcome::Cancelled,
     ];
 
     /// The word for it in records.
     pub fn id(self) -> &'static str {
         match self {
-            Ended::Done => "ok",
-            Ended::ToolError => "tool-error",
-            Ended::Denied => "denied",
-            Ended::Invalid => "invalid",
-            Ended::Failed => "failed",
-            Ended::Timeout => "timeout",
-            Ended::Cancelled => "cancelled",
+            CallOutcome::Succeeded => "ok",
+            CallOutcome::ToolError => "tool-error",
+            CallOutcome::Denied => "denied",
+            CallOutcome::Invalid => "invalid",
+            CallOutcome::Failed => "failed",
+            CallOutcome::Timeout => "timeout",
+            CallOutcome::Cancelled => "cancelled",
         }
     }
 }
 
-impl Record {
+impl AuditRecord {
     /// A record that begins now.
-    pub fn begin(caller: &str, exposed: &str) -> Record {
-        Record {
-            time: stamp(SystemTime::now()),
+    pub fn begin(caller: &str, exposed: &str) -> AuditRecord {
+        AuditRecord {
+            time: utc_timestamp(SystemTime::now()),
             caller: caller.to_owned(),
             server: String::new(),
             tool: String::new(),
@@ -134,13 +134,13 @@ impl Record {
             verdict: String::new(),
             because: String::new(),
             duration_ms: 0,
-            outcome: Ended::Cancelled.id().to_owned(),
-            provenance: Provenance::default(),
+            outcome: CallOutcome::Cancelled.id().to_owned(),
+            origin: RequestOrigin::default(),
         }
     }
 
     /// The same, so long after it began.
-    pub fn after(mut self, duration: Duration) -> Record {
+    pub fn with_duration(mut self, duration: Duration) -> AuditRecord {
         self.duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self
     }
@@ -167,7 +167,7 @@ fn canonical(value: &Json, text: &mut Vec<u8>) {
                 if index > 0 {
                     text.push(b',');
                 }
-                put(name, text);
+                write_json(name, text);
                 text.push(b':');
                 canonical(value, text);
             }
@@ -183,25 +183,25 @@ fn canonical(value: &Json, text: &mut Vec<u8>) {
             }
             text.push(b']');
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => put(value, text),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => write_json(value, text),
     }
 }
 
-fn put(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
+fn write_json(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("a name or a value can be written to memory");
 }
 
 /// Where records go. Clones share the thread that writes.
 #[derive(Debug, Clone)]
-pub struct Audit {
-    to_disk: blocking::SyncSender<Order>,
+pub struct AuditLog {
+    to_disk: blocking::SyncSender<AuditCommand>,
     writer: thread::Thread,
-    refused: watch::Receiver<Refused>,
+    lost: watch::Receiver<LostRecords>,
 }
 
 /// Records that the disk did not take.
 #[derive(Debug, Clone, Default)]
-pub struct Refused {
+pub struct LostRecords {
     /// How many.
     pub count: u64,
     /// What it said to the last one.
@@ -209,27 +209,27 @@ pub struct Refused {
 }
 
 #[derive(Debug)]
-enum Order {
-    Append(Box<Record>),
-    Settled(oneshot::Sender<()>),
+enum AuditCommand {
+    Append(Box<AuditRecord>),
+    Flush(oneshot::Sender<()>),
 }
 
-impl Audit {
+impl AuditLog {
     /// Keeps records in a file, which is made with the first.
-    pub fn open(path: &Path) -> io::Result<Audit> {
+    pub fn open(path: &Path) -> io::Result<AuditLog> {
         let (to_disk, orders) = blocking::sync_channel(WAITING);
-        let (say, refused) = watch::channel(Refused::default());
-        let writer = Writer { path: path.to_owned(), largest: LARGEST };
+        let (say, refused) = watch::channel(LostRecords::default());
+        let writer = Writer { path: path.to_owned(), max_bytes: LARGEST };
         // Ends when the last handle is dropped; `settle` waits for what is under way.
         let begun = thread::Builder::new().name("audit".to_owned());
         let begun = begun.spawn(move || writer.run(&orders, &say))?;
-        Ok(Audit { to_disk, writer: begun.thread().clone(), refused })
+        Ok(AuditLog { to_disk, writer: begun.thread().clone(), lost: refused })
     }
 
     /// Adds a record. Nobody waits: where the disk is very slow, a thread of its own does.
-    pub fn record(&self, record: Record) {
+    pub fn record(&self, record: AuditRecord) {
         if let Err(blocking::TrySendError::Full(order)) =
-            self.to_disk.try_send(Order::Append(Box::new(record)))
+            self.to_disk.try_send(AuditCommand::Append(Box::new(record)))
         {
             let to_disk = self.to_disk.clone();
             thread::spawn(move || to_disk.send(order));
@@ -237,16 +237,16 @@ impl Audit {
     }
 
     /// The records that are lost because the disk did not take them, so far. Somebody should hear of it.
-    pub fn refused(&self) -> Refused {
-        self.refused.borrow().clone()
+    pub fn lost_records(&self) -> LostRecords {
+        self.lost.borrow().clone()
     }
 
     /// Comes back when everything so far is on disk, or refused.
-    pub async fn settle(&self) {
+    pub async fn flush(&self) {
         let (done, settled) = oneshot::channel();
-        let Audit { to_disk, writer, .. } = self.clone();
+        let AuditLog { to_disk, writer, .. } = self.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            let is_asked = to_disk.send(Order::Settled(done)).is_ok();
+            let is_asked = to_disk.send(AuditCommand::Flush(done)).is_ok();
             writer.unpark();
             is_asked
         });
@@ -257,7 +257,7 @@ impl Audit {
 }
 
 /// A record as it is written. One that cannot be written as JSON does not exist.
-fn line(record: &Record) -> Vec<u8> {
+fn to_json_line(record: &AuditRecord) -> Vec<u8> {
     let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');
     line
@@ -265,22 +265,22 @@ fn line(record: &Record) -> Vec<u8> {
 
 struct Writer {
     path: PathBuf,
-    largest: u64,
+    max_bytes: u64,
 }
 
 impl Writer {
-    fn run(self, orders: &blocking::Receiver<Order>, refused: &watch::Sender<Refused>) {
+    fn run(self, orders: &blocking::Receiver<AuditCommand>, refused: &watch::Sender<LostRecords>) {
         let (mut file, mut pause) = (None, TOGETHER);
         while let Ok(first) = orders.recv() {
             let (mut lines, mut count) = (Vec::new(), 0);
             let mut waiting = Vec::new();
             for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
                 match order {
-                    Order::Append(record) => {
-                        lines.extend(line(&record));
+                    AuditCommand::Append(record) => {
+                        lines.extend(to_json_line(&record));
                         count += 1;
                     }
-                    Order::Settled(done) => waiting.push(done),
+                    AuditCommand::Flush(done) => waiting.push(done),
                 }
             }
             if !lines.is_empty() {
@@ -298,7 +298,7 @@ impl Writer {
             }
             if waiting.is_empty() {
                 // Being woken for each of many records costs their callers more than all the rest.
-                pause = next_pause(pause, count);
+                pause = next_batch_delay(pause, count);
                 thread::park_timeout(pause);
             }
             for done in waiting {
@@ -311,32 +311,32 @@ impl Writer {
     fn append(&self, file: Option<File>, lines: &[u8]) -> io::Result<File> {
         let mut file = match file {
             Some(file) => file,
-            None => store::append(&self.path)?,
+            None => store::open_append(&self.path)?,
         };
         file.write_all(lines)?;
-        match file.metadata()?.len() >= self.largest {
+        match file.metadata()?.len() >= self.max_bytes {
             true => {
                 drop(file);
-                self.put_aside()?;
-                store::append(&self.path)
+                self.rotate()?;
+                store::open_append(&self.path)
             }
             false => Ok(file),
         }
     }
 
-    fn put_aside(&self) -> io::Result<()> {
+    fn rotate(&self) -> io::Result<()> {
         for number in (1..KEPT).rev() {
-            let older = aside(&self.path, number);
+            let older = rotated_path(&self.path, number);
             if older.exists() {
-                fs::rename(older, aside(&self.path, number + 1))?;
+                fs::rename(older, rotated_path(&self.path, number + 1))?;
             }
         }
-        fs::rename(&self.path, aside(&self.path, 1))
+        fs::rename(&self.path, rotated_path(&self.path, 1))
     }
 }
 
 /// How long to gather records after so many came: shorter before there is no room for more, as callers wait then.
-fn next_pause(pause: Duration, count: u64) -> Duration {
+fn next_batch_delay(pause: Duration, count: u64) -> Duration {
     let room = WAITING as u64;
     match count {
         _ if count > room / 2 => (pause / 2).max(HASTE),
@@ -345,21 +345,21 @@ fn next_pause(pause: Duration, count: u64) -> Duration {
     }
 }
 
-fn aside(path: &Path, number: usize) -> PathBuf {
+fn rotated_path(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
 /// Every record that is kept, the oldest first. A line that is none is passed over. Blocks.
-pub fn read(path: &Path) -> io::Result<Vec<Record>> {
-    let files = (1..=KEPT).rev().map(|number| aside(path, number));
+pub fn read(path: &Path) -> io::Result<Vec<AuditRecord>> {
+    let files = (1..=KEPT).rev().map(|number| rotated_path(path, number));
     let mut records = Vec::new();
     for file in files.chain([path.to_owned()]) {
         match File::open(&file) {
             Ok(file) => {
                 for line in BufReader::new(file).lines() {
-                    records.extend(serde_json::from_str::<Record>(&line?));
+                    records.extend(serde_json::from_str::<AuditRecord>(&line?));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -375,8 +375,8 @@ mod tests {
 
     use super::*;
 
-    fn record(tool: &str) -> Record {
-        Record { tool: tool.to_owned(), ..Record::begin("cli", "mcp__s__t") }
+    fn record(tool: &str) -> AuditRecord {
+        AuditRecord { tool: tool.to_owned(), ..AuditRecord::begin("cli", "mcp__s__t") }
     }
 
     #[test]
@@ -395,14 +395,14 @@ mod tests {
         let mut pause = TOGETHER;
         let came = |pause: Duration| pause.as_micros() as u64 * a_second / 1_000_000;
         for _ in 0..10 {
-            pause = next_pause(pause, came(pause).min(WAITING as u64 + 1));
+            pause = next_batch_delay(pause, came(pause).min(WAITING as u64 + 1));
         }
         assert!(came(pause) < WAITING as u64, "{pause:?}");
         for _ in 0..10 {
-            pause = next_pause(pause, 1);
+            pause = next_batch_delay(pause, 1);
         }
         assert_eq!(pause, TOGETHER);
-        assert_eq!(next_pause(HASTE, u64::MAX), HASTE);
+        assert_eq!(next_batch_delay(HASTE, u64::MAX), HASTE);
     }
 
     #[tokio::test]
@@ -410,11 +410,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("state/audit.jsonl");
         assert_eq!(read(&path).expect("nothing is no error"), []);
-        let audit = Audit::open(&path).expect("a thread can be started");
+        let audit = AuditLog::open(&path).expect("a thread can be started");
         for tool in ["a", "b"] {
             audit.record(record(tool));
         }
-        audit.settle().await;
+        audit.flush().await;
         let tools: Vec<String> = read(&path).expect("read").into_iter().map(|it| it.tool).collect();
         assert_eq!(tools, ["a", "b"]);
         #[cfg(unix)]
@@ -430,33 +430,33 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("audit.jsonl");
         fs::create_dir(&path).expect("a folder where the file should be");
-        let audit = Audit::open(&path).expect("a thread can be started");
-        assert_eq!(audit.refused().count, 0);
+        let audit = AuditLog::open(&path).expect("a thread can be started");
+        assert_eq!(audit.lost_records().count, 0);
         audit.record(record("a"));
         audit.record(record("b"));
-        audit.settle().await;
-        let refused = audit.refused();
+        audit.flush().await;
+        let refused = audit.lost_records();
         assert_eq!(refused.count, 2);
         assert!(refused.error.is_some());
         fs::remove_dir(&path).expect("it is empty");
         audit.record(record("c"));
-        audit.settle().await;
-        assert_eq!((audit.refused().count, read(&path).expect("read").len()), (2, 1));
+        audit.flush().await;
+        assert_eq!((audit.lost_records().count, read(&path).expect("read").len()), (2, 1));
     }
 
     #[test]
     fn old_files_are_put_aside_and_the_oldest_goes() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("audit.jsonl");
-        let writer = Writer { path: path.clone(), largest: 1000 };
+        let writer = Writer { path: path.clone(), max_bytes: 1000 };
         let mut file = None;
         for number in 0..200 {
-            let line = line(&record(&number.to_string()));
+            let line = to_json_line(&record(&number.to_string()));
             file = Some(writer.append(file, &line).expect("written"));
         }
         let kept = read(&path).expect("read");
         assert_eq!(kept.last().map(|it| it.tool.as_str()), Some("199"));
-        assert!(kept.len() < 100 && !aside(&path, KEPT + 1).exists(), "{}", kept.len());
+        assert!(kept.len() < 100 && !rotated_path(&path, KEPT + 1).exists(), "{}", kept.len());
         let numbers: Vec<usize> =
             kept.iter().map(|it| it.tool.parse().expect("a number")).collect();
         assert!(numbers.is_sorted());
@@ -467,11 +467,11 @@ mod tests {
         let plain = serde_json::to_string(&record("a")).expect("JSON");
         assert!(!plain.contains("session") && !plain.contains("trace"), "{plain}");
         let mut known = record("a");
-        known.provenance.request = "7".to_owned();
+        known.origin.request = "7".to_owned();
         let text = serde_json::to_string(&known).expect("JSON");
         assert!(text.contains(r#""request":"7""#), "{text}");
-        assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), known);
-        assert_eq!(serde_json::from_str::<Record>(&plain).expect("a record"), record("a"));
+        assert_eq!(serde_json::from_str::<AuditRecord>(&text).expect("a record"), known);
+        assert_eq!(serde_json::from_str::<AuditRecord>(&plain).expect("a record"), record("a"));
     }
 
     #[test]

@@ -12,21 +12,21 @@ use serde_json::{Value as Json, json};
 use switchboard_config::permission;
 use switchboard_wire::message::Payload;
 
-use crate::calling::Desk;
-use crate::connection::View;
+use crate::calling::CallContext;
+use crate::connection::ServerView;
 use crate::engine::Snapshot;
-use crate::perform::Perform;
-use crate::pool::naming::{Origin, prefix};
+use crate::perform::ToolExecutor;
+use crate::pool::naming::{NameOrigin, prefix};
 use crate::pool::tool::Tool;
 
-pub(crate) use authenticate::{Authenticate, item as stand_in};
+pub(crate) use authenticate::{Authenticate, placeholder_item as stand_in};
 pub use read_result::NAME as READ_RESULT;
 
 /// The most characters that a tool of ours answers with, however much a caller would take.
-pub const MOST_CHARACTERS: usize = 100_000;
+pub const MAX_CHARACTERS: usize = 100_000;
 
 /// Every tool of ours.
-pub fn all() -> &'static [Arc<Tool>] {
+pub fn definitions() -> &'static [Arc<Tool>] {
     static ALL: OnceLock<Vec<Arc<Tool>>> = OnceLock::new();
     ALL.get_or_init(|| {
         let each =
@@ -36,49 +36,54 @@ pub fn all() -> &'static [Arc<Tool>] {
 }
 
 /// A tool of ours, from its name, what it does, what it takes and how.
-fn tool(name: &str, description: &str, schema: &Json, performer: &'static dyn Perform) -> Tool {
+fn builtin_tool(
+    name: &str,
+    description: &str,
+    schema: &Json,
+    performer: &'static dyn ToolExecutor,
+) -> Tool {
     let payload = |json: &Json| Payload::from_json(json.to_string().into());
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
     Tool::built_in(name, description, (payload(schema), payload(&raw)), performer)
 }
 
 /// An answer of texts.
-fn texts(texts: &[&str]) -> Payload {
+fn text_result(texts: &[&str]) -> Payload {
     let block = |text: &&str| json!({"type": "text", "text": text});
     let content: Vec<Json> = texts.iter().map(block).collect();
     Payload::from_json(json!({"content": content}).to_string().into())
 }
 
 /// An answer that says what went wrong, for a model to make something of.
-fn failure(message: &str) -> Payload {
+fn error_result(message: &str) -> Payload {
     let content = json!([{"type": "text", "text": message}]);
     Payload::from_json(json!({"content": content, "isError": true}).to_string().into())
 }
 
 /// Does a rule deny the whole server? Then nobody sees what it has.
-fn is_hidden(desk: &Desk, snapshot: &Snapshot, server: &str) -> bool {
+fn is_hidden(desk: &CallContext, snapshot: &Snapshot, server: &str) -> bool {
     let view = snapshot.servers.get(server);
-    let origin = view.map_or(Origin::Configured, |view| Origin::of(view.scope));
-    permission::hides_server(&desk.rules.now(), &prefix(server, origin)).is_some()
+    let origin = view.map_or(NameOrigin::Configured, |view| NameOrigin::of(view.scope));
+    permission::server_hidden_by(&desk.rules.current(), &prefix(server, origin)).is_some()
 }
 
-fn no_server(name: &str) -> Payload {
-    failure(&format!("there is no server `{name}`"))
+fn unknown_server(name: &str) -> Payload {
+    error_result(&format!("there is no server `{name}`"))
 }
 
 fn no_resources(name: &str) -> Payload {
-    failure(&format!("`{name}` has no resources"))
+    error_result(&format!("`{name}` has no resources"))
 }
 
-fn not_connected(view: &View) -> Payload {
-    failure(&format!("`{}` is not connected: {}", view.name, why(view)))
+fn not_connected(view: &ServerView) -> Payload {
+    error_result(&format!("`{}` is not connected: {}", view.name, status_reason(view)))
 }
 
 /// Why a server is not connected, in few words.
-fn why(view: &View) -> String {
+fn status_reason(view: &ServerView) -> String {
     view.status.cause().map_or_else(|| view.status.id().to_owned(), ToString::to_string)
 }
 
-fn text_of<'a>(arguments: &'a Json, name: &str) -> &'a str {
+fn str_argument<'a>(arguments: &'a Json, name: &str) -> &'a str {
     arguments[name].as_str().unwrap_or_default()
 }

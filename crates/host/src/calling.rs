@@ -15,28 +15,29 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 use switchboard_config::entry::Fingerprint;
 use switchboard_config::permission::{
-    self, Claim, Decision, Effect, Hints, Mode, Request, Rules, Suggestion, ToolRule, Trust,
+    self, CallRequest, HintValue, PermissionEffect, PermissionMode, PermissionRules, RuleDecision,
+    Suggestion, ToolHints, ToolRule, Trust,
 };
 use switchboard_wire::peer::Progress;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-use crate::ask::AskError;
-use crate::audit::{self, Audit, Ended, Record};
+use crate::ask::RequestError;
+use crate::audit::{self, AuditLog, AuditRecord, CallOutcome};
 use crate::engine::Host;
-use crate::inquiry::Nobody;
-use crate::perform::Work;
-use crate::pin::{Alteration, Pins, Standing};
-use crate::places::Places;
+use crate::inquiry::DeclineAll;
+use crate::perform::ToolExecution;
+use crate::pin::{DefinitionDiff, PinStatus, ToolPins};
+use crate::places::Paths;
 use crate::pool::Pool;
 use crate::pool::argument_check::{self, ArgumentFault};
 use crate::pool::naming;
 use crate::pool::tool::{Tool, ToolKind};
-use crate::rulebook::Rulebook;
-use crate::yielded::keep::Keep;
-use crate::yielded::{Limits, Yield};
+use crate::rulebook::ActiveRules;
+use crate::yielded::keep::SpillStore;
+use crate::yielded::{OutputLimits, ToolOutput};
 
-pub(crate) use bounding::PICTURES_AT_ONCE;
+pub(crate) use bounding::MAX_CONCURRENT_IMAGE_DECODES;
 pub use relaying::RelayedCall;
 
 /// Why a tool that is allowed asks nevertheless.
@@ -44,58 +45,58 @@ const CHANGED: &str = "its definition changed since it was approved";
 
 /// What calls depend on, besides the servers.
 #[derive(Clone)]
-pub struct Desk {
+pub struct CallContext {
     /// The tools there are, now and later.
     pub pool: watch::Receiver<Arc<Pool>>,
     /// What is allowed, asked and denied.
-    pub rules: Rulebook,
+    pub rules: ActiveRules,
     /// What tools looked like when they were approved.
-    pub pins: Pins,
+    pub tool_pins: ToolPins,
     /// How much is asked.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Servers whose tools are approved beforehand.
-    pub trusted: BTreeSet<String>,
+    pub trusted_servers: BTreeSet<String>,
     /// Who is asked.
-    pub consent: Arc<dyn Consent>,
+    pub prompt: Arc<dyn PermissionPrompt>,
     /// Where calls are recorded.
-    pub audit: Audit,
+    pub audit: AuditLog,
     /// How much of a result is passed on.
-    pub limits: Limits,
+    pub limits: OutputLimits,
     /// Where the rest is kept.
-    pub keep: Keep,
+    pub spill: SpillStore,
 }
 
-impl Desk {
+impl CallContext {
     /// A desk to begin with: no rules, and nobody to ask, so that only servers that are trusted are called. Records
     /// and results are kept where `places` says.
-    pub fn new(host: &Host, places: &Places) -> io::Result<Desk> {
-        Ok(Desk {
+    pub fn new(host: &Host, places: &Paths) -> io::Result<CallContext> {
+        Ok(CallContext {
             pool: host.watch_pool(),
-            rules: Rulebook::new(Rules::default()),
-            pins: Pins::open(&places.pins()),
-            mode: Mode::Default,
-            trusted: BTreeSet::new(),
-            consent: Arc::new(Nobody::default()),
-            audit: Audit::open(&places.audit())?,
-            limits: Limits::default(),
-            keep: Keep::below(&places.data),
+            rules: ActiveRules::new(PermissionRules::default()),
+            tool_pins: ToolPins::open(&places.pins()),
+            mode: PermissionMode::Default,
+            trusted_servers: BTreeSet::new(),
+            prompt: Arc::new(DeclineAll::default()),
+            audit: AuditLog::open(&places.audit())?,
+            limits: OutputLimits::default(),
+            spill: SpillStore::in_data_folder(&places.data),
         })
     }
 
     /// The same, with the tools of a server approved beforehand.
-    pub fn trusting(mut self, server: &str) -> Desk {
-        self.trusted.insert(server.to_owned());
+    pub fn with_trusted_server(mut self, server: &str) -> CallContext {
+        self.trusted_servers.insert(server.to_owned());
         self
     }
 
     /// The same, with somebody to ask.
-    pub fn asking(mut self, consent: impl Consent + 'static) -> Desk {
-        self.consent = Arc::new(consent);
+    pub fn with_prompt(mut self, consent: impl PermissionPrompt + 'static) -> CallContext {
+        self.prompt = Arc::new(consent);
         self
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("mode", &self.mode).finish_non_exhaustive()
     }
@@ -107,54 +108,54 @@ pub struct ToolCall {
     /// Who.
     pub caller: String,
     /// The tool's exposed name.
-    pub exposed: String,
+    pub exposed_name: String,
     /// Its arguments.
     pub arguments: Json,
     /// How long the server may take; signs of progress begin the wait anew.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Who hears of progress.
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
 impl ToolCall {
     /// How long a server may take, unless told otherwise.
-    pub const USUAL_PATIENCE: Duration = Duration::from_secs(600);
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
     /// A call that nobody watches, made by the program itself.
     pub fn new(exposed: &str, arguments: Json) -> ToolCall {
         ToolCall {
             caller: "program".to_owned(),
-            exposed: exposed.to_owned(),
+            exposed_name: exposed.to_owned(),
             arguments,
-            patience: ToolCall::USUAL_PATIENCE,
+            timeout: ToolCall::DEFAULT_TIMEOUT,
             progress: None,
         }
     }
 }
 
 /// Asks somebody who may say yes or no. Takes as long as people take.
-pub trait Consent: Send + Sync {
+pub trait PermissionPrompt: Send + Sync {
     /// Asks about one call.
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a>;
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a>;
 
     /// Hears what somebody who said yes should know.
-    fn note(&self, text: &str) {
+    fn warn(&self, text: &str) {
         let _nobody_listens = text;
     }
 }
 
-impl Consent for Nobody {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        Box::pin(async { Consented::No(format!("{}, and {}", ask.because, self.0)) })
+impl PermissionPrompt for DeclineAll {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(async { PermissionDecision::Deny(format!("{}, and {}", ask.because, self.0)) })
     }
 }
 
 /// An answer that is being waited for.
-pub type Consenting<'a> = Pin<Box<dyn Future<Output = Consented> + Send + 'a>>;
+pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = PermissionDecision> + Send + 'a>>;
 
 /// What somebody is asked.
 #[derive(Debug)]
-pub struct PermissionQuestion<'a> {
+pub struct PermissionRequest<'a> {
     /// Who wants to call: `cli`, or the name of a client behind which somebody else may stand.
     pub caller: &'a str,
     /// The tool.
@@ -166,26 +167,26 @@ pub struct PermissionQuestion<'a> {
     /// The rules that would answer it next time, narrowest first. None where no rule would.
     pub suggestions: Vec<Suggestion>,
     /// What changed about the tool since it was approved, where something did.
-    pub alteration: Option<Alteration>,
+    pub definition_diff: Option<DefinitionDiff>,
 }
 
 /// What somebody answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Consented {
+pub enum PermissionDecision {
     /// Yes.
-    Yes {
+    Allow {
         /// Who said so.
-        who: String,
+        decided_by: String,
         /// For how long.
-        holds: Holds,
+        scope: GrantScope,
     },
     /// No, and why.
-    No(String),
+    Deny(String),
 }
 
 /// For how long a yes holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holds {
+pub enum GrantScope {
     /// For this call.
     Once,
     /// For calls that this rule is about, while the session lasts.
@@ -202,10 +203,10 @@ pub struct Permit {
 
 /// Why a call has no result.
 #[derive(Debug, Error)]
-pub enum CallFailure {
+pub enum ToolCallError {
     /// There is no such tool.
     #[error("there is no tool `{name}`")]
-    NoTool {
+    UnknownTool {
         /// What was asked for.
         name: String,
         /// Names that are near.
@@ -213,7 +214,7 @@ pub enum CallFailure {
     },
     /// The arguments do not fit.
     #[error("the arguments of `{tool}` do not fit")]
-    Arguments {
+    InvalidArguments {
         /// The tool.
         tool: String,
         /// What is wrong with them.
@@ -229,229 +230,254 @@ pub enum CallFailure {
     },
     /// The server did not do it.
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Request(#[from] RequestError),
 }
 
 impl Host {
     /// Makes a call, and records it whatever becomes of it.
-    pub async fn call(&self, desk: &Desk, call: ToolCall) -> Result<Yield, CallFailure> {
-        let mut recording = Recording::begin(desk, &call.caller, &call.exposed);
-        let outcome = self.made(desk, call, &mut recording.record).await;
+    pub async fn call(
+        &self,
+        desk: &CallContext,
+        call: ToolCall,
+    ) -> Result<ToolOutput, ToolCallError> {
+        let mut recording = PendingRecord::begin(desk, &call.caller, &call.exposed_name);
+        let outcome = self.run_call(desk, call, &mut recording.record).await;
         let ended = match &outcome {
-            Ok(it) if it.is_error => Ended::ToolError,
-            Ok(_) => Ended::Done,
+            Ok(it) if it.is_error => CallOutcome::ToolError,
+            Ok(_) => CallOutcome::Succeeded,
             Err(failure) => failure.into(),
         };
         recording.record.outcome = ended.id().to_owned();
-        if let Err(CallFailure::Denied { because, .. }) = &outcome {
+        if let Err(ToolCallError::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
         outcome
     }
 
-    async fn made(
+    async fn run_call(
         &self,
-        desk: &Desk,
+        desk: &CallContext,
         call: ToolCall,
-        record: &mut Record,
-    ) -> Result<Yield, CallFailure> {
-        let tool = resolve(&desk.pool.borrow(), &call.exposed)?;
+        record: &mut AuditRecord,
+    ) -> Result<ToolOutput, ToolCallError> {
+        let tool = resolve(&desk.pool.borrow(), &call.exposed_name)?;
         record.server.clone_from(&tool.server);
         record.tool.clone_from(&tool.name);
         record.arguments = audit::digest(&call.arguments);
-        check(&tool, &call.arguments)?;
-        let fingerprint = self.handle(&tool.server).map(|it| it.view().fingerprint.clone());
+        check_arguments(&tool, &call.arguments)?;
+        let fingerprint = self.connection(&tool.server).map(|it| it.view().fingerprint.clone());
         let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let applicant = Applicant { caller: &call.caller, desk, consent: &*desk.consent };
-        let permit = permit(applicant, &tool, of_server, &call.arguments, said).await?;
+        let applicant =
+            PermissionCheck { caller: &call.caller, context: desk, prompt: &*desk.prompt };
+        let permit = obtain_permit(applicant, &tool, of_server, &call.arguments, said).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
-        let work = Work { host: self, desk, tool: &tool, call };
-        let answer = tool.performer.perform(permit, work).await?;
-        Ok(self.bound(desk, &tool, answer).await)
+        let work = ToolExecution { host: self, context: desk, tool: &tool, call };
+        let answer = tool.executor.execute(permit, work).await?;
+        Ok(self.bound_output(desk, &tool, answer).await)
     }
 }
 
-fn resolve(pool: &Pool, name: &str) -> Result<Arc<Tool>, CallFailure> {
+fn resolve(pool: &Pool, name: &str) -> Result<Arc<Tool>, ToolCallError> {
     const NEAR: usize = 3;
-    pool.find(name).cloned().ok_or_else(|| CallFailure::NoTool {
+    pool.find(name).cloned().ok_or_else(|| ToolCallError::UnknownTool {
         name: name.to_owned(),
-        nearest: pool.nearest(name, NEAR).into_iter().map(|it| it.exposed.clone()).collect(),
+        nearest: pool.nearest(name, NEAR).into_iter().map(|it| it.exposed_name.clone()).collect(),
     })
 }
 
-fn check(tool: &Tool, arguments: &Json) -> Result<(), CallFailure> {
-    argument_check::check(tool, arguments)
-        .map_err(|faults| CallFailure::Arguments { tool: tool.exposed.clone(), faults })
+fn check_arguments(tool: &Tool, arguments: &Json) -> Result<(), ToolCallError> {
+    argument_check::check(tool, arguments).map_err(|faults| ToolCallError::InvalidArguments {
+        tool: tool.exposed_name.clone(),
+        faults,
+    })
 }
 
 /// Who wants to call, what that depends on, and who is asked.
 #[derive(Clone, Copy)]
-struct Applicant<'a> {
+struct PermissionCheck<'a> {
     caller: &'a str,
-    desk: &'a Desk,
-    consent: &'a dyn Consent,
+    context: &'a CallContext,
+    prompt: &'a dyn PermissionPrompt,
 }
 
 /// Rules first, then somebody. A tool that changed since it was approved is not the one that was approved.
-async fn permit(
-    applicant: Applicant<'_>,
+async fn obtain_permit(
+    applicant: PermissionCheck<'_>,
     tool: &Arc<Tool>,
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
     said: &mut String,
-) -> Result<Permit, CallFailure> {
-    let Applicant { caller, desk, consent } = applicant;
-    let (server, name) = (tool.prefix.as_str(), naming::as_in_rules(&tool.name));
-    let rules = desk.rules.now();
+) -> Result<Permit, ToolCallError> {
+    let PermissionCheck { caller, context: desk, prompt: consent } = applicant;
+    let (server, name) = (tool.prefix.as_str(), naming::sanitise_borrowed(&tool.name));
+    let rules = desk.rules.current();
     match tool.kind {
         ToolKind::BuiltIn => {
             // It only reads what other rules let the person's servers say; what they hide, it hides too.
             return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
         }
-        ToolKind::StandIn => return permit_login(&rules, tool),
-        ToolKind::Served => {}
+        ToolKind::LoginPlaceholder => return permit_login(&rules, tool),
+        ToolKind::Server => {}
     }
-    let request = request(desk, tool, (server, &name), arguments);
-    let Decision { verdict, because } = permission::decide(&rules, &request, desk.mode);
+    let request = rule_request(desk, tool, (server, &name), arguments);
+    let RuleDecision { effect: verdict, reason: because } =
+        permission::decide(&rules, &request, desk.mode);
     verdict.id().clone_into(said);
-    let standing = fingerprint.map_or(Standing::Same, |it| desk.pins.standing(it, tool));
-    let denied = |because| CallFailure::Denied { tool: tool.exposed.clone(), because };
+    let standing = fingerprint.map_or(PinStatus::Unchanged, |it| desk.tool_pins.status(it, tool));
+    let denied = |because| ToolCallError::Denied { tool: tool.exposed_name.clone(), because };
     let because = because.to_string();
     let (because, alteration) = match (verdict, standing) {
-        (Effect::Deny, _) => return Err(denied(because)),
-        (Effect::Allow, Standing::Same) => return Ok(Permit { because }),
-        (Effect::Allow, Standing::New) => {
-            pin(applicant, fingerprint, tool).await;
+        (PermissionEffect::Deny, _) => return Err(denied(because)),
+        (PermissionEffect::Allow, PinStatus::Unchanged) => return Ok(Permit { because }),
+        (PermissionEffect::Allow, PinStatus::New) => {
+            pin_definition(applicant, fingerprint, tool).await;
             return Ok(Permit { because });
         }
-        (Effect::Allow, Standing::Changed(alteration)) => {
-            match rules.mode_that_counts(desk.mode) {
-                Mode::Bypass => return Ok(Permit { because }),
-                Mode::DontAsk => {
+        (PermissionEffect::Allow, PinStatus::Changed(alteration)) => {
+            match rules.effective_mode(desk.mode) {
+                PermissionMode::Bypass => return Ok(Permit { because }),
+                PermissionMode::DontAsk => {
                     return Err(denied(format!(
                         "{CHANGED}, and nothing asks in the mode `dontAsk`"
                     )));
                 }
-                Mode::Plan | Mode::Default | Mode::AcceptEdits => {}
+                PermissionMode::Plan | PermissionMode::Default | PermissionMode::AcceptEdits => {}
             }
             (CHANGED.to_owned(), Some(alteration))
         }
-        (Effect::Ask, Standing::Changed(alteration)) => {
+        (PermissionEffect::Ask, PinStatus::Changed(alteration)) => {
             (format!("{because}, and {CHANGED}"), Some(alteration))
         }
-        (Effect::Ask, Standing::Same | Standing::New) => (because, None),
+        (PermissionEffect::Ask, PinStatus::Unchanged | PinStatus::New) => (because, None),
     };
-    let suggestions = useful(&rules, &request, desk.mode);
-    let ask = PermissionQuestion { caller, tool, arguments, because, suggestions, alteration };
-    match consent.consent(&ask).await {
-        Consented::Yes { who, holds } => {
-            pin(applicant, fingerprint, tool).await;
-            remember(applicant, holds).await;
+    let suggestions = useful_suggestions(&rules, &request, desk.mode);
+    let ask = PermissionRequest {
+        caller,
+        tool,
+        arguments,
+        because,
+        suggestions,
+        definition_diff: alteration,
+    };
+    match consent.decide(&ask).await {
+        PermissionDecision::Allow { decided_by: who, scope: holds } => {
+            pin_definition(applicant, fingerprint, tool).await;
+            record_grant(applicant, holds).await;
             Ok(Permit { because: who })
         }
-        Consented::No(because) => Err(denied(because)),
+        PermissionDecision::Deny(because) => Err(denied(because)),
     }
 }
 
 /// Signing in is the person's own doing, in a browser: there is nothing to ask. A rule against the server holds.
-fn permit_login(rules: &Rules, tool: &Tool) -> Result<Permit, CallFailure> {
-    match permission::hides(rules, &tool.prefix, &tool.name) {
+fn permit_login(rules: &PermissionRules, tool: &Tool) -> Result<Permit, ToolCallError> {
+    match permission::tool_hidden_by(rules, &tool.prefix, &tool.name) {
         None => Ok(Permit { because: "it only shows where to sign in".to_owned() }),
-        Some(because) => {
-            Err(CallFailure::Denied { tool: tool.exposed.clone(), because: because.to_string() })
-        }
+        Some(because) => Err(ToolCallError::Denied {
+            tool: tool.exposed_name.clone(),
+            because: because.to_string(),
+        }),
     }
 }
 
 /// The rules that would really answer next time: none helps where another rule wants it asked.
-fn useful(rules: &Rules, request: &Request<'_>, mode: Mode) -> Vec<Suggestion> {
+fn useful_suggestions(
+    rules: &PermissionRules,
+    request: &CallRequest<'_>,
+    mode: PermissionMode,
+) -> Vec<Suggestion> {
     let helps = |suggestion: &Suggestion| {
         let mut with = rules.clone();
-        with.add_for_session(Effect::Allow, suggestion.rule.clone());
-        permission::decide(&with, request, mode).verdict == Effect::Allow
+        with.add_for_session(PermissionEffect::Allow, suggestion.rule.clone());
+        permission::decide(&with, request, mode).effect == PermissionEffect::Allow
     };
     permission::suggestions(request).into_iter().filter(helps).collect()
 }
 
 /// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
-async fn pin(
-    Applicant { desk, consent, .. }: Applicant<'_>,
+async fn pin_definition(
+    PermissionCheck { context: desk, prompt: consent, .. }: PermissionCheck<'_>,
     fingerprint: Option<&Fingerprint>,
     tool: &Arc<Tool>,
 ) {
     let Some(fingerprint) = fingerprint.cloned() else { return };
-    let (pins, tool) = (desk.pins.clone(), tool.clone());
+    let (pins, tool) = (desk.tool_pins.clone(), tool.clone());
     let work = move || pins.pin(&fingerprint, &tool);
     if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
-        consent.note(&format!("what the tool looks like could not be remembered: {error}"));
+        consent.warn(&format!("what the tool looks like could not be remembered: {error}"));
     }
 }
 
-async fn remember(Applicant { desk, consent, .. }: Applicant<'_>, holds: Holds) {
+async fn record_grant(
+    PermissionCheck { context: desk, prompt: consent, .. }: PermissionCheck<'_>,
+    holds: GrantScope,
+) {
     let rules = desk.rules.clone();
     match holds {
-        Holds::Once => {}
-        Holds::Session(rule) => rules.allow_for_session(rule),
-        Holds::Always(rule) => {
-            let written = tokio::task::spawn_blocking(move || rules.allow_for_good(rule)).await;
+        GrantScope::Once => {}
+        GrantScope::Session(rule) => rules.allow_for_session(rule),
+        GrantScope::Always(rule) => {
+            let written = tokio::task::spawn_blocking(move || rules.allow_always(rule)).await;
             if let Ok(Err(error)) = written {
-                consent.note(&format!("the rule holds for this session only: {error}"));
+                consent.warn(&format!("the rule holds for this session only: {error}"));
             }
         }
     }
 }
 
 /// A call as the rules see it.
-pub fn request<'a>(
-    desk: &Desk,
+pub fn rule_request<'a>(
+    desk: &CallContext,
     tool: &Tool,
     names: (&'a str, &'a str),
     arguments: &'a Json,
-) -> Request<'a> {
-    let claim = |said: bool| if said { Claim::Yes } else { Claim::No };
-    let is_trusted = desk.trusted.contains(&tool.server);
-    Request {
+) -> CallRequest<'a> {
+    let claim = |said: bool| if said { HintValue::Yes } else { HintValue::No };
+    let is_trusted = desk.trusted_servers.contains(&tool.server);
+    CallRequest {
         server: names.0,
         tool: names.1,
         arguments,
-        hints: Hints {
+        hints: ToolHints {
             read_only: claim(tool.annotations.read_only),
             destructive: claim(tool.annotations.destructive),
             open_world: claim(tool.annotations.open_world),
         },
-        trust: if is_trusted { Trust::Given } else { Trust::Withheld },
+        trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
     }
 }
 
-impl From<&CallFailure> for Ended {
-    fn from(failure: &CallFailure) -> Ended {
+impl From<&ToolCallError> for CallOutcome {
+    fn from(failure: &ToolCallError) -> CallOutcome {
         match failure {
-            CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => Ended::Invalid,
-            CallFailure::Denied { .. } => Ended::Denied,
-            CallFailure::Ask(AskError::Timeout { .. }) => Ended::Timeout,
-            CallFailure::Ask(_) => Ended::Failed,
+            ToolCallError::UnknownTool { .. } | ToolCallError::InvalidArguments { .. } => {
+                CallOutcome::Invalid
+            }
+            ToolCallError::Denied { .. } => CallOutcome::Denied,
+            ToolCallError::Request(RequestError::Timeout { .. }) => CallOutcome::Timeout,
+            ToolCallError::Request(_) => CallOutcome::Failed,
         }
     }
 }
 
 /// A record that is written when the call is over, also where nobody waits for it any more.
-struct Recording {
-    record: Record,
-    audit: Audit,
+struct PendingRecord {
+    record: AuditRecord,
+    audit: AuditLog,
     began: Instant,
 }
 
-impl Recording {
-    fn begin(desk: &Desk, caller: &str, exposed: &str) -> Recording {
-        let record = Record::begin(caller, exposed);
-        Recording { record, audit: desk.audit.clone(), began: Instant::now() }
+impl PendingRecord {
+    fn begin(desk: &CallContext, caller: &str, exposed: &str) -> PendingRecord {
+        let record = AuditRecord::begin(caller, exposed);
+        PendingRecord { record, audit: desk.audit.clone(), began: Instant::now() }
     }
 }
 
-impl Drop for Recording {
+impl Drop for PendingRecord {
     fn drop(&mut self) {
         let record = std::mem::take(&mut self.record);
-        self.audit.record(record.after(self.began.elapsed()));
+        self.audit.record(record.with_duration(self.began.elapsed()));
     }
 }

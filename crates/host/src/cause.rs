@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use switchboard_wire::dial::{DialError, DialErrorKind};
-use switchboard_wire::fault::{Fault, Unreachable};
+use switchboard_wire::dial::{ConnectError, ConnectErrorKind};
+use switchboard_wire::fault::{TransportError, UnreachableReason};
 use switchboard_wire::handshake::{HandshakeError, HandshakeErrorKind};
-use switchboard_wire::link::LinkEnd;
+use switchboard_wire::link::CloseReason;
 use switchboard_wire::peer::CallError;
 
 /// How much of what a program said is shown as evidence.
@@ -14,30 +14,30 @@ const SHOWN: usize = 4096;
 
 /// Why a server is not connected.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cause {
+pub struct ConnectionFailure {
     /// What it is.
-    pub kind: CauseKind,
+    pub kind: FailureKind,
     /// What shows it.
     pub evidence: Vec<Evidence>,
 }
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub enum CauseKind {
+pub enum FailureKind {
     /// There is no such program.
-    NoProgram {
+    CommandNotFound {
         /// The command.
         command: String,
     },
     /// The program is there, and may not or cannot be run.
-    NotRunnable {
+    CommandNotRunnable {
         /// The command.
         command: String,
         /// What the system says.
         why: std::io::ErrorKind,
     },
     /// The folder to start in is not there.
-    NoFolder {
+    FolderNotFound {
         /// The folder.
         folder: String,
     },
@@ -49,25 +49,25 @@ pub enum CauseKind {
         signal: Option<i32>,
     },
     /// No answer came.
-    Silent(Duration),
+    Timeout(Duration),
     /// The server could not be reached.
-    Unreachable(Unreachable),
+    Unreachable(UnreachableReason),
     /// The server wants a login, there is one, and it cannot be renewed just now.
-    NotRenewed,
+    LoginNotRefreshed,
     /// The server wants a login.
-    WantsLogin,
+    AuthRequired,
     /// The server knows us and says no.
     Forbidden,
     /// Nothing is at this URL.
-    NotThere,
+    NotFound,
     /// The server has too much to do.
     Overloaded,
     /// The server failed.
     ServerError(u16),
     /// Another status that is no success.
-    Status(u16),
+    HttpStatus(u16),
     /// The server sends us to another origin.
-    RedirectedAway(String),
+    CrossOriginRedirect(String),
     /// What answers is no MCP server.
     NotMcp,
     /// The server speaks no version that we speak.
@@ -76,26 +76,26 @@ pub enum CauseKind {
         theirs: Vec<String>,
     },
     /// The server answered with an error.
-    Refused {
+    ErrorResponse {
         /// The code.
         code: i64,
         /// Its words.
         message: String,
     },
     /// The server's answers make no sense.
-    Senseless,
+    InvalidResponse,
     /// The server closed the connection.
     Closed,
     /// The server forgot the session.
-    SessionGone,
+    SessionExpired,
     /// A message was too large.
-    TooLarge(usize),
+    MessageTooLarge(usize),
     /// A named secret could not be fetched.
-    NoSecret,
+    SecretUnavailable,
     /// The URL, a header or a certificate cannot be used.
-    Unusable,
+    InvalidConfig,
     /// Nothing in this program serves this kind.
-    NotHere,
+    NotRegistered,
 }
 
 /// What shows a cause.
@@ -104,7 +104,7 @@ pub enum Evidence {
     /// The end of what the program said on standard error.
     Stderr(String),
     /// The folders that were searched for the program.
-    Searched(String),
+    SearchedPath(String),
     /// What the server sent, or its beginning.
     Body(String),
     /// What a server wants a login for.
@@ -117,23 +117,23 @@ pub enum Evidence {
 
 /// What is to be expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outlook {
+pub enum FailureClass {
     /// It may pass by itself.
-    Passing,
+    Transient,
     /// It stays until somebody changes something.
-    Lasting,
+    Permanent,
     /// A login mends it.
-    Login,
+    AuthRequired,
 }
 
-impl Cause {
+impl ConnectionFailure {
     /// A cause without evidence.
-    pub fn of(kind: CauseKind) -> Cause {
-        Cause { kind, evidence: Vec::new() }
+    pub fn new(kind: FailureKind) -> ConnectionFailure {
+        ConnectionFailure { kind, evidence: Vec::new() }
     }
 
     /// The same with one more piece of evidence; empty ones do not count.
-    pub fn with(mut self, evidence: Evidence) -> Cause {
+    pub fn with_evidence(mut self, evidence: Evidence) -> ConnectionFailure {
         if !evidence.text().trim().is_empty() {
             self.evidence.push(evidence);
         }
@@ -141,135 +141,135 @@ impl Cause {
     }
 
     /// What is to be expected.
-    pub fn outlook(&self) -> Outlook {
+    pub fn class(&self) -> FailureClass {
         match &self.kind {
-            CauseKind::WantsLogin => Outlook::Login,
-            CauseKind::Unreachable(why) => match why {
-                Unreachable::Tls => Outlook::Lasting,
-                Unreachable::Name
-                | Unreachable::Refused
-                | Unreachable::Reset
-                | Unreachable::Timeout
-                | Unreachable::Proxy
-                | Unreachable::Other => Outlook::Passing,
+            FailureKind::AuthRequired => FailureClass::AuthRequired,
+            FailureKind::Unreachable(why) => match why {
+                UnreachableReason::Tls => FailureClass::Permanent,
+                UnreachableReason::NameResolution
+                | UnreachableReason::Refused
+                | UnreachableReason::Reset
+                | UnreachableReason::Timeout
+                | UnreachableReason::Proxy
+                | UnreachableReason::Other => FailureClass::Transient,
             },
-            CauseKind::Overloaded
-            | CauseKind::ServerError(_)
-            | CauseKind::Closed
-            | CauseKind::SessionGone
-            | CauseKind::NotRenewed
-            | CauseKind::TooLarge(_) => Outlook::Passing,
-            CauseKind::NoProgram { .. }
-            | CauseKind::NotRunnable { .. }
-            | CauseKind::NoFolder { .. }
-            | CauseKind::Exited { .. }
-            | CauseKind::Silent(_)
-            | CauseKind::Forbidden
-            | CauseKind::NotThere
-            | CauseKind::Status(_)
-            | CauseKind::RedirectedAway(_)
-            | CauseKind::NotMcp
-            | CauseKind::NoCommonVersion { .. }
-            | CauseKind::Refused { .. }
-            | CauseKind::Senseless
-            | CauseKind::NoSecret
-            | CauseKind::Unusable
-            | CauseKind::NotHere => Outlook::Lasting,
+            FailureKind::Overloaded
+            | FailureKind::ServerError(_)
+            | FailureKind::Closed
+            | FailureKind::SessionExpired
+            | FailureKind::LoginNotRefreshed
+            | FailureKind::MessageTooLarge(_) => FailureClass::Transient,
+            FailureKind::CommandNotFound { .. }
+            | FailureKind::CommandNotRunnable { .. }
+            | FailureKind::FolderNotFound { .. }
+            | FailureKind::Exited { .. }
+            | FailureKind::Timeout(_)
+            | FailureKind::Forbidden
+            | FailureKind::NotFound
+            | FailureKind::HttpStatus(_)
+            | FailureKind::CrossOriginRedirect(_)
+            | FailureKind::NotMcp
+            | FailureKind::NoCommonVersion { .. }
+            | FailureKind::ErrorResponse { .. }
+            | FailureKind::InvalidResponse
+            | FailureKind::SecretUnavailable
+            | FailureKind::InvalidConfig
+            | FailureKind::NotRegistered => FailureClass::Permanent,
         }
     }
 
     /// A word for programs.
     pub fn id(&self) -> &'static str {
         match &self.kind {
-            CauseKind::NoProgram { .. } => "command-not-found",
-            CauseKind::NotRunnable { .. } => "command-not-runnable",
-            CauseKind::NoFolder { .. } => "folder-not-found",
-            CauseKind::Exited { .. } => "exited",
-            CauseKind::Silent(_) => "timeout",
-            CauseKind::Unreachable(why) => match why {
-                Unreachable::Name => "unknown-host",
-                Unreachable::Refused => "refused",
-                Unreachable::Reset => "reset",
-                Unreachable::Timeout => "timeout",
-                Unreachable::Tls => "tls",
-                Unreachable::Proxy => "proxy",
-                Unreachable::Other => "unreachable",
+            FailureKind::CommandNotFound { .. } => "command-not-found",
+            FailureKind::CommandNotRunnable { .. } => "command-not-runnable",
+            FailureKind::FolderNotFound { .. } => "folder-not-found",
+            FailureKind::Exited { .. } => "exited",
+            FailureKind::Timeout(_) => "timeout",
+            FailureKind::Unreachable(why) => match why {
+                UnreachableReason::NameResolution => "unknown-host",
+                UnreachableReason::Refused => "refused",
+                UnreachableReason::Reset => "reset",
+                UnreachableReason::Timeout => "timeout",
+                UnreachableReason::Tls => "tls",
+                UnreachableReason::Proxy => "proxy",
+                UnreachableReason::Other => "unreachable",
             },
-            CauseKind::WantsLogin => "needs-auth",
-            CauseKind::Forbidden => "forbidden",
-            CauseKind::NotThere => "not-found",
-            CauseKind::Overloaded => "overloaded",
-            CauseKind::ServerError(_) => "server-error",
-            CauseKind::Status(_) => "http-status",
-            CauseKind::RedirectedAway(_) => "redirected",
-            CauseKind::NotMcp => "not-mcp",
-            CauseKind::NoCommonVersion { .. } => "version",
-            CauseKind::Refused { .. } => "refused-by-server",
-            CauseKind::Senseless => "protocol",
-            CauseKind::Closed => "closed",
-            CauseKind::SessionGone => "session-gone",
-            CauseKind::NotRenewed => "login-not-renewed",
-            CauseKind::TooLarge(_) => "too-large",
-            CauseKind::NoSecret => "secret",
-            CauseKind::Unusable => "configuration",
-            CauseKind::NotHere => "not-available",
+            FailureKind::AuthRequired => "needs-auth",
+            FailureKind::Forbidden => "forbidden",
+            FailureKind::NotFound => "not-found",
+            FailureKind::Overloaded => "overloaded",
+            FailureKind::ServerError(_) => "server-error",
+            FailureKind::HttpStatus(_) => "http-status",
+            FailureKind::CrossOriginRedirect(_) => "redirected",
+            FailureKind::NotMcp => "not-mcp",
+            FailureKind::NoCommonVersion { .. } => "version",
+            FailureKind::ErrorResponse { .. } => "refused-by-server",
+            FailureKind::InvalidResponse => "protocol",
+            FailureKind::Closed => "closed",
+            FailureKind::SessionExpired => "session-gone",
+            FailureKind::LoginNotRefreshed => "login-not-renewed",
+            FailureKind::MessageTooLarge(_) => "too-large",
+            FailureKind::SecretUnavailable => "secret",
+            FailureKind::InvalidConfig => "configuration",
+            FailureKind::NotRegistered => "not-available",
         }
     }
 
     /// What a person can do about it; `name` is the server's.
     pub fn remedy(&self, name: &str) -> String {
         match &self.kind {
-            CauseKind::NoProgram { command } => {
+            FailureKind::CommandNotFound { command } => {
                 format!("install `{command}`, or give its full path: `swb get {name}` shows the entry")
             }
-            CauseKind::NotRunnable { command, .. } => {
+            FailureKind::CommandNotRunnable { command, .. } => {
                 format!("make `{command}` executable for you, or name another program")
             }
-            CauseKind::NoFolder { .. } => format!("mend `cwd`: `swb get {name}` shows the entry"),
-            CauseKind::Exited { .. } | CauseKind::Closed => {
+            FailureKind::FolderNotFound { .. } => format!("mend `cwd`: `swb get {name}` shows the entry"),
+            FailureKind::Exited { .. } | FailureKind::Closed => {
                 format!("`swb logs {name}` shows what it said")
             }
-            CauseKind::Silent(_) => format!(
+            FailureKind::Timeout(_) => format!(
                 "`swb logs {name}` shows what it said; give it longer with `\"timeout\"` in its entry or MCP_TIMEOUT"
             ),
-            CauseKind::Unreachable(why) => match why {
-                Unreachable::Name => "check the host in the URL, and your network".to_owned(),
-                Unreachable::Refused => "start the server, or mend the port in the URL".to_owned(),
-                Unreachable::Tls => {
+            FailureKind::Unreachable(why) => match why {
+                UnreachableReason::NameResolution => "check the host in the URL, and your network".to_owned(),
+                UnreachableReason::Refused => "start the server, or mend the port in the URL".to_owned(),
+                UnreachableReason::Tls => {
                     "check the certificates; `tls` in its entry names an authority and a certificate of your own".to_owned()
                 }
-                Unreachable::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
-                Unreachable::Reset | Unreachable::Timeout | Unreachable::Other => {
+                UnreachableReason::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
+                UnreachableReason::Reset | UnreachableReason::Timeout | UnreachableReason::Other => {
                     format!("check your network, then `swb ping {name}`")
                 }
             },
-            CauseKind::WantsLogin => format!("`swb login {name}`"),
-            CauseKind::Forbidden => {
+            FailureKind::AuthRequired => format!("`swb login {name}`"),
+            FailureKind::Forbidden => {
                 "the token has not the rights; ask whoever runs the server".to_owned()
             }
-            CauseKind::NotThere => format!("check the path in the URL: `swb get {name}` shows it"),
-            CauseKind::Overloaded | CauseKind::ServerError(_) => {
+            FailureKind::NotFound => format!("check the path in the URL: `swb get {name}` shows it"),
+            FailureKind::Overloaded | FailureKind::ServerError(_) => {
                 "wait, or ask whoever runs the server".to_owned()
             }
-            CauseKind::Status(_) | CauseKind::NotMcp => {
+            FailureKind::HttpStatus(_) | FailureKind::NotMcp => {
                 format!("check that the URL is an MCP endpoint: `swb get {name}` shows it")
             }
-            CauseKind::RedirectedAway(to) => {
+            FailureKind::CrossOriginRedirect(to) => {
                 format!("if you trust {to}, put it into the URL yourself")
             }
-            CauseKind::NoCommonVersion { .. } => "update the server, or us".to_owned(),
-            CauseKind::Refused { .. } | CauseKind::Senseless | CauseKind::TooLarge(_) => {
+            FailureKind::NoCommonVersion { .. } => "update the server, or us".to_owned(),
+            FailureKind::ErrorResponse { .. } | FailureKind::InvalidResponse | FailureKind::MessageTooLarge(_) => {
                 "report it to whoever wrote the server".to_owned()
             }
-            CauseKind::SessionGone => format!("`swb reconnect {name}`"),
-            CauseKind::NotRenewed => {
+            FailureKind::SessionExpired => format!("`swb reconnect {name}`"),
+            FailureKind::LoginNotRefreshed => {
                 format!("wait, and look again with `swb ping {name}`; the login is kept")
             }
-            CauseKind::NoSecret => {
+            FailureKind::SecretUnavailable => {
                 format!("mend the secret that its entry names: `swb get {name}` shows the entry")
             }
-            CauseKind::Unusable => format!("mend its entry: `swb get {name}` shows it"),
-            CauseKind::NotHere => "it can be used from the program that provides it".to_owned(),
+            FailureKind::InvalidConfig => format!("mend its entry: `swb get {name}` shows it"),
+            FailureKind::NotRegistered => "it can be used from the program that provides it".to_owned(),
         }
     }
 }
@@ -279,7 +279,7 @@ impl Evidence {
     pub fn text(&self) -> &str {
         match self {
             Evidence::Stderr(text)
-            | Evidence::Searched(text)
+            | Evidence::SearchedPath(text)
             | Evidence::Body(text)
             | Evidence::Challenge(text)
             | Evidence::RetryAfter(text)
@@ -291,7 +291,7 @@ impl Evidence {
     pub fn label(&self) -> &'static str {
         match self {
             Evidence::Stderr(_) => "stderr",
-            Evidence::Searched(_) => "searched",
+            Evidence::SearchedPath(_) => "searched",
             Evidence::Body(_) => "body",
             Evidence::Challenge(_) => "challenge",
             Evidence::RetryAfter(_) => "retry-after",
@@ -300,162 +300,181 @@ impl Evidence {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ConnectionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            CauseKind::NoProgram { command } => write!(f, "`{command}` was not found"),
-            CauseKind::NotRunnable { command, why } => {
+            FailureKind::CommandNotFound { command } => write!(f, "`{command}` was not found"),
+            FailureKind::CommandNotRunnable { command, why } => {
                 write!(f, "`{command}` could not be run: {why}")
             }
-            CauseKind::NoFolder { folder } => write!(f, "the folder {folder} is not there"),
-            CauseKind::Exited { code: Some(code), .. } => {
+            FailureKind::FolderNotFound { folder } => write!(f, "the folder {folder} is not there"),
+            FailureKind::Exited { code: Some(code), .. } => {
                 write!(f, "the program ended with exit code {code} before it answered")
             }
-            CauseKind::Exited { signal: Some(signal), .. } => {
+            FailureKind::Exited { signal: Some(signal), .. } => {
                 write!(f, "the program was ended by signal {signal} before it answered")
             }
-            CauseKind::Exited { .. } => f.write_str("the program ended before it answered"),
-            CauseKind::Silent(limit) => {
+            FailureKind::Exited { .. } => f.write_str("the program ended before it answered"),
+            FailureKind::Timeout(limit) => {
                 write!(f, "no answer within {} s", limit.as_secs_f64())
             }
-            CauseKind::Unreachable(why) => write!(f, "{why}"),
-            CauseKind::WantsLogin => f.write_str("the server wants a login"),
-            CauseKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
-            CauseKind::NotThere => f.write_str("nothing is at this URL (HTTP 404)"),
-            CauseKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),
-            CauseKind::ServerError(status) => write!(f, "the server failed (HTTP {status})"),
-            CauseKind::Status(status) => write!(f, "the server answered with HTTP {status}"),
-            CauseKind::RedirectedAway(to) => write!(f, "the server sends us to {to}"),
-            CauseKind::NotMcp => f.write_str("what answers there is no MCP server"),
-            CauseKind::NoCommonVersion { theirs } => {
+            FailureKind::Unreachable(why) => write!(f, "{why}"),
+            FailureKind::AuthRequired => f.write_str("the server wants a login"),
+            FailureKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
+            FailureKind::NotFound => f.write_str("nothing is at this URL (HTTP 404)"),
+            FailureKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),
+            FailureKind::ServerError(status) => write!(f, "the server failed (HTTP {status})"),
+            FailureKind::HttpStatus(status) => write!(f, "the server answered with HTTP {status}"),
+            FailureKind::CrossOriginRedirect(to) => write!(f, "the server sends us to {to}"),
+            FailureKind::NotMcp => f.write_str("what answers there is no MCP server"),
+            FailureKind::NoCommonVersion { theirs } => {
                 write!(f, "the server speaks no version of the protocol that we speak")?;
                 if !theirs.is_empty() {
                     write!(f, ", only {}", theirs.join(", "))?;
                 }
                 Ok(())
             }
-            CauseKind::Refused { code, message } => {
+            FailureKind::ErrorResponse { code, message } => {
                 write!(f, "the server answered with error {code}: {message}")
             }
-            CauseKind::Senseless => f.write_str("the server's answers make no sense"),
-            CauseKind::Closed => f.write_str("the server closed the connection"),
-            CauseKind::SessionGone => f.write_str("the server forgot the session"),
-            CauseKind::NotRenewed => f.write_str("the login could not be renewed for now"),
-            CauseKind::TooLarge(limit) => {
+            FailureKind::InvalidResponse => f.write_str("the server's answers make no sense"),
+            FailureKind::Closed => f.write_str("the server closed the connection"),
+            FailureKind::SessionExpired => f.write_str("the server forgot the session"),
+            FailureKind::LoginNotRefreshed => f.write_str("the login could not be renewed for now"),
+            FailureKind::MessageTooLarge(limit) => {
                 write!(f, "the server sent a message larger than {limit} bytes")
             }
-            CauseKind::NoSecret => {
+            FailureKind::SecretUnavailable => {
                 f.write_str("a secret that its entry names could not be fetched")
             }
-            CauseKind::Unusable => f.write_str("its entry cannot be used"),
-            CauseKind::NotHere => f.write_str("this kind of server lives in another program"),
+            FailureKind::InvalidConfig => f.write_str("its entry cannot be used"),
+            FailureKind::NotRegistered => {
+                f.write_str("this kind of server lives in another program")
+            }
         }
     }
 }
 
-impl From<&DialError> for Cause {
-    fn from(error: &DialError) -> Cause {
+impl From<&ConnectError> for ConnectionFailure {
+    fn from(error: &ConnectError) -> ConnectionFailure {
         let cause = match &error.kind {
-            DialErrorKind::Start(error) => {
+            ConnectErrorKind::Start(error) => {
                 let command = error.command.display().to_string();
                 let why = error.source.kind();
                 let kind = match why == std::io::ErrorKind::NotFound {
-                    true => CauseKind::NoProgram { command },
-                    false => CauseKind::NotRunnable { command, why },
+                    true => FailureKind::CommandNotFound { command },
+                    false => FailureKind::CommandNotRunnable { command, why },
                 };
-                Cause::of(kind).with(Evidence::Detail(error.source.to_string()))
+                ConnectionFailure::new(kind)
+                    .with_evidence(Evidence::Detail(error.source.to_string()))
             }
-            DialErrorKind::Silent(limit) => Cause::of(CauseKind::Silent(*limit)),
-            DialErrorKind::NoNetwork => Cause::of(CauseKind::Unusable),
-            DialErrorKind::Handshake(HandshakeError { kind, .. }) => match kind {
-                HandshakeErrorKind::Call(error) => Cause::from(error),
-                HandshakeErrorKind::NoCommonVersion { theirs } => {
-                    Cause::of(CauseKind::NoCommonVersion { theirs: theirs.clone() })
+            ConnectErrorKind::Timeout(limit) => {
+                ConnectionFailure::new(FailureKind::Timeout(*limit))
+            }
+            ConnectErrorKind::NoHttpClient => ConnectionFailure::new(FailureKind::InvalidConfig),
+            ConnectErrorKind::Handshake(HandshakeError { kind, .. }) => match kind {
+                HandshakeErrorKind::Call(error) => ConnectionFailure::from(error),
+                HandshakeErrorKind::NoCommonVersion { server_versions: theirs } => {
+                    ConnectionFailure::new(FailureKind::NoCommonVersion { theirs: theirs.clone() })
                 }
-                HandshakeErrorKind::Unreadable => Cause::of(CauseKind::Senseless),
+                HandshakeErrorKind::InvalidResponse => {
+                    ConnectionFailure::new(FailureKind::InvalidResponse)
+                }
             },
         };
         let cause = match (error.exit, &cause.kind) {
-            (Some(status), CauseKind::Closed) => Cause::of(exited(status)),
+            (Some(status), FailureKind::Closed) => ConnectionFailure::new(exit_failure(status)),
             (Some(_) | None, _) => cause,
         };
-        cause.with(stderr(&error.said))
+        cause.with_evidence(stderr_evidence(&error.stderr))
     }
 }
 
 /// How a program ended.
-pub fn exited(status: std::process::ExitStatus) -> CauseKind {
+pub fn exit_failure(status: std::process::ExitStatus) -> FailureKind {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]
     let signal = None;
-    CauseKind::Exited { code: status.code(), signal }
+    FailureKind::Exited { code: status.code(), signal }
 }
 
 /// The end of what a program said.
-pub fn stderr(said: &[u8]) -> Evidence {
+pub fn stderr_evidence(said: &[u8]) -> Evidence {
     let end = &said[said.len().saturating_sub(SHOWN)..];
     Evidence::Stderr(String::from_utf8_lossy(end).trim().to_owned())
 }
 
-impl From<&CallError> for Cause {
-    fn from(error: &CallError) -> Cause {
+impl From<&CallError> for ConnectionFailure {
+    fn from(error: &CallError) -> ConnectionFailure {
         match error {
             CallError::Remote(error) => {
                 let message = error.message.chars().take(500).collect();
-                Cause::of(CauseKind::Refused { code: error.code, message })
+                ConnectionFailure::new(FailureKind::ErrorResponse { code: error.code, message })
             }
-            CallError::Timeout(limit) => Cause::of(CauseKind::Silent(*limit)),
-            CallError::Lost(fault) => Cause::from(fault),
-            CallError::Ended { how, .. } => Cause::from(how),
+            CallError::Timeout(limit) => ConnectionFailure::new(FailureKind::Timeout(*limit)),
+            CallError::Transport(fault) => ConnectionFailure::from(fault),
+            CallError::Closed { reason: how, .. } => ConnectionFailure::from(how),
         }
     }
 }
 
-impl From<&LinkEnd> for Cause {
-    fn from(how: &LinkEnd) -> Cause {
+impl From<&CloseReason> for ConnectionFailure {
+    fn from(how: &CloseReason) -> ConnectionFailure {
         match how {
-            LinkEnd::Closed | LinkEnd::Truncated => Cause::of(CauseKind::Closed),
-            LinkEnd::TooLarge { limit } => Cause::of(CauseKind::TooLarge(*limit)),
-            LinkEnd::Failed(kind) => {
-                Cause::of(CauseKind::Closed).with(Evidence::Detail(kind.to_string()))
+            CloseReason::Closed | CloseReason::Truncated => {
+                ConnectionFailure::new(FailureKind::Closed)
             }
-            LinkEnd::Fault(fault) => Cause::from(fault),
+            CloseReason::TooLarge { limit } => {
+                ConnectionFailure::new(FailureKind::MessageTooLarge(*limit))
+            }
+            CloseReason::Io(kind) => ConnectionFailure::new(FailureKind::Closed)
+                .with_evidence(Evidence::Detail(kind.to_string())),
+            CloseReason::Transport(fault) => ConnectionFailure::from(fault),
         }
     }
 }
 
-impl From<&Fault> for Cause {
-    fn from(fault: &Fault) -> Cause {
+impl From<&TransportError> for ConnectionFailure {
+    fn from(fault: &TransportError) -> ConnectionFailure {
         match fault {
-            Fault::Unreachable { why, detail } => {
-                Cause::of(CauseKind::Unreachable(*why)).with(Evidence::Detail(detail.clone()))
+            TransportError::Unreachable { reason: why, detail } => {
+                ConnectionFailure::new(FailureKind::Unreachable(*why))
+                    .with_evidence(Evidence::Detail(detail.clone()))
             }
-            Fault::Status(answer) => {
+            TransportError::Status(answer) => {
                 let kind = match answer.status {
-                    401 => CauseKind::WantsLogin,
-                    403 => CauseKind::Forbidden,
-                    404 | 410 => CauseKind::NotThere,
-                    407 => CauseKind::Unreachable(Unreachable::Proxy),
-                    408 | 429 => CauseKind::Overloaded,
-                    500..=599 => CauseKind::ServerError(answer.status),
-                    other => CauseKind::Status(other),
+                    401 => FailureKind::AuthRequired,
+                    403 => FailureKind::Forbidden,
+                    404 | 410 => FailureKind::NotFound,
+                    407 => FailureKind::Unreachable(UnreachableReason::Proxy),
+                    408 | 429 => FailureKind::Overloaded,
+                    500..=599 => FailureKind::ServerError(answer.status),
+                    other => FailureKind::HttpStatus(other),
                 };
-                let cause = Cause::of(kind)
-                    .with(Evidence::Detail(answer.to_string()))
-                    .with(Evidence::Body(answer.body.clone()))
-                    .with(Evidence::RetryAfter(answer.retry_after.clone().unwrap_or_default()));
+                let cause = ConnectionFailure::new(kind)
+                    .with_evidence(Evidence::Detail(answer.to_string()))
+                    .with_evidence(Evidence::Body(answer.body.clone()))
+                    .with_evidence(Evidence::RetryAfter(
+                        answer.retry_after.clone().unwrap_or_default(),
+                    ));
                 answer.challenges.iter().fold(cause, |cause, challenge| {
-                    cause.with(Evidence::Challenge(challenge.clone()))
+                    cause.with_evidence(Evidence::Challenge(challenge.clone()))
                 })
             }
-            Fault::RedirectedAway { to } => Cause::of(CauseKind::RedirectedAway(to.clone())),
-            Fault::NotMcp { content_type, beginning } => Cause::of(CauseKind::NotMcp)
-                .with(Evidence::Detail(format!("it sent `{content_type}`")))
-                .with(Evidence::Body(beginning.clone())),
-            Fault::CutShort => Cause::of(CauseKind::Closed),
-            Fault::Silent(limit) => Cause::of(CauseKind::Silent(*limit)),
-            Fault::TooLarge { limit } => Cause::of(CauseKind::TooLarge(*limit)),
+            TransportError::CrossOriginRedirect { to } => {
+                ConnectionFailure::new(FailureKind::CrossOriginRedirect(to.clone()))
+            }
+            TransportError::NotMcp { content_type, body_prefix: beginning } => {
+                ConnectionFailure::new(FailureKind::NotMcp)
+                    .with_evidence(Evidence::Detail(format!("it sent `{content_type}`")))
+                    .with_evidence(Evidence::Body(beginning.clone()))
+            }
+            TransportError::IncompleteResponse => ConnectionFailure::new(FailureKind::Closed),
+            TransportError::Timeout(limit) => ConnectionFailure::new(FailureKind::Timeout(*limit)),
+            TransportError::TooLarge { limit } => {
+                ConnectionFailure::new(FailureKind::MessageTooLarge(*limit))
+            }
         }
     }
 }

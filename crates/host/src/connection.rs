@@ -12,19 +12,19 @@ use std::time::Duration;
 use switchboard_config::entry::{Fingerprint, ServerSpec, TransportKind};
 use switchboard_config::scope::Scope;
 use switchboard_wire::client::Client;
-use switchboard_wire::dial::Detour;
-use switchboard_wire::introduction::{Ability, Introduction};
-use switchboard_wire::peer::{Attend, CallError};
-use switchboard_wire::process::Search;
+use switchboard_wire::dial::Fallback;
+use switchboard_wire::introduction::{ClientCapability, ServerDescription};
+use switchboard_wire::peer::{CallError, CallOwner};
+use switchboard_wire::process::DescendantSearch;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::catalogue::Catalogue;
-use crate::cause::Cause;
-use crate::engine::Settings;
-use crate::shelf::News;
-use crate::signing::{Entrance, Signatory};
-use crate::subscription::Pulse;
+use crate::cause::ConnectionFailure;
+use crate::engine::ConnectionContext;
+use crate::shelf::ResourceRevision;
+use crate::signing::{LoginMethod, LoginSlot};
+use crate::subscription::ResourceActivity;
 
 /// How many requests may wait for a connection's task.
 const COMMANDS: usize = 64;
@@ -33,7 +33,7 @@ const STRIKES: u32 = 3;
 
 /// A server that is to be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredServer {
     /// What to run or reach.
     pub spec: ServerSpec,
     /// Where its definition came from.
@@ -42,7 +42,7 @@ pub struct Wanted {
     pub fingerprint: Fingerprint,
 }
 
-impl Wanted {
+impl DesiredServer {
     /// Its name.
     pub fn name(&self) -> &str {
         self.spec.name.as_str()
@@ -57,16 +57,16 @@ pub enum Status {
         /// The attempt of this row, from one.
         attempt: u32,
         /// The most that are made.
-        most: u32,
+        max_attempts: u32,
         /// Why the last one failed, where one did.
-        cause: Option<Arc<Cause>>,
+        cause: Option<Arc<ConnectionFailure>>,
     },
     /// It stands.
     Connected,
     /// It could not be made.
-    Failed(Arc<Cause>),
+    Failed(Arc<ConnectionFailure>),
     /// The server wants a login first.
-    NeedsAuth(Arc<Cause>),
+    NeedsAuth(Arc<ConnectionFailure>),
     /// It was ended.
     Disabled,
 }
@@ -84,7 +84,7 @@ impl Status {
     }
 
     /// Why it does not stand, where that is known.
-    pub fn cause(&self) -> Option<&Arc<Cause>> {
+    pub fn cause(&self) -> Option<&Arc<ConnectionFailure>> {
         match self {
             Status::Pending { cause, .. } => cause.as_ref(),
             Status::Failed(cause) | Status::NeedsAuth(cause) => Some(cause),
@@ -100,7 +100,7 @@ impl Status {
 
 /// What is known of a server and its connection at one moment.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct ServerView {
     /// Its name.
     pub name: String,
     /// Where its definition came from.
@@ -112,63 +112,63 @@ pub struct View {
     /// Where the connection is.
     pub status: Status,
     /// What the server said of itself, while it is connected.
-    pub introduction: Option<Introduction>,
+    pub server_info: Option<ServerDescription>,
     /// What it has, while it is connected.
     pub catalogue: Arc<Catalogue>,
     /// How long it took from the first step to the last list.
-    pub ready_after: Option<Duration>,
+    pub time_to_ready: Option<Duration>,
     /// The program's process number, where it is one.
-    pub process: Option<u32>,
+    pub pid: Option<u32>,
     /// What we had to do to get there.
-    pub detour: Option<Detour>,
+    pub fallback: Option<Fallback>,
     /// For callers; there while it is connected.
-    pub(crate) live: Option<Live>,
+    pub(crate) active: Option<ActiveConnection>,
 }
 
-impl View {
+impl ServerView {
     /// Does the server say that it has resources? Known while it is connected.
     pub fn has_resources(&self) -> bool {
-        self.introduction.as_ref().is_some_and(|it| it.capabilities.resources.is_some())
+        self.server_info.as_ref().is_some_and(|it| it.capabilities.resources.is_some())
     }
 }
 
 /// A connection that stands, for callers.
 #[derive(Debug, Clone)]
-pub(crate) struct Live {
+pub(crate) struct ActiveConnection {
     /// For asking.
     pub(crate) client: Client,
     /// Which connection it is: one more each time it is made.
     pub(crate) generation: u64,
     /// What the server said about changes of its resources.
-    pub(crate) news: News,
-    strikes: Arc<AtomicU32>,
+    pub(crate) resource_revision: ResourceRevision,
+    consecutive_failures: Arc<AtomicU32>,
 }
 
-impl Live {
+impl ActiveConnection {
     /// A call came back well.
-    pub(crate) fn fine(&self) {
-        if self.strikes.load(Ordering::Relaxed) > 0 {
-            self.strikes.store(0, Ordering::Relaxed);
+    pub(crate) fn record_success(&self) {
+        if self.consecutive_failures.load(Ordering::Relaxed) > 0 {
+            self.consecutive_failures.store(0, Ordering::Relaxed);
         }
     }
 }
 
 /// A handle on a connection's task. Dropping it lets the task end by itself.
 #[derive(Debug, Clone)]
-pub(crate) struct Handle {
-    commands: mpsc::Sender<Command>,
-    view: watch::Receiver<Arc<View>>,
-    wanted: Arc<Wanted>,
-    signatory: Signatory,
+pub(crate) struct ConnectionHandle {
+    commands: mpsc::Sender<ConnectionCommand>,
+    view: watch::Receiver<Arc<ServerView>>,
+    desired: Arc<DesiredServer>,
+    login_slot: LoginSlot,
     /// How many questions began, and how many are under way.
     use_count: Arc<(AtomicU64, AtomicU64)>,
 }
 
 /// A use of a connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Use(Arc<(AtomicU64, AtomicU64)>);
+pub(crate) struct ConnectionUse(Arc<(AtomicU64, AtomicU64)>);
 
-impl Drop for Use {
+impl Drop for ConnectionUse {
     fn drop(&mut self) {
         self.0.1.fetch_sub(1, Ordering::Relaxed);
     }
@@ -176,79 +176,88 @@ impl Drop for Use {
 
 /// What the task is asked to do.
 #[derive(Debug)]
-enum Command {
+enum ConnectionCommand {
     /// Somebody wants to use it.
-    Want,
+    Connect,
     /// A person wants it made anew.
     Reconnect,
     /// A call failed in a way that says something of the connection.
-    Trouble { generation: u64, error: CallError },
+    CallFailed { generation: u64, error: CallError },
     /// Somebody wants to hear when a resource changes. Nothing comes back where too many are heard of already.
-    Subscribe { uri: String, reply: oneshot::Sender<Option<watch::Receiver<Pulse>>> },
+    Subscribe { uri: String, reply: oneshot::Sender<Option<watch::Receiver<ResourceActivity>>> },
     /// Somebody does not want to hear of a resource any more. The answer comes when the server was told.
     Unsubscribe { done: Option<oneshot::Sender<()>> },
     /// It is not wanted any more.
-    Stop { search: Search, done: oneshot::Sender<()> },
+    Stop { search: DescendantSearch, done: oneshot::Sender<()> },
 }
 
 /// A connection on its way out.
 #[derive(Debug, Clone)]
-pub(crate) struct Leaving(watch::Receiver<Arc<View>>);
+pub(crate) struct Closing(watch::Receiver<Arc<ServerView>>);
 
-impl Leaving {
+impl Closing {
     /// Is everything of it gone?
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.has_changed().is_err()
     }
 
     /// Waits until everything of it is gone.
-    async fn over(mut self) {
+    async fn closed(mut self) {
         while self.0.changed().await.is_ok() {}
     }
 }
 
 /// What may be different about a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Particulars {
+pub(crate) struct ConnectionOptions {
     /// Who must be gone first.
-    pub(crate) predecessor: Option<Leaving>,
+    pub(crate) predecessor: Option<Closing>,
     /// What can be done for the server, where that is not what we can do for all.
-    pub(crate) abilities: Option<Vec<Ability>>,
+    pub(crate) client_capabilities: Option<Vec<ClientCapability>>,
     /// Who answers what belongs to no call, where that is not whoever answers for all.
-    pub(crate) owner: Option<Arc<dyn Attend>>,
+    pub(crate) default_handler: Option<Arc<dyn CallOwner>>,
 }
 
 /// Begins to keep a connection, once its predecessor is gone. Views also go to `reports`.
-pub(crate) fn keep(
-    wanted: Wanted,
-    settings: Arc<Settings>,
-    reports: mpsc::Sender<Arc<View>>,
-    particulars: Particulars,
-) -> (Handle, JoinHandle<()>) {
+pub(crate) fn spawn(
+    wanted: DesiredServer,
+    settings: Arc<ConnectionContext>,
+    reports: mpsc::Sender<Arc<ServerView>>,
+    particulars: ConnectionOptions,
+) -> (ConnectionHandle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::Task::new(wanted.clone(), settings, reports, particulars);
-    let view = task.subscribe();
-    let signatory = task.signatory();
+    let task = task::ConnectionActor::new(wanted.clone(), settings, reports, particulars);
+    let view = task.view_receiver();
+    let signatory = task.login_slot();
     let joined = tokio::spawn(task.run(from_callers));
     let use_count = Arc::default();
-    (Handle { commands, view, wanted: Arc::new(wanted), signatory, use_count }, joined)
+    (
+        ConnectionHandle {
+            commands,
+            view,
+            desired: Arc::new(wanted),
+            login_slot: signatory,
+            use_count,
+        },
+        joined,
+    )
 }
 
-impl Handle {
+impl ConnectionHandle {
     /// What is known now.
-    pub(crate) fn view(&self) -> Arc<View> {
+    pub(crate) fn view(&self) -> Arc<ServerView> {
         self.view.borrow().clone()
     }
 
     /// Begins to use it.
-    pub(crate) fn in_use(&self) -> Use {
+    pub(crate) fn begin_use(&self) -> ConnectionUse {
         self.use_count.0.fetch_add(1, Ordering::Relaxed);
         self.use_count.1.fetch_add(1, Ordering::Relaxed);
-        Use(self.use_count.clone())
+        ConnectionUse(self.use_count.clone())
     }
 
     /// How often it was used.
-    pub(crate) fn uses(&self) -> u64 {
+    pub(crate) fn total_uses(&self) -> u64 {
         self.use_count.0.load(Ordering::Relaxed)
     }
 
@@ -258,28 +267,28 @@ impl Handle {
     }
 
     /// What it was made from.
-    pub(crate) fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub(crate) fn desired(&self) -> &DesiredServer {
+        &self.desired
     }
 
     /// What mends it when the server wants a login.
-    pub(crate) fn entrance(&self) -> Option<Entrance> {
-        Entrance::of(&self.wanted)
+    pub(crate) fn login_method(&self) -> Option<LoginMethod> {
+        LoginMethod::for_server(&self.desired)
     }
 
     /// Who signs in there.
-    pub(crate) fn signatory(&self) -> &Signatory {
-        &self.signatory
+    pub(crate) fn login_slot(&self) -> &LoginSlot {
+        &self.login_slot
     }
 
     /// For whoever waits until it is gone.
-    pub(crate) fn leaving(&self) -> Leaving {
-        Leaving(self.view.clone())
+    pub(crate) fn closing(&self) -> Closing {
+        Closing(self.view.clone())
     }
 
     /// Says something to the server, where it is connected.
-    pub(crate) async fn tell(&self, method: &'static str) {
-        let live = self.view.borrow().live.clone();
+    pub(crate) async fn notify(&self, method: &'static str) {
+        let live = self.view.borrow().active.clone();
         if let Some(live) = live {
             let _over = live.client.notify(method, None).await;
         }
@@ -287,57 +296,63 @@ impl Handle {
 
     /// Has it made anew. Comes back when that has begun.
     pub(crate) async fn reconnect(&self) {
-        let _over = self.commands.send(Command::Reconnect).await;
+        let _over = self.commands.send(ConnectionCommand::Reconnect).await;
     }
 
     /// Says that a call failed. What that means is the task's to decide.
-    pub(crate) async fn trouble(&self, live: &Live, error: &CallError) {
+    pub(crate) async fn report_failure(&self, live: &ActiveConnection, error: &CallError) {
         let generation = live.generation;
-        let command = Command::Trouble { generation, error: error.clone() };
+        let command = ConnectionCommand::CallFailed { generation, error: error.clone() };
         let _over = self.commands.send(command).await;
     }
 
     /// The pulse of a resource, which beats with every change; nothing where there are too many, or where the
     /// connection is over.
-    pub(crate) async fn subscribe(&self, uri: &str) -> Option<watch::Receiver<Pulse>> {
+    pub(crate) async fn subscribe(&self, uri: &str) -> Option<watch::Receiver<ResourceActivity>> {
         let (reply, pulse) = oneshot::channel();
-        self.commands.send(Command::Subscribe { uri: uri.to_owned(), reply }).await.ok()?;
+        self.commands
+            .send(ConnectionCommand::Subscribe { uri: uri.to_owned(), reply })
+            .await
+            .ok()?;
         pulse.await.ok().flatten()
     }
 
     /// Says that a pulse was dropped. Where the task is too busy to hear it, it looks by itself later.
     pub(crate) fn unsubscribe_soon(&self) {
-        let _looks_later = self.commands.try_send(Command::Unsubscribe { done: None });
+        let _looks_later = self.commands.try_send(ConnectionCommand::Unsubscribe { done: None });
     }
 
     /// The same, and comes back when the server was told.
     pub(crate) async fn unsubscribe(&self) {
         let (done, told) = oneshot::channel();
-        if self.commands.send(Command::Unsubscribe { done: Some(done) }).await.is_ok() {
+        if self.commands.send(ConnectionCommand::Unsubscribe { done: Some(done) }).await.is_ok() {
             let _over = told.await;
         }
     }
 
     /// Ends it. Comes back when everything is gone.
-    pub(crate) async fn stop(&self, search: Search) {
+    pub(crate) async fn stop(&self, search: DescendantSearch) {
         let (done, stopped) = oneshot::channel();
-        if self.commands.send(Command::Stop { search, done }).await.is_ok() {
+        if self.commands.send(ConnectionCommand::Stop { search, done }).await.is_ok() {
             let _over = stopped.await;
         }
     }
 
     /// A connection that stands and is newer than `seen`, made now where there is none. The error is why there is none.
-    pub(crate) async fn live(&self, seen: Option<u64>) -> Result<Live, Arc<View>> {
-        let is_newer = |live: &Live| seen.is_none_or(|seen| live.generation > seen);
-        if let Some(live) = self.view.borrow().live.as_ref().filter(|it| is_newer(it)) {
+    pub(crate) async fn ensure_active(
+        &self,
+        seen: Option<u64>,
+    ) -> Result<ActiveConnection, Arc<ServerView>> {
+        let is_newer = |live: &ActiveConnection| seen.is_none_or(|seen| live.generation > seen);
+        if let Some(live) = self.view.borrow().active.as_ref().filter(|it| is_newer(it)) {
             return Ok(live.clone());
         }
         let mut view = self.view.clone();
-        let first = view.borrow_and_update().live.clone();
+        let first = view.borrow_and_update().active.clone();
         if let Some(live) = first.filter(is_newer) {
             return Ok(live);
         }
-        if self.commands.send(Command::Want).await.is_err() {
+        if self.commands.send(ConnectionCommand::Connect).await.is_err() {
             return Err(self.view());
         }
         // The task answers every request with a view, be it the same one.
@@ -346,7 +361,7 @@ impl Handle {
                 return Err(self.view());
             }
             let now = view.borrow_and_update().clone();
-            match (now.live.clone().filter(is_newer), now.status.is_settled()) {
+            match (now.active.clone().filter(is_newer), now.status.is_settled()) {
                 (Some(live), _) => return Ok(live),
                 (None, true) if now.status != Status::Connected => return Err(now),
                 (None, true | false) => {}

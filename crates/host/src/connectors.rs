@@ -11,34 +11,34 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use switchboard_auth::confidential::Secret;
-use switchboard_auth::discovery::server_metadata::ServerMetadata;
-use switchboard_auth::fetch::{Answer, FetchError, Request};
-use switchboard_auth::keeper::Keeper;
-use switchboard_auth::origin_guard::{Checked, Reach};
-use switchboard_auth::refresh::{Refresher, Trust};
-use switchboard_auth::registration::{Client, Method as Showing, Provenance};
-use switchboard_auth::token::Kind;
-use switchboard_auth::vault::{self, Held, Record, RecordKey, Standing};
-use switchboard_config::account::Account;
+use switchboard_auth::discovery::server_metadata::AuthServerMetadata;
+use switchboard_auth::fetch::{FetchError, FetchRequest, FetchResponse};
+use switchboard_auth::keeper::TokenProvider;
+use switchboard_auth::origin_guard::{AllowedAddresses, CheckedUrl};
+use switchboard_auth::refresh::{Refresher, TrustSettings};
+use switchboard_auth::registration::{ClientAuthMethod as Showing, ClientProvenance, OAuthClient};
+use switchboard_auth::token::TokenType;
+use switchboard_auth::vault::{self, LoginKey, LoginRecord, LoginStatus, StoredTokens};
+use switchboard_config::account::ConnectorAccount;
 use switchboard_config::entry::sha256;
-use switchboard_config::layer::{Layer, Naming, Shape};
+use switchboard_config::layer::{FileShape, Layer, Naming};
 use switchboard_config::name::ServerName;
 use switchboard_config::scope::Scope;
 use switchboard_config::source::Source;
 use switchboard_config::template::Template;
-use switchboard_wire::network::{Authorize, Outbound, Reception, Verdict};
+use switchboard_wire::network::{Authorize, OutboundRequest, ResponseHead, RetryDecision};
 use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::address::Around;
-use crate::cause::{Cause, CauseKind, Evidence};
-use crate::engine::{Host, Settings};
-use crate::places::Places;
-use crate::read::{self, Content, Kinds};
+use crate::address::HostEnv;
+use crate::cause::{ConnectionFailure, Evidence, FailureKind};
+use crate::engine::{ConnectionContext, Host};
+use crate::places::Paths;
+use crate::read::{self, AllowedFiles, FileContent};
 use crate::reveal;
-use crate::shown_headers::{OnlyAt, Producer, Producing, ShownHeaders};
-use crate::signing::{SigningError, with_causes};
+use crate::shown_headers::{DynamicHeaders, HeaderSource, HeadersFuture, OriginBound};
+use crate::signing::{ServerLoginError, error_chain};
 
 /// What every connector's name begins with.
 const PREFIX: &str = "claude.ai ";
@@ -61,7 +61,7 @@ const TOKEN_LASTS: Duration = Duration::from_secs(5 * 60);
 
 /// A connector as the account lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListedConnector {
+pub struct Connector {
     /// What the account knows it by.
     pub id: String,
     /// The name of its server here.
@@ -72,22 +72,22 @@ pub struct ListedConnector {
 
 /// An account's connectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct ConnectorList {
     /// Those that can be used.
-    pub connectors: Vec<ListedConnector>,
+    pub connectors: Vec<Connector>,
     /// How many others were listed that cannot.
-    pub left_out: usize,
+    pub skipped: usize,
     /// When the account said so, in seconds since 1970.
-    pub at: u64,
+    pub listed_at: u64,
     /// Why this is what it said the last time, where it is.
-    pub because: Option<String>,
+    pub stale_reason: Option<String>,
 }
 
 /// What is kept of a listing.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedConnectors {
     at: u64,
-    connectors: Vec<ListedConnector>,
+    connectors: Vec<Connector>,
 }
 
 /// Why there is no list of connectors.
@@ -98,30 +98,30 @@ pub enum ConnectorsError {
     NoAccount,
     /// The account's token cannot be had.
     #[error("the token of your connector account cannot be used")]
-    Token(#[source] Arc<SigningError>),
+    Token(#[source] Arc<ServerLoginError>),
     /// The account does not take the token.
     #[error("the token of your connector account is refused")]
-    Refused,
+    TokenRefused,
     /// Nobody answered.
     #[error("your connector account could not be asked")]
     Fetch(#[source] FetchError),
     /// It took too long.
     #[error("your connector account did not list its connectors within {} s", PATIENCE.as_secs())]
-    Late,
+    Timeout,
     /// It answered with something else.
     #[error("your connector account answered with HTTP {0} and no list of connectors")]
-    NoList(u16),
+    InvalidResponse(u16),
 }
 
-impl Listing {
+impl ConnectorList {
     /// How long ago the account said so.
     pub fn age(&self) -> Duration {
-        Duration::from_secs(now().saturating_sub(self.at))
+        Duration::from_secs(now().saturating_sub(self.listed_at))
     }
 
     /// The servers that come of it.
     pub fn layer(&self) -> Layer {
-        let entry = |it: &ListedConnector| {
+        let entry = |it: &Connector| {
             // An account names no variable and no secret of this machine.
             let url = it.url.replace('$', "$$");
             (it.name.clone(), json!({"type": "connector-proxy", "url": url}))
@@ -134,120 +134,137 @@ impl Listing {
             age => format!("your connector account (listed {} days ago)", age / DAY),
         };
         let source = Source::program(Scope::Connectors, &name);
-        Layer::read(&source, &text, Naming::Plain, Shape::Wrapped)
+        Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped)
     }
 
-    fn remembered_because(mut self, error: &ConnectorsError) -> Listing {
-        self.because = Some(with_causes(error));
+    fn with_stale_reason(mut self, error: &ConnectorsError) -> ConnectorList {
+        self.stale_reason = Some(error_chain(error));
         self
     }
 }
 
 /// What the account said the last time, where that is known. Reads a file; blocks.
-pub fn remembered(places: &Places, account: &Account) -> Option<Listing> {
-    let Ok(Content::Text(text)) = read::text(&file(places, account), Kinds::RegularOnly) else {
+pub fn cached_connectors(places: &Paths, account: &ConnectorAccount) -> Option<ConnectorList> {
+    let Ok(FileContent::Text(text)) =
+        read::read_text(&cache_path(places, account), AllowedFiles::RegularOnly)
+    else {
         return None;
     };
-    let Kept { at, connectors } = serde_json::from_str(&text).ok()?;
+    let CachedConnectors { at, connectors } = serde_json::from_str(&text).ok()?;
     let origin = Url::parse(&account.api_url).ok()?.origin();
-    let listed = connectors.into_iter().map(|it| Offered { id: it.id, name: it.name, url: it.url });
-    let (connectors, left_out) = taken(listed, &origin);
-    Some(Listing { connectors, left_out, at, because: None })
+    let listed =
+        connectors.into_iter().map(|it| ApiConnector { id: it.id, name: it.name, url: it.url });
+    let (connectors, left_out) = usable_connectors(listed, &origin);
+    Some(ConnectorList { connectors, skipped: left_out, listed_at: at, stale_reason: None })
 }
 
-fn file(places: &Places, account: &Account) -> PathBuf {
+fn cache_path(places: &Paths, account: &ConnectorAccount) -> PathBuf {
     let key = sha256(account.api_url.as_bytes());
     places.connectors().join(format!("{}.json", &key[..32]))
 }
 
 /// The account's token, shown to its API's origin alone.
-pub(crate) struct Bearer {
+pub(crate) struct AccountToken {
     url: Url,
-    shown: Arc<OnlyAt>,
-    kept: Option<Arc<Keeper>>,
-    named: Option<Arc<ShownHeaders>>,
+    authorizer: Arc<OriginBound>,
+    stored: Option<Arc<TokenProvider>>,
+    configured: Option<Arc<DynamicHeaders>>,
 }
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for AccountToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer(…)")
     }
 }
 
-impl Bearer {
+impl AccountToken {
     /// That of the settings' account, where there is one: the token that the settings name, else the login that is kept.
-    pub(crate) async fn of(settings: &Settings) -> Result<Option<Arc<Bearer>>, Cause> {
-        let Some(account) = &settings.signing.account else { return Ok(None) };
+    pub(crate) async fn open(
+        settings: &ConnectionContext,
+    ) -> Result<Option<Arc<AccountToken>>, ConnectionFailure> {
+        let Some(account) = &settings.login_options.account else { return Ok(None) };
         let Ok(url) = Url::parse(&account.api_url) else { return Ok(None) };
         let origin = url.origin();
         if let Some(token) = &account.token {
-            let token = NamedToken { token: token.clone(), around: settings.around.clone() };
-            let named = Arc::new(ShownHeaders::new(token, TOKEN_LASTS));
-            let shown = Arc::new(OnlyAt { origin, inner: named.clone() });
-            return Ok(Some(Arc::new(Bearer { url, shown, kept: None, named: Some(named) })));
+            let token = ConfiguredToken { token: token.clone(), env: settings.env.clone() };
+            let named = Arc::new(DynamicHeaders::new(token, TOKEN_LASTS));
+            let shown = Arc::new(OriginBound { origin, inner: named.clone() });
+            return Ok(Some(Arc::new(AccountToken {
+                url,
+                authorizer: shown,
+                stored: None,
+                configured: Some(named),
+            })));
         }
-        let signing = settings.signing_in().await?;
-        let trust = Trust {
+        let signing = settings.login_services().await?;
+        let trust = TrustSettings {
             server: url.clone(),
-            typed: Vec::new(),
+            trusted_urls: Vec::new(),
             proxies: signing.proxies().to_vec(),
-            key: None,
+            signing_key: None,
         };
-        let refresher = Refresher::new(signing.vault().clone(), signing.fetch().clone(), trust);
-        let keeper = Arc::new(Keeper::new(refresher, CLIENT));
-        let shown = Arc::new(OnlyAt { origin, inner: keeper.clone() });
-        Ok(Some(Arc::new(Bearer { url, shown, kept: Some(keeper), named: None })))
+        let refresher =
+            Refresher::new(signing.token_store().clone(), signing.fetch().clone(), trust);
+        let keeper = Arc::new(TokenProvider::new(refresher, CLIENT));
+        let shown = Arc::new(OriginBound { origin, inner: keeper.clone() });
+        Ok(Some(Arc::new(AccountToken {
+            url,
+            authorizer: shown,
+            stored: Some(keeper),
+            configured: None,
+        })))
     }
 
     /// For every request to a connector.
     pub(crate) fn authorize(&self) -> Arc<dyn Authorize> {
-        self.shown.clone()
+        self.authorizer.clone()
     }
 
     /// Why a connector at this URL wants a login.
-    pub(crate) async fn explain(&self, url: &Url) -> String {
-        if !self.shown.is_for(url) {
+    pub(crate) async fn refusal_reason(&self, url: &Url) -> String {
+        if !self.authorizer.is_for(url) {
             return "it is not at your connector account's own address, and is shown no token"
                 .into();
         }
-        if let Some(trouble) = self.named.as_ref().and_then(|it| it.trouble()) {
+        if let Some(trouble) = self.configured.as_ref().and_then(|it| it.last_error()) {
             return trouble;
         }
-        let outbound = Outbound { method: &Method::GET, url };
-        let is_wanting = self.kept.as_ref().is_some_and(|it| it.wanting().is_some());
-        match is_wanting && self.shown.headers(outbound).await.is_empty() {
+        let outbound = OutboundRequest { method: &Method::GET, url };
+        let is_wanting = self.stored.as_ref().is_some_and(|it| it.required_action().is_some());
+        match is_wanting && self.authorizer.headers(outbound).await.is_empty() {
             true => "no token of your connector account is kept".to_owned(),
-            false => ConnectorsError::Refused.to_string(),
+            false => ConnectorsError::TokenRefused.to_string(),
         }
     }
 }
 
 /// A token that the settings name.
-struct NamedToken {
+struct ConfiguredToken {
     token: Template,
-    around: Around,
+    env: HostEnv,
 }
 
-impl Producer for NamedToken {
-    fn produce(&self) -> Producing<'_> {
+impl HeaderSource for ConfiguredToken {
+    fn produce(&self) -> HeadersFuture<'_> {
         Box::pin(async move {
-            let (token, around) = (self.token.clone(), self.around.clone());
-            let revealing = tokio::task::spawn_blocking(move || bearer(&token, &around)).await;
+            let (token, around) = (self.token.clone(), self.env.clone());
+            let revealing =
+                tokio::task::spawn_blocking(move || bearer_header(&token, &around)).await;
             revealing.unwrap_or_else(|_| Err("the token could not be looked up".to_owned()))
         })
     }
 }
 
 /// Blocks while a secret is fetched.
-fn bearer(token: &Template, around: &Around) -> Result<HeaderMap, String> {
+fn bearer_header(token: &Template, around: &HostEnv) -> Result<HeaderMap, String> {
     let mut unset = BTreeSet::new();
     let variables: BTreeMap<String, String> = around.variables.clone();
     let text = token.expand(&variables.into_iter().collect(), &mut unset);
     if let Some(name) = unset.first() {
         return Err(format!("`connectorAccount.token` names {name}, which is not set"));
     }
-    let token = reveal::text(&text, &around.home)
-        .map_err(|error| format!("`connectorAccount.token`: {}", with_causes(&error)))?;
+    let token = reveal::reveal_text(&text, &around.home)
+        .map_err(|error| format!("`connectorAccount.token`: {}", error_chain(&error)))?;
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
         .map_err(|_| "`connectorAccount.token` cannot be sent as a header".to_owned())?;
     value.set_sensitive(true);
@@ -256,7 +273,7 @@ fn bearer(token: &Template, around: &Around) -> Result<HeaderMap, String> {
 
 /// A connector as the API writes it.
 #[derive(Deserialize)]
-struct Offered {
+struct ApiConnector {
     #[serde(default)]
     id: String,
     name: String,
@@ -265,7 +282,7 @@ struct Offered {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+struct ConnectorPage {
     connectors: Vec<Json>,
     #[serde(default)]
     next_cursor: Option<String>,
@@ -273,54 +290,59 @@ struct Page {
 
 impl Host {
     /// The account's connectors: as it lists them now, else as it did the last time, with the reason.
-    pub async fn connectors(&self) -> Result<Listing, ConnectorsError> {
-        let settings = self.settings();
-        let account = settings.signing.account.as_ref().ok_or(ConnectorsError::NoAccount)?;
-        let listed = match timeout(PATIENCE, listed(settings)).await {
+    pub async fn connectors(&self) -> Result<ConnectorList, ConnectorsError> {
+        let settings = self.context();
+        let account = settings.login_options.account.as_ref().ok_or(ConnectorsError::NoAccount)?;
+        let listed = match timeout(PATIENCE, fetch_list(settings)).await {
             Ok(listed) => listed,
-            Err(_) => Err(ConnectorsError::Late),
+            Err(_) => Err(ConnectorsError::Timeout),
         };
-        let path = file(&settings.places, account);
+        let path = cache_path(&settings.paths, account);
         match listed {
             Ok(listing) => {
-                let kept = Kept { at: listing.at, connectors: listing.connectors.clone() };
+                let kept = CachedConnectors {
+                    at: listing.listed_at,
+                    connectors: listing.connectors.clone(),
+                };
                 if let Ok(text) = serde_json::to_string(&kept) {
-                    settings.scribe.keep(path, text + "\n");
+                    settings.state_writer.write_file(path, text + "\n");
                 }
                 Ok(listing)
             }
             Err(error) => {
-                let (places, account) = (settings.places.clone(), account.clone());
-                let looking = move || remembered(&places, &account);
+                let (places, account) = (settings.paths.clone(), account.clone());
+                let looking = move || cached_connectors(&places, &account);
                 let known = tokio::task::spawn_blocking(looking).await.ok().flatten();
-                known.map(|it| it.remembered_because(&error)).ok_or(error)
+                known.map(|it| it.with_stale_reason(&error)).ok_or(error)
             }
         }
     }
 
     /// Keeps a token for the connector account, in place of the one before.
-    pub async fn keep_account_token(
+    pub async fn store_account_token(
         &self,
         token: Secret,
         lasts: Option<Duration>,
-    ) -> Result<(), SigningError> {
-        let settings = self.settings();
-        let unusable = |cause| SigningError::Unusable(Arc::new(cause));
-        let account = settings.signing.account.as_ref().ok_or_else(|| {
+    ) -> Result<(), ServerLoginError> {
+        let settings = self.context();
+        let unusable = |cause| ServerLoginError::Unavailable(Arc::new(cause));
+        let account = settings.login_options.account.as_ref().ok_or_else(|| {
             let detail = Evidence::Detail(ConnectorsError::NoAccount.to_string());
-            unusable(Cause::of(CauseKind::Unusable).with(detail))
+            unusable(ConnectionFailure::new(FailureKind::InvalidConfig).with_evidence(detail))
         })?;
-        let signing = settings.signing_in().await.map_err(unusable)?;
-        let record = record(account, token, lasts);
-        vault::put(&**signing.vault(), record).await?;
+        let signing = settings.login_services().await.map_err(unusable)?;
+        let record = token_record(account, token, lasts);
+        vault::overwrite(&**signing.token_store(), record).await?;
         Ok(())
     }
 }
 
-async fn listed(settings: &Settings) -> Result<Listing, ConnectorsError> {
-    let token = |cause| ConnectorsError::Token(Arc::new(SigningError::Unusable(Arc::new(cause))));
-    let signing = settings.signing_in().await.map_err(token)?;
-    let bearer = settings.bearer().await.map_err(token)?.ok_or(ConnectorsError::NoAccount)?;
+async fn fetch_list(settings: &ConnectionContext) -> Result<ConnectorList, ConnectorsError> {
+    let token =
+        |cause| ConnectorsError::Token(Arc::new(ServerLoginError::Unavailable(Arc::new(cause))));
+    let signing = settings.login_services().await.map_err(token)?;
+    let bearer =
+        settings.account_token().await.map_err(token)?.ok_or(ConnectorsError::NoAccount)?;
     let (mut offered, mut left_out) = (Vec::new(), 0);
     let mut cursor: Option<String> = None;
     for _ in 0..MOST_PAGES {
@@ -328,13 +350,13 @@ async fn listed(settings: &Settings) -> Result<Listing, ConnectorsError> {
         if let Some(cursor) = &cursor {
             url.query_pairs_mut().append_pair("cursor", cursor);
         }
-        let answer = asked(&bearer, url, |request| signing.fetch().fetch(request)).await?;
-        let page: Page = serde_json::from_slice(&answer.body)
+        let answer = fetch_page(&bearer, url, |request| signing.fetch().fetch(request)).await?;
+        let page: ConnectorPage = serde_json::from_slice(&answer.body)
             .ok()
             .filter(|_| answer.is_success())
-            .ok_or(ConnectorsError::NoList(answer.status))?;
+            .ok_or(ConnectorsError::InvalidResponse(answer.status))?;
         for item in page.connectors {
-            match serde_json::from_value::<Offered>(item) {
+            match serde_json::from_value::<ApiConnector>(item) {
                 Ok(it) => offered.push(it),
                 Err(_) => left_out += 1,
             }
@@ -344,54 +366,61 @@ async fn listed(settings: &Settings) -> Result<Listing, ConnectorsError> {
             break;
         }
     }
-    let (connectors, unfit) = taken(offered.into_iter(), &bearer.url.origin());
-    Ok(Listing { connectors, left_out: left_out + unfit, at: now(), because: None })
+    let (connectors, unfit) = usable_connectors(offered.into_iter(), &bearer.url.origin());
+    Ok(ConnectorList {
+        connectors,
+        skipped: left_out + unfit,
+        listed_at: now(),
+        stale_reason: None,
+    })
 }
 
 /// Asks, and asks again where there is a better token to show.
-async fn asked<'f>(
-    bearer: &Bearer,
+async fn fetch_page<'f>(
+    bearer: &AccountToken,
     url: Url,
-    fetch: impl Fn(Request) -> switchboard_auth::fetch::Fetching<'f>,
-) -> Result<Answer, ConnectorsError> {
+    fetch: impl Fn(FetchRequest) -> switchboard_auth::fetch::FetchFuture<'f>,
+) -> Result<FetchResponse, ConnectorsError> {
     for _ in 0..ATTEMPTS {
-        let shown = bearer.shown.headers(Outbound { method: &Method::GET, url: &url }).await;
+        let shown =
+            bearer.authorizer.headers(OutboundRequest { method: &Method::GET, url: &url }).await;
         // A person typed it, in settings.
-        let mut request = Request::get(Checked { url: url.clone(), reach: Reach::Anywhere });
+        let mut request =
+            FetchRequest::get(CheckedUrl { url: url.clone(), allowed: AllowedAddresses::Any });
         let authorization = shown.get(header::AUTHORIZATION).cloned();
         request.headers.extend(shown);
         let answer = fetch(request).await.map_err(ConnectorsError::Fetch)?;
-        let reception = Reception {
+        let reception = ResponseHead {
             status: answer.status,
             headers: &answer.headers,
-            shown: authorization.as_ref(),
+            authorization: authorization.as_ref(),
         };
         if answer.status != 401 && answer.status != 403 {
-            bearer.shown.answered(reception);
+            bearer.authorizer.on_response(reception);
             return Ok(answer);
         }
-        if bearer.shown.refused(reception).await == Verdict::Stands {
+        if bearer.authorizer.on_unauthorized(reception).await == RetryDecision::GiveUp {
             break;
         }
     }
-    Err(ConnectorsError::Refused)
+    Err(ConnectorsError::TokenRefused)
 }
 
 /// Those that can be used, each under a name of its own, and how many cannot.
-fn taken(
-    offered: impl Iterator<Item = Offered>,
+fn usable_connectors(
+    offered: impl Iterator<Item = ApiConnector>,
     origin: &url::Origin,
-) -> (Vec<ListedConnector>, usize) {
-    let (mut taken, mut left_out) = (Vec::<ListedConnector>::new(), 0);
-    for Offered { id, name, url } in offered {
+) -> (Vec<Connector>, usize) {
+    let (mut taken, mut left_out) = (Vec::<Connector>::new(), 0);
+    for ApiConnector { id, name, url } in offered {
         let is_at_home = url.len() <= LONGEST_URL
             && Url::parse(&url).is_ok_and(|it| it.origin() == *origin && it.username().is_empty());
         let is_taken = |name: &str| taken.iter().any(|it| it.name == name);
-        let name = named(&name, is_taken);
+        let name = server_name(&name, is_taken);
         match name.filter(|_| is_at_home && taken.len() < MOST) {
             Some(name) => {
                 let id = id.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
-                taken.push(ListedConnector { id, name, url });
+                taken.push(Connector { id, name, url });
             }
             None => left_out += 1,
         }
@@ -400,7 +429,7 @@ fn taken(
 }
 
 /// A server's name for a connector that is called so.
-fn named(called: &str, is_taken: impl Fn(&str) -> bool) -> Option<String> {
+fn server_name(called: &str, is_taken: impl Fn(&str) -> bool) -> Option<String> {
     let called = called.strip_prefix(PREFIX).unwrap_or(called);
     let plain = |c: char| if c.is_control() || c == ':' { ' ' } else { c };
     let clean: String = called.chars().map(plain).take(LONGEST_NAME).collect();
@@ -412,35 +441,35 @@ fn named(called: &str, is_taken: impl Fn(&str) -> bool) -> Option<String> {
     let numbered = (2..=MOST).map(|number| format!("{PREFIX}{clean} {number}"));
     let mut names = std::iter::once(format!("{PREFIX}{clean}")).chain(numbered);
     let name = names.find(|name| !is_taken(name)).filter(|_| is_readable)?;
-    ServerName::of_connector(&name).ok().map(|it| it.as_str().to_owned())
+    ServerName::for_connector(&name).ok().map(|it| it.as_str().to_owned())
 }
 
 /// A token as a login.
-fn record(account: &Account, token: Secret, lasts: Option<Duration>) -> Record {
+fn token_record(account: &ConnectorAccount, token: Secret, lasts: Option<Duration>) -> LoginRecord {
     let issuer = account.api_url.clone();
     let server = Url::parse(&account.api_url).map_or_else(|_| issuer.clone(), String::from);
     let at = now();
-    Record {
-        key: RecordKey { server, issuer: issuer.clone(), client: CLIENT.to_owned() },
+    LoginRecord {
+        key: LoginKey { server, issuer: issuer.clone(), client: CLIENT.to_owned() },
         version: 0,
-        standing: Standing::Good,
-        held: Held {
-            access: token,
-            kind: Kind::Bearer,
-            refresh: None,
-            identity: None,
+        status: LoginStatus::Good,
+        tokens: StoredTokens {
+            access_token: token,
+            token_type: TokenType::Bearer,
+            refresh_token: None,
+            id_token: None,
             issued_at: at,
             expires_at: lasts.map(|it| at.saturating_add(it.as_secs())),
         },
-        client: Client {
+        client: OAuthClient {
             id: CLIENT.to_owned(),
             secret: None,
             method: Showing::None,
             issuer: issuer.clone(),
             redirect: None,
-            provenance: Provenance::Configured,
+            provenance: ClientProvenance::Configured,
         },
-        metadata: ServerMetadata {
+        metadata: AuthServerMetadata {
             token_endpoint: issuer.clone(),
             issuer,
             authorization_endpoint: None,
@@ -457,8 +486,8 @@ fn record(account: &Account, token: Secret, lasts: Option<Duration>) -> Record {
         },
         resource: None,
         scopes: None,
-        proof: None,
-        identity: None,
+        dpop_key: None,
+        account: None,
         signed_in_at: at,
     }
 }
@@ -475,9 +504,9 @@ mod tests {
         let origin = Url::parse("https://api.example/v1").expect("a URL").origin();
         let one = |(name, url): &(&str, &str)| {
             let (name, url) = ((*name).to_owned(), (*url).to_owned());
-            Offered { id: String::new(), name, url }
+            ApiConnector { id: String::new(), name, url }
         };
-        let (connectors, left_out) = taken(offered.iter().map(one), &origin);
+        let (connectors, left_out) = usable_connectors(offered.iter().map(one), &origin);
         (connectors.into_iter().map(|it| it.name).collect(), left_out)
     }
 
@@ -501,7 +530,12 @@ mod tests {
     fn the_age_of_a_list_is_shown_where_it_has_one() {
         let source = |age: u64| {
             let at = now() - age;
-            let listing = Listing { connectors: Vec::new(), left_out: 0, at, because: None };
+            let listing = ConnectorList {
+                connectors: Vec::new(),
+                skipped: 0,
+                listed_at: at,
+                stale_reason: None,
+            };
             listing.layer().source.to_string()
         };
         assert_eq!(source(60), "your connector account");
@@ -513,14 +547,14 @@ mod tests {
     fn an_account_names_no_variable_and_no_secret_of_this_machine() {
         let url = "https://api.example/p?a=${HOME}&b=${command:id}".to_owned();
         let (id, name) = (String::new(), "claude.ai X".to_owned());
-        let connectors = vec![ListedConnector { id, name, url: url.clone() }];
-        let listing = Listing { connectors, left_out: 0, at: 0, because: None };
+        let connectors = vec![Connector { id, name, url: url.clone() }];
+        let listing = ConnectorList { connectors, skipped: 0, listed_at: 0, stale_reason: None };
         let layer = listing.layer();
         let entry = layer.definitions[0].entry.clone().expect("a good entry");
-        let name = ServerName::of_connector("claude.ai X").expect("a name");
+        let name = ServerName::for_connector("claude.ai X").expect("a name");
         let variables = BTreeMap::from([("HOME".to_owned(), "canary".to_owned())]);
         let spec = entry.expand(name, &variables.into_iter().collect(), &mut BTreeSet::new());
         let written = spec.transport.url().expect("a URL");
-        assert_eq!(reveal::text(written, "/".as_ref()).expect("plain").reveal(), url);
+        assert_eq!(reveal::reveal_text(written, "/".as_ref()).expect("plain").reveal(), url);
     }
 }

@@ -2,22 +2,25 @@
 
 use std::path::Path;
 
-use switchboard_config::approval::{Approvals, Decision};
+use switchboard_config::approval::{ApprovalDecision, Approvals};
 use switchboard_config::edit::EditError;
 use switchboard_config::source::path_key;
 
-use crate::places::Places;
-use crate::store::{self, Privacy, StoreError};
+use crate::places::Paths;
+use crate::store::{self, FileChangeError, Privacy};
 
 /// Notes decisions, each on a server of a project file. A damaged store is left alone: rejections may be in it.
-pub fn decide(places: &Places, decisions: &[(&Path, &str, Decision)]) -> Result<(), StoreError> {
+pub fn decide(
+    places: &Paths,
+    decisions: &[(&Path, &str, ApprovalDecision)],
+) -> Result<(), FileChangeError> {
     if decisions.is_empty() {
         return Ok(());
     }
     store::change(&places.approvals(), Privacy::Owner, |text| {
         let mut approvals = parse(text)?;
         for (file, server, decision) in decisions {
-            approvals.decide(&path_key(file), server, decision.clone());
+            approvals.record(&path_key(file), server, decision.clone());
         }
         Ok(approvals.to_text())
     })?;
@@ -26,7 +29,7 @@ pub fn decide(places: &Places, decisions: &[(&Path, &str, Decision)]) -> Result<
 
 /// Forgets what was decided on the servers of these project files; says how many decisions that were.
 /// A damaged store is begun anew.
-pub fn forget(places: &Places, files: &[&Path]) -> Result<usize, StoreError> {
+pub fn forget(places: &Paths, files: &[&Path]) -> Result<usize, FileChangeError> {
     let mut forgotten = 0;
     store::change(&places.approvals(), Privacy::Owner, |text| {
         let mut approvals = parse(text).unwrap_or_default();

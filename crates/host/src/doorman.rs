@@ -7,33 +7,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use switchboard_auth::escort::{Guide, Pasting};
-use switchboard_auth::flow::Instructions;
-use switchboard_auth::runner::NobodyThere;
+use switchboard_auth::escort::{LoginPrompt, PastedTextFuture};
+use switchboard_auth::flow::DeviceAuthorization;
+use switchboard_auth::runner::UserUnavailable;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::connection::Handle;
-use crate::engine::Settings;
-use crate::signing::{self, LoginWish};
+use crate::connection::ConnectionHandle;
+use crate::engine::ConnectionContext;
+use crate::signing::{self, LoginRequest};
 
 /// How long logins may take to close their doors when we stop.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Where a login is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum LoginStage {
     /// It is being found out where to go.
     #[default]
     Preparing,
     /// Somebody has to open a page.
-    Waiting {
+    AwaitingUser {
         /// The page.
         url: String,
         /// Why what was pasted last was not taken.
-        not_taken: Option<String>,
+        rejection: Option<String>,
     },
     /// It is done, and the server is being connected to anew.
     SignedIn,
@@ -43,85 +43,92 @@ pub(crate) enum Stage {
 
 /// What was pasted last.
 #[derive(Default)]
-struct Pasted {
+struct PastedInput {
     /// How many came before it, and it.
     number: u64,
     text: String,
 }
 
 /// A login that is under way, or was the last one.
-struct Login {
-    stage: watch::Receiver<Stage>,
+struct PendingLogin {
+    stage: watch::Receiver<LoginStage>,
     /// Dropping it ends a login that waits for somebody.
-    pasted: watch::Sender<Pasted>,
+    pasted: watch::Sender<PastedInput>,
 }
 
-impl Login {
+impl PendingLogin {
     fn is_under_way(&self) -> bool {
         match &*self.stage.borrow() {
-            Stage::Preparing | Stage::Waiting { .. } => self.stage.has_changed().is_ok(),
-            Stage::SignedIn | Stage::Failed(_) => false,
+            LoginStage::Preparing | LoginStage::AwaitingUser { .. } => {
+                self.stage.has_changed().is_ok()
+            }
+            LoginStage::SignedIn | LoginStage::Failed(_) => false,
         }
     }
 }
 
 /// A login, for whoever asked for it.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct LoginProgress {
     /// Where it is; seen as it was before anything was handed to it.
-    pub(crate) stage: watch::Receiver<Stage>,
+    pub(crate) stage: watch::Receiver<LoginStage>,
     /// Why the one before it came to nothing, where it did.
-    pub(crate) before: Option<String>,
+    pub(crate) previous_failure: Option<String>,
 }
 
 /// Which logins are under way: one a server.
 #[derive(Default)]
-pub(crate) struct Doorman {
-    logins: BTreeMap<String, Login>,
+pub(crate) struct PendingLogins {
+    logins: BTreeMap<String, PendingLogin>,
     tasks: JoinSet<()>,
 }
 
-impl Doorman {
+impl PendingLogins {
     /// The login at a server, begun where none is under way.
-    pub(crate) fn begin(&mut self, handle: &Handle, settings: &Arc<Settings>) -> Admission {
-        let server = handle.wanted().name().to_owned();
+    pub(crate) fn begin(
+        &mut self,
+        handle: &ConnectionHandle,
+        settings: &Arc<ConnectionContext>,
+    ) -> LoginProgress {
+        let server = handle.desired().name().to_owned();
         let last = self.logins.get(&server);
         if let Some(login) = last.filter(|it| it.is_under_way()) {
-            return Admission { stage: login.stage.clone(), before: None };
+            return LoginProgress { stage: login.stage.clone(), previous_failure: None };
         }
         let before = last.and_then(|it| match &*it.stage.borrow() {
-            Stage::Failed(why) => Some(why.clone()),
-            Stage::Preparing | Stage::Waiting { .. } | Stage::SignedIn => None,
+            LoginStage::Failed(why) => Some(why.clone()),
+            LoginStage::Preparing | LoginStage::AwaitingUser { .. } | LoginStage::SignedIn => None,
         });
-        let (told, stage) = watch::channel(Stage::default());
-        let (pasted, from_person) = watch::channel(Pasted::default());
-        let signpost = Signpost { told, pasted: from_person, taken: AtomicU64::new(0) };
-        self.tasks.spawn(sign_in(handle.clone(), settings.clone(), signpost));
-        self.logins.insert(server, Login { stage: stage.clone(), pasted });
-        Admission { stage, before }
+        let (told, stage) = watch::channel(LoginStage::default());
+        let (pasted, from_person) = watch::channel(PastedInput::default());
+        let signpost =
+            PendingLoginPrompt { stage: told, pasted: from_person, consumed: AtomicU64::new(0) };
+        self.tasks.spawn(run_login(handle.clone(), settings.clone(), signpost));
+        self.logins.insert(server, PendingLogin { stage: stage.clone(), pasted });
+        LoginProgress { stage, previous_failure: before }
     }
 
     /// Hands what somebody pasted to the login that waits for it. Nothing where none waits.
-    pub(crate) fn hand_over(&mut self, server: &str, text: String) -> Option<Admission> {
+    pub(crate) fn submit(&mut self, server: &str, text: String) -> Option<LoginProgress> {
         let login = self.logins.get(server).filter(|it| it.is_under_way())?;
         let mut stage = login.stage.clone();
         stage.mark_unchanged();
-        login.pasted.send_modify(|last| *last = Pasted { number: last.number + 1, text });
-        Some(Admission { stage, before: None })
+        login.pasted.send_modify(|last| *last = PastedInput { number: last.number + 1, text });
+        Some(LoginProgress { stage, previous_failure: None })
     }
 
     /// Gives up on a server that is not wanted any more.
-    pub(crate) fn forget(&mut self, server: &str) {
+    pub(crate) fn cancel(&mut self, server: &str) {
         self.logins.remove(server);
     }
 
     /// Comes back when a login has ended.
-    pub(crate) async fn ended(&mut self) -> Option<()> {
+    pub(crate) async fn next_finished(&mut self) -> Option<()> {
         self.tasks.join_next().await.map(|_| ())
     }
 
     /// Ends every login: those that wait say so in the browser and close their listeners, the others are cut off.
-    pub(crate) async fn close(&mut self) {
+    pub(crate) async fn shut_down(&mut self) {
         self.logins.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _some_are_busy = timeout(CLOSING, all).await;
@@ -129,11 +136,15 @@ impl Doorman {
     }
 }
 
-async fn sign_in(handle: Handle, settings: Arc<Settings>, signpost: Signpost) {
-    let outcome = match handle.signatory().signer(handle.wanted(), &settings).await {
+async fn run_login(
+    handle: ConnectionHandle,
+    settings: Arc<ConnectionContext>,
+    signpost: PendingLoginPrompt,
+) {
+    let outcome = match handle.login_slot().login(handle.desired(), &settings).await {
         Ok(Some(signer)) => {
-            let signed_in = signer.sign_in(&signpost, &LoginWish::default()).await;
-            signed_in.map(|_| ()).map_err(|error| signing::with_causes(&error))
+            let signed_in = signer.sign_in(&signpost, &LoginRequest::default()).await;
+            signed_in.map(|_| ()).map_err(|error| signing::error_chain(&error))
         }
         Ok(None) => Err("it is not a server that one signs in to".to_owned()),
         Err(cause) => Err(cause.to_string()),
@@ -141,49 +152,52 @@ async fn sign_in(handle: Handle, settings: Arc<Settings>, signpost: Signpost) {
     let stage = match outcome {
         Ok(()) => {
             handle.reconnect().await;
-            Stage::SignedIn
+            LoginStage::SignedIn
         }
-        Err(why) => Stage::Failed(why),
+        Err(why) => LoginStage::Failed(why),
     };
-    signpost.told.send_replace(stage);
+    signpost.stage.send_replace(stage);
 }
 
 /// Shows the way to whoever asks, and takes what they paste.
-struct Signpost {
-    told: watch::Sender<Stage>,
-    pasted: watch::Receiver<Pasted>,
+struct PendingLoginPrompt {
+    stage: watch::Sender<LoginStage>,
+    pasted: watch::Receiver<PastedInput>,
     /// How many of those were taken.
-    taken: AtomicU64,
+    consumed: AtomicU64,
 }
 
-impl Guide for Signpost {
-    fn visit<'a>(&'a self, page: &'a Url) -> Pasting<'a> {
-        self.told.send_if_modified(|stage| {
-            let is_there = matches!(&*stage, Stage::Waiting { url, .. } if url == page.as_str());
+impl LoginPrompt for PendingLoginPrompt {
+    fn open_url<'a>(&'a self, page: &'a Url) -> PastedTextFuture<'a> {
+        self.stage.send_if_modified(|stage| {
+            let is_there =
+                matches!(&*stage, LoginStage::AwaitingUser { url, .. } if url == page.as_str());
             if !is_there {
-                *stage = Stage::Waiting { url: page.to_string(), not_taken: None };
+                *stage = LoginStage::AwaitingUser { url: page.to_string(), rejection: None };
             }
             !is_there
         });
         let mut pasted = self.pasted.clone();
         Box::pin(async move {
-            let is_new = |it: &Pasted| it.number > self.taken.load(Ordering::Relaxed);
+            let is_new = |it: &PastedInput| it.number > self.consumed.load(Ordering::Relaxed);
             // Nobody can paste anything any more: we stop.
             let newest = pasted.wait_for(is_new).await.ok()?;
-            self.taken.store(newest.number, Ordering::Relaxed);
+            self.consumed.store(newest.number, Ordering::Relaxed);
             Some(newest.text.clone())
         })
     }
 
-    fn not_taken(&self, why: &str) {
-        self.told.send_modify(|stage| match stage {
-            Stage::Waiting { not_taken, .. } => *not_taken = Some(why.to_owned()),
-            Stage::Preparing | Stage::SignedIn | Stage::Failed(_) => {}
+    fn callback_rejected(&self, why: &str) {
+        self.stage.send_modify(|stage| match stage {
+            LoginStage::AwaitingUser { rejection: not_taken, .. } => {
+                *not_taken = Some(why.to_owned())
+            }
+            LoginStage::Preparing | LoginStage::SignedIn | LoginStage::Failed(_) => {}
         });
     }
 
-    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
+    fn show_device_code(&self, _: &DeviceAuthorization) -> Result<(), UserUnavailable> {
         // Codes are for people who asked for one.
-        Err(NobodyThere)
+        Err(UserUnavailable)
     }
 }

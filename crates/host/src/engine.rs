@@ -8,43 +8,43 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use switchboard_config::cascade::Effective;
+use switchboard_config::cascade::EffectiveConfig;
 use switchboard_config::entry::{Fingerprint, ToolFilter, TransportKind};
-use switchboard_config::hooks::Hook;
+use switchboard_config::hooks::ElicitationHook;
 use switchboard_config::permission;
 use switchboard_wire::era::Era;
-use switchboard_wire::introduction::{Ability, Offer};
-use switchboard_wire::network::{self, Network};
-use switchboard_wire::peer::Attend;
-use switchboard_wire::process::{Flock, Guard, GuardProgram, Search};
+use switchboard_wire::introduction::{ClientCapability, ClientDescription};
+use switchboard_wire::network::{self, HttpClient};
+use switchboard_wire::peer::CallOwner;
+use switchboard_wire::process::{DescendantSearch, ProcessSet, Watchdog, WatchdogProgram};
 use tokio::sync::{OnceCell, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::interval;
 
-use crate::address::{Around, Certificates};
-use crate::calling::PICTURES_AT_ONCE;
-use crate::cause::{Cause, CauseKind, Evidence};
-use crate::connection::state::Persistence;
-use crate::connection::{self, Handle, Leaving, View, Wanted};
-use crate::connectors::Bearer;
-use crate::counsel::{Counsel, Counsellor, Model};
-use crate::doorman::{Admission, Doorman};
-use crate::in_process::InProcess;
-use crate::inquiry::{Ask, Nobody};
-use crate::lane::{self, Lane, Lanes};
-use crate::logbook::Logbook;
-use crate::memo::{Memo, Scribe};
-use crate::places::Places;
-use crate::shelf::{self, ShelfHandle};
-use crate::signing::{Signing, SigningOptions};
-use crate::upkeep::{self, Pools};
+use crate::address::{Certificates, HostEnv};
+use crate::calling::MAX_CONCURRENT_IMAGE_DECODES;
+use crate::cause::{ConnectionFailure, Evidence, FailureKind};
+use crate::connection::state::RetryPolicy;
+use crate::connection::{self, Closing, ConnectionHandle, DesiredServer, ServerView};
+use crate::connectors::AccountToken;
+use crate::counsel::{ClientFeatures, SamplingModel, ServerResponder};
+use crate::doorman::{LoginProgress, PendingLogins};
+use crate::in_process::InProcessServer;
+use crate::inquiry::{DeclineAll, Elicitor};
+use crate::lane::{self, DedicatedConnection, DedicatedConnections};
+use crate::logbook::StderrLog;
+use crate::memo::{StateWriter, TtlCache};
+use crate::places::Paths;
+use crate::shelf::{self, ResourceCacheHandle};
+use crate::signing::{LoginOptions, LoginServices};
+use crate::upkeep::{self, PoolReceiver};
 
 /// How many programs are started at once, unless told otherwise.
-pub const LOCAL_WIDTH: usize = 3;
+pub const DEFAULT_MAX_CONCURRENT_LOCAL: usize = 3;
 /// How many remote servers are reached at once, unless told otherwise.
-pub const REMOTE_WIDTH: usize = 20;
+pub const DEFAULT_MAX_CONCURRENT_REMOTE: usize = 20;
 /// How long a connection may take to stand, unless told otherwise.
-pub const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a legacy server is believed to be one.
 const ERA_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a server that wants a login is left alone.
@@ -58,193 +58,199 @@ const DESKS: usize = 24;
 
 /// What a caller decides.
 #[derive(Clone)]
-pub struct Options {
+pub struct HostOptions {
     /// Where our things are.
-    pub places: Places,
+    pub paths: Paths,
     /// Home, working folder, variables.
-    pub around: Around,
+    pub env: HostEnv,
     /// How many programs are started at once.
-    pub local_width: usize,
+    pub max_concurrent_local: usize,
     /// How many remote servers are reached at once.
-    pub remote_width: usize,
+    pub max_concurrent_remote: usize,
     /// How long a connection may take to stand, where its entry does not say.
-    pub connect_within: Duration,
+    pub connect_timeout: Duration,
     /// How much is tried.
-    pub persistence: Persistence,
+    pub retry_policy: RetryPolicy,
     /// How remote servers are reached.
-    pub network: network::Settings,
+    pub network: network::HttpSettings,
     /// How to start the process that cleans up after us when we are killed.
-    pub guard: Option<GuardProgram>,
+    pub watchdog: Option<WatchdogProgram>,
     /// Servers in this process, by the name that a definition of type `sdk` gives.
-    pub in_process: BTreeMap<String, InProcess>,
+    pub in_process: BTreeMap<String, InProcessServer>,
     /// Who answers servers' questions.
-    pub asker: Arc<dyn Ask>,
+    pub elicitor: Arc<dyn Elicitor>,
     /// The model that servers may ask, where there is one.
-    pub model: Option<Arc<dyn Model>>,
+    pub model: Option<Arc<dyn SamplingModel>>,
     /// What is offered to servers because clients of ours may be able to do it.
-    pub lent: Vec<Ability>,
+    pub lent_capabilities: Vec<ClientCapability>,
     /// How one signs in to servers.
-    pub signing: SigningOptions,
+    pub login: LoginOptions,
 }
 
-impl Options {
+impl HostOptions {
     /// What is usual: patient, with a direct way out, no guard, no servers in this process, and nobody who answers
     /// questions.
-    pub fn new(places: Places, around: Around) -> Options {
-        Options {
-            places,
-            around,
-            local_width: LOCAL_WIDTH,
-            remote_width: REMOTE_WIDTH,
-            connect_within: CONNECT_WITHIN,
-            persistence: Persistence::Patient,
-            network: network::Settings {
+    pub fn new(paths: Paths, env: HostEnv) -> HostOptions {
+        HostOptions {
+            paths,
+            env,
+            max_concurrent_local: DEFAULT_MAX_CONCURRENT_LOCAL,
+            max_concurrent_remote: DEFAULT_MAX_CONCURRENT_REMOTE,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            retry_policy: RetryPolicy::RetryWithBackoff,
+            network: network::HttpSettings {
                 user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
-                proxies: network::Proxies::default(),
+                proxies: network::ProxySettings::default(),
                 extra_ca: Vec::new(),
                 identity: None,
-                connect_timeout: CONNECT_WITHIN,
+                connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             },
-            guard: None,
+            watchdog: None,
             in_process: BTreeMap::new(),
-            asker: Arc::new(Nobody::default()),
+            elicitor: Arc::new(DeclineAll::default()),
             model: None,
-            lent: Vec::new(),
-            signing: SigningOptions::default(),
+            lent_capabilities: Vec::new(),
+            login: LoginOptions::default(),
         }
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("around", &self.around).finish_non_exhaustive()
+        f.debug_struct("Options").field("around", &self.env).finish_non_exhaustive()
     }
 }
 
 /// What every connection shares.
-pub struct Settings {
-    pub(crate) around: Around,
-    pub(crate) in_process: BTreeMap<String, InProcess>,
-    pub(crate) local_window: Semaphore,
-    pub(crate) remote_window: Semaphore,
-    pub(crate) connect_within: Duration,
-    pub(crate) persistence: Persistence,
-    pub(crate) offer: Offer,
-    pub(crate) counsel: Arc<Counsel>,
+pub struct ConnectionContext {
+    pub(crate) env: HostEnv,
+    pub(crate) in_process: BTreeMap<String, InProcessServer>,
+    pub(crate) local_slots: Semaphore,
+    pub(crate) remote_slots: Semaphore,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) retry_policy: RetryPolicy,
+    pub(crate) client_info: ClientDescription,
+    pub(crate) client_features: Arc<ClientFeatures>,
     /// Which questions that sent people somewhere are done: server and id.
-    pub(crate) visited: broadcast::Sender<(String, String)>,
-    pub(crate) logbook: Logbook,
-    pub(crate) eras: Memo,
-    pub(crate) walls: Memo,
-    pub(crate) scribe: Scribe,
+    pub(crate) completed_elicitations: broadcast::Sender<(String, String)>,
+    pub(crate) stderr_log: StderrLog,
+    pub(crate) era_cache: TtlCache,
+    pub(crate) auth_required_cache: TtlCache,
+    pub(crate) state_writer: StateWriter,
     /// Where it is remembered what servers have.
-    pub(crate) catalogues: PathBuf,
-    pub(crate) flock: Flock,
+    pub(crate) completion_cache_folder: PathBuf,
+    pub(crate) descendants: ProcessSet,
     /// A place for work that blocks a thread.
-    pub(crate) desks: Semaphore,
+    pub(crate) blocking_slots: Semaphore,
     /// A place for answers with pictures, which take much memory.
-    pub(crate) pictures: Arc<Semaphore>,
-    pub(crate) signing: SigningOptions,
-    pub(crate) logins: PathBuf,
-    pub(crate) places: Places,
-    signing_in: OnceCell<Arc<Signing>>,
-    bearer: OnceCell<Option<Arc<Bearer>>>,
-    network: (network::Settings, OnceLock<Result<Network, String>>),
-    guard: (Option<GuardProgram>, OnceLock<Option<Guard>>),
+    pub(crate) image_slots: Arc<Semaphore>,
+    pub(crate) login_options: LoginOptions,
+    pub(crate) logins_folder: PathBuf,
+    pub(crate) paths: Paths,
+    login_services: OnceCell<Arc<LoginServices>>,
+    account_token: OnceCell<Option<Arc<AccountToken>>>,
+    network: (network::HttpSettings, OnceLock<Result<HttpClient, String>>),
+    watchdog: (Option<WatchdogProgram>, OnceLock<Option<Watchdog>>),
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for ConnectionContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("around", &self.around).finish_non_exhaustive()
+        f.debug_struct("Settings").field("around", &self.env).finish_non_exhaustive()
     }
 }
 
-impl Settings {
-    fn new(options: Options) -> io::Result<Settings> {
-        let logbook = Logbook::open(&options.places.logs())?;
-        let mut abilities = vec![Ability::Roots, Ability::Elicitation];
-        let of_model = options.model.as_ref().map(|_| Ability::Sampling);
-        for ability in of_model.into_iter().chain(options.lent) {
+impl ConnectionContext {
+    fn new(options: HostOptions) -> io::Result<ConnectionContext> {
+        let logbook = StderrLog::open(&options.paths.logs())?;
+        let mut abilities = vec![ClientCapability::Roots, ClientCapability::Elicitation];
+        let of_model = options.model.as_ref().map(|_| ClientCapability::Sampling);
+        for ability in of_model.into_iter().chain(options.lent_capabilities) {
             if !abilities.contains(&ability) {
                 abilities.push(ability);
             }
         }
-        let folder = options.around.working_folder.clone();
-        let counsel = Counsel::new(folder, options.asker, options.model, logbook.clone());
-        Ok(Settings {
-            local_window: Semaphore::new(options.local_width.max(1)),
-            remote_window: Semaphore::new(options.remote_width.max(1)),
-            connect_within: options.connect_within,
-            persistence: options.persistence,
-            offer: Offer {
+        let folder = options.env.working_folder.clone();
+        let counsel = ClientFeatures::new(folder, options.elicitor, options.model, logbook.clone());
+        Ok(ConnectionContext {
+            local_slots: Semaphore::new(options.max_concurrent_local.max(1)),
+            remote_slots: Semaphore::new(options.max_concurrent_remote.max(1)),
+            connect_timeout: options.connect_timeout,
+            retry_policy: options.retry_policy,
+            client_info: ClientDescription {
                 name: "switchboard".to_owned(),
                 title: "Switchboard".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                abilities,
+                capabilities: abilities,
             },
-            counsel: Arc::new(counsel),
-            visited: broadcast::Sender::new(WAITING),
-            logbook,
-            eras: Memo::new(&options.places.eras(), ERA_LASTS),
-            walls: Memo::new(&options.places.walls(), WALL_LASTS),
-            scribe: Scribe::start()?,
-            catalogues: options.places.catalogues(),
-            flock: Flock::new(),
-            desks: Semaphore::new(DESKS),
-            pictures: Arc::new(Semaphore::new(PICTURES_AT_ONCE)),
-            around: options.around,
+            client_features: Arc::new(counsel),
+            completed_elicitations: broadcast::Sender::new(WAITING),
+            stderr_log: logbook,
+            era_cache: TtlCache::new(&options.paths.era_cache(), ERA_LASTS),
+            auth_required_cache: TtlCache::new(&options.paths.auth_required_cache(), WALL_LASTS),
+            state_writer: StateWriter::start()?,
+            completion_cache_folder: options.paths.completion_cache(),
+            descendants: ProcessSet::new(),
+            blocking_slots: Semaphore::new(DESKS),
+            image_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_IMAGE_DECODES)),
+            env: options.env,
             in_process: options.in_process,
-            signing: options.signing,
-            logins: options.places.logins(),
-            places: options.places,
-            signing_in: OnceCell::new(),
-            bearer: OnceCell::new(),
+            login_options: options.login,
+            logins_folder: options.paths.logins(),
+            paths: options.paths,
+            login_services: OnceCell::new(),
+            account_token: OnceCell::new(),
             network: (options.network, OnceLock::new()),
-            guard: (options.guard, OnceLock::new()),
+            watchdog: (options.watchdog, OnceLock::new()),
         })
     }
 
     /// The way out, made when the first remote server is reached: certificates take time and room. A server with
     /// certificates of its own has a way of its own.
-    pub(crate) fn network(&self, own: Option<Certificates>) -> Result<Network, Cause> {
+    pub(crate) fn network(
+        &self,
+        own: Option<Certificates>,
+    ) -> Result<HttpClient, ConnectionFailure> {
         let (settings, made) = &self.network;
         let Some(own) = own else {
-            return made.get_or_init(|| new_network(settings)).clone().map_err(unusable);
+            return made.get_or_init(|| build_network(settings)).clone().map_err(invalid_config);
         };
         let mut settings = settings.clone();
         settings.extra_ca.extend(own.authorities);
         settings.identity = own.identity.or(settings.identity);
-        new_network(&settings).map_err(unusable)
+        build_network(&settings).map_err(invalid_config)
     }
 
     /// What every login shares, opened when the first one is needed.
-    pub(crate) async fn signing_in(&self) -> Result<Arc<Signing>, Cause> {
-        let opened =
-            self.signing_in.get_or_try_init(|| async { Signing::open(self).await.map(Arc::new) });
+    pub(crate) async fn login_services(&self) -> Result<Arc<LoginServices>, ConnectionFailure> {
+        let opened = self
+            .login_services
+            .get_or_try_init(|| async { LoginServices::open(self).await.map(Arc::new) });
         opened.await.cloned()
     }
 
     /// The token of the connector account, where there is one.
-    pub(crate) async fn bearer(&self) -> Result<Option<Arc<Bearer>>, Cause> {
-        self.bearer.get_or_try_init(|| Bearer::of(self)).await.cloned()
+    pub(crate) async fn account_token(
+        &self,
+    ) -> Result<Option<Arc<AccountToken>>, ConnectionFailure> {
+        self.account_token.get_or_try_init(|| AccountToken::open(self)).await.cloned()
     }
 
     /// The guard, started with the first program. Without one, programs are still stopped whenever we can.
-    pub(crate) fn guard(&self) -> Option<Guard> {
-        let (program, started) = &self.guard;
-        started.get_or_init(|| program.as_ref().and_then(|it| Guard::start(it).ok())).clone()
+    pub(crate) fn watchdog(&self) -> Option<Watchdog> {
+        let (program, started) = &self.watchdog;
+        started.get_or_init(|| program.as_ref().and_then(|it| Watchdog::start(it).ok())).clone()
     }
 }
 
-fn new_network(settings: &network::Settings) -> Result<Network, String> {
-    Network::new(settings).map_err(|error| {
+fn build_network(settings: &network::HttpSettings) -> Result<HttpClient, String> {
+    HttpClient::new(settings).map_err(|error| {
         let source = std::error::Error::source(&error);
         source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
     })
 }
 
-fn unusable(detail: String) -> Cause {
-    Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
+fn invalid_config(detail: String) -> ConnectionFailure {
+    ConnectionFailure::new(FailureKind::InvalidConfig).with_evidence(Evidence::Detail(detail))
 }
 
 /// All servers at one moment.
@@ -253,13 +259,13 @@ pub struct Snapshot {
     /// One more with every change.
     pub revision: u64,
     /// Every server that is wanted, by name.
-    pub servers: BTreeMap<String, Arc<View>>,
-    pub(crate) handles: Arc<BTreeMap<String, Handle>>,
-    pub(crate) lanes: Arc<lane::ByKey>,
+    pub servers: BTreeMap<String, Arc<ServerView>>,
+    pub(crate) connections: Arc<BTreeMap<String, ConnectionHandle>>,
+    pub(crate) dedicated: Arc<lane::DedicatedHandles>,
     /// Which tools of each server are wanted.
-    pub(crate) filters: Arc<BTreeMap<String, ToolFilter>>,
+    pub(crate) tool_filters: Arc<BTreeMap<String, ToolFilter>>,
     /// Which tools are hidden.
-    pub(crate) rules: Arc<permission::Rules>,
+    pub(crate) rules: Arc<permission::PermissionRules>,
 }
 
 impl Snapshot {
@@ -272,86 +278,108 @@ impl Snapshot {
 /// A running host. Clones share it. Call [`Host::stop`] at the end: dropping it ends servers by force.
 #[derive(Debug, Clone)]
 pub struct Host {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<EngineCommand>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    settings: Arc<Settings>,
-    pools: Pools,
-    shelf: ShelfHandle,
+    context: Arc<ConnectionContext>,
+    pools: PoolReceiver,
+    resource_cache: ResourceCacheHandle,
 }
 
 #[derive(Debug)]
-enum Command {
-    Apply { wanted: Vec<Wanted>, done: oneshot::Sender<()> },
-    Rules { rules: Arc<permission::Rules>, done: oneshot::Sender<()> },
-    Lane { server: String, lane: Lane, reply: oneshot::Sender<Option<Handle>> },
-    LeaveLane { key: String },
-    SignIn { server: String, pasted: Option<String>, reply: oneshot::Sender<Admission> },
-    Stop { done: oneshot::Sender<()> },
+enum EngineCommand {
+    Apply {
+        servers: Vec<DesiredServer>,
+        done: oneshot::Sender<()>,
+    },
+    SetRules {
+        rules: Arc<permission::PermissionRules>,
+        done: oneshot::Sender<()>,
+    },
+    OpenDedicated {
+        server: String,
+        dedicated: DedicatedConnection,
+        reply: oneshot::Sender<Option<ConnectionHandle>>,
+    },
+    CloseDedicated {
+        key: String,
+    },
+    Login {
+        server: String,
+        pasted: Option<String>,
+        reply: oneshot::Sender<LoginProgress>,
+    },
+    Shutdown {
+        done: oneshot::Sender<()>,
+    },
 }
 
 impl Host {
     /// Starts a host that knows no server yet. Must be called inside a runtime.
-    pub fn start(options: Options) -> io::Result<(Host, JoinHandle<()>)> {
-        let settings = Arc::new(Settings::new(options)?);
+    pub fn start(options: HostOptions) -> io::Result<(Host, JoinHandle<()>)> {
+        let settings = Arc::new(ConnectionContext::new(options)?);
         let (commands, from_callers) = mpsc::channel(WAITING);
         let (reports, from_connections) = mpsc::channel(WAITING);
         let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (pools, keeping_pools) = upkeep::new(snapshots.clone(), settings.persistence);
+        let (pools, keeping_pools) = upkeep::new(snapshots.clone(), settings.retry_policy);
         let (shelf, keeping_shelf) = shelf::new(snapshots.clone());
         let mut keepers = JoinSet::new();
         keepers.spawn(keeping_pools);
         keepers.spawn(keeping_shelf);
         let engine = Engine {
-            settings: settings.clone(),
+            context: settings.clone(),
             reports,
-            published,
-            kept: BTreeMap::new(),
-            ending: JoinSet::new(),
-            keepers,
+            snapshots: published,
+            servers: BTreeMap::new(),
+            closing_tasks: JoinSet::new(),
+            workers: keepers,
             rules: Arc::default(),
-            leaving: BTreeMap::new(),
-            lanes: Lanes::default(),
-            doorman: Doorman::default(),
+            closing: BTreeMap::new(),
+            dedicated: DedicatedConnections::default(),
+            pending_logins: PendingLogins::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
-        Ok((Host { commands, snapshots, settings, pools, shelf }, task))
+        Ok((Host { commands, snapshots, context: settings, pools, resource_cache: shelf }, task))
     }
 
     /// Makes the servers that run those that a configuration wants; what did not change is not touched.
-    pub async fn apply(&self, effective: &Effective) {
-        self.apply_wanted(wanted(effective)).await;
+    pub async fn apply(&self, effective: &EffectiveConfig) {
+        self.apply_servers(desired_servers(effective)).await;
     }
 
     /// The same for a list of servers.
-    pub async fn apply_wanted(&self, wanted: Vec<Wanted>) {
+    pub async fn apply_servers(&self, wanted: Vec<DesiredServer>) {
         let (done, applied) = oneshot::channel();
-        if self.commands.send(Command::Apply { wanted, done }).await.is_ok() {
+        if self.commands.send(EngineCommand::Apply { servers: wanted, done }).await.is_ok() {
             let _over = applied.await;
         }
     }
 
     /// Makes these the rules by which tools are hidden. Set before [`Host::apply`], no tool is seen that they hide.
-    pub async fn set_rules(&self, rules: permission::Rules) {
+    pub async fn set_rules(&self, rules: permission::PermissionRules) {
         let (done, set) = oneshot::channel();
-        let command = Command::Rules { rules: Arc::new(rules), done };
+        let command = EngineCommand::SetRules { rules: Arc::new(rules), done };
         if self.commands.send(command).await.is_ok() {
             let _over = set.await;
         }
     }
 
     /// The login at a server, begun where none is under way; nothing where there is no such server any more.
-    pub(crate) async fn begin_login(&self, server: &str) -> Option<Admission> {
-        self.admission(server, None).await
+    pub(crate) async fn begin_login(&self, server: &str) -> Option<LoginProgress> {
+        self.login_progress(server, None).await
     }
 
     /// Hands what somebody pasted to the login at a server; nothing where none waits for it.
-    pub(crate) async fn hand_to_login(&self, server: &str, pasted: String) -> Option<Admission> {
-        self.admission(server, Some(pasted)).await
+    pub(crate) async fn submit_to_login(
+        &self,
+        server: &str,
+        pasted: String,
+    ) -> Option<LoginProgress> {
+        self.login_progress(server, Some(pasted)).await
     }
 
-    async fn admission(&self, server: &str, pasted: Option<String>) -> Option<Admission> {
+    async fn login_progress(&self, server: &str, pasted: Option<String>) -> Option<LoginProgress> {
         let (reply, admission) = oneshot::channel();
-        let command = Command::SignIn { server: server.to_owned(), pasted, reply };
+        let command = EngineCommand::Login { server: server.to_owned(), pasted, reply };
         self.commands.send(command).await.ok()?;
         admission.await.ok()
     }
@@ -380,107 +408,115 @@ impl Host {
 
     /// Has one server's connection made anew; `None` where there is no such server.
     pub async fn reconnect(&self, name: &str) -> Option<()> {
-        let handle = self.handle(name)?;
+        let handle = self.connection(name)?;
         handle.reconnect().await;
         Some(())
     }
 
     /// Where what servers say on standard error is kept.
-    pub fn logbook(&self) -> &Logbook {
-        &self.settings.logbook
+    pub fn stderr_log(&self) -> &StderrLog {
+        &self.context.stderr_log
     }
 
     /// The commands that answer servers' questions before anybody else, from now on.
-    pub fn set_hooks(&self, hooks: &[Hook]) {
-        self.settings.counsel.set_hooks(hooks);
+    pub fn set_hooks(&self, hooks: &[ElicitationHook]) {
+        self.context.client_features.set_hooks(hooks);
     }
 
     /// Who answers what servers ask outside of any call, from now on: a client that has the host to itself. Servers
     /// that asked before are told to ask again which folders they may use.
-    pub async fn set_owner(&self, owner: Option<Arc<dyn Attend>>) {
-        self.settings.counsel.set_owner(owner);
-        self.roots_changed(None).await;
+    pub async fn set_default_handler(&self, owner: Option<Arc<dyn CallOwner>>) {
+        self.context.client_features.set_default_handler(owner);
+        self.notify_roots_changed(None).await;
     }
 
     /// Says that the folders changed: to the servers of one lane, or on the connections for everybody.
-    pub async fn roots_changed(&self, lane: Option<&str>) {
+    pub async fn notify_roots_changed(&self, lane: Option<&str>) {
         let snapshot = self.snapshot();
-        let of_lane = snapshot.lanes.iter().filter(|it| Some(&*it.0.1) == lane).map(|it| it.1);
-        let of_all = snapshot.handles.values().filter(|_| lane.is_none());
+        let of_lane = snapshot.dedicated.iter().filter(|it| Some(&*it.0.1) == lane).map(|it| it.1);
+        let of_all = snapshot.connections.values().filter(|_| lane.is_none());
         for handle in of_lane.chain(of_all) {
             let view = handle.view();
-            if view.introduction.as_ref().is_some_and(|it| it.era == Era::Legacy) {
-                handle.tell("notifications/roots/list_changed").await;
+            if view.server_info.as_ref().is_some_and(|it| it.era == Era::Legacy) {
+                handle.notify("notifications/roots/list_changed").await;
             }
         }
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+    pub(crate) fn context(&self) -> &ConnectionContext {
+        &self.context
     }
 
-    pub(crate) fn shared_settings(&self) -> &Arc<Settings> {
-        &self.settings
+    pub(crate) fn shared_context(&self) -> &Arc<ConnectionContext> {
+        &self.context
     }
 
-    pub(crate) fn counsellor(&self, server: &str) -> Arc<Counsellor> {
-        let counsel = self.settings.counsel.clone();
-        Arc::new(Counsellor { server: server.to_owned(), counsel })
+    pub(crate) fn responder(&self, server: &str) -> Arc<ServerResponder> {
+        let counsel = self.context.client_features.clone();
+        Arc::new(ServerResponder { server: server.to_owned(), features: counsel })
     }
 
-    pub(crate) fn pictures(&self) -> &Arc<Semaphore> {
-        &self.settings.pictures
+    pub(crate) fn image_slots(&self) -> &Arc<Semaphore> {
+        &self.context.image_slots
     }
 
-    pub(crate) fn pools(&self) -> &Pools {
+    pub(crate) fn pools(&self) -> &PoolReceiver {
         &self.pools
     }
 
-    pub(crate) fn shelf(&self) -> &ShelfHandle {
-        &self.shelf
+    pub(crate) fn resource_cache(&self) -> &ResourceCacheHandle {
+        &self.resource_cache
     }
 
-    pub(crate) fn handles(&self) -> Arc<BTreeMap<String, Handle>> {
-        self.snapshots.borrow().handles.clone()
+    pub(crate) fn connections(&self) -> Arc<BTreeMap<String, ConnectionHandle>> {
+        self.snapshots.borrow().connections.clone()
     }
 
     /// Ends the connections of a lane: whoever used them is gone.
-    pub async fn leave_lane(&self, key: &str) {
-        let _over = self.commands.send(Command::LeaveLane { key: key.to_owned() }).await;
+    pub async fn close_dedicated(&self, key: &str) {
+        let _over = self.commands.send(EngineCommand::CloseDedicated { key: key.to_owned() }).await;
     }
 
     /// The connection that somebody uses: their lane, made now where there is none, or the one for everybody.
-    pub(crate) async fn handle_on(&self, name: &str, lane: Option<&Lane>) -> Option<Handle> {
-        let Some(lane) = lane else { return self.handle(name) };
+    pub(crate) async fn connection_for(
+        &self,
+        name: &str,
+        lane: Option<&DedicatedConnection>,
+    ) -> Option<ConnectionHandle> {
+        let Some(lane) = lane else { return self.connection(name) };
         let place = (name.to_owned(), lane.key.clone());
-        if let Some(handle) = self.snapshots.borrow().lanes.get(&place) {
+        if let Some(handle) = self.snapshots.borrow().dedicated.get(&place) {
             return Some(handle.clone());
         }
         let (reply, opened) = oneshot::channel();
-        let command = Command::Lane { server: name.to_owned(), lane: lane.clone(), reply };
+        let command = EngineCommand::OpenDedicated {
+            server: name.to_owned(),
+            dedicated: lane.clone(),
+            reply,
+        };
         self.commands.send(command).await.ok()?;
         opened.await.ok()?
     }
 
-    pub(crate) fn handle(&self, name: &str) -> Option<Handle> {
-        self.handles().get(name).cloned()
+    pub(crate) fn connection(&self, name: &str) -> Option<ConnectionHandle> {
+        self.connections().get(name).cloned()
     }
 
     /// Ends every server in order, and whatever they started. Comes back when all is gone.
-    pub async fn stop(&self) {
+    pub async fn shutdown(&self) {
         let (done, stopped) = oneshot::channel();
-        if self.commands.send(Command::Stop { done }).await.is_ok() {
+        if self.commands.send(EngineCommand::Shutdown { done }).await.is_ok() {
             let _over = stopped.await;
         }
     }
 }
 
 /// The servers of a configuration that may start.
-pub fn wanted(effective: &Effective) -> Vec<Wanted> {
+pub fn desired_servers(effective: &EffectiveConfig) -> Vec<DesiredServer> {
     let ready = effective.servers.iter().filter(|server| server.is_ready());
     ready
         .filter_map(|server| {
-            Some(Wanted {
+            Some(DesiredServer {
                 spec: server.spec.clone()?,
                 scope: server.scope(),
                 fingerprint: server.fingerprint.clone()?,
@@ -490,202 +526,222 @@ pub fn wanted(effective: &Effective) -> Vec<Wanted> {
 }
 
 struct Engine {
-    settings: Arc<Settings>,
-    reports: mpsc::Sender<Arc<View>>,
-    published: watch::Sender<Arc<Snapshot>>,
-    kept: BTreeMap<String, Kept>,
-    ending: JoinSet<()>,
+    context: Arc<ConnectionContext>,
+    reports: mpsc::Sender<Arc<ServerView>>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    servers: BTreeMap<String, ManagedServer>,
+    closing_tasks: JoinSet<()>,
     /// Those that keep the pool and the shelf. They hold nothing that has to be ended in order.
-    keepers: JoinSet<()>,
-    rules: Arc<permission::Rules>,
+    workers: JoinSet<()>,
+    rules: Arc<permission::PermissionRules>,
     /// Those that are ending. A successor waits for them: two at once might fight over a file or a port.
-    leaving: BTreeMap<String, Leaving>,
+    closing: BTreeMap<String, Closing>,
     /// The connections beside the main ones.
-    lanes: Lanes,
+    dedicated: DedicatedConnections,
     /// The logins that tools began.
-    doorman: Doorman,
+    pending_logins: PendingLogins,
 }
 
-struct Kept {
+struct ManagedServer {
     fingerprint: Fingerprint,
-    handle: Handle,
+    handle: ConnectionHandle,
     task: JoinHandle<()>,
-    view: Arc<View>,
-    filter: ToolFilter,
+    view: Arc<ServerView>,
+    tool_filter: ToolFilter,
 }
 
 impl Engine {
     async fn run(
         mut self,
-        mut commands: mpsc::Receiver<Command>,
-        mut reports: mpsc::Receiver<Arc<View>>,
+        mut commands: mpsc::Receiver<EngineCommand>,
+        mut reports: mpsc::Receiver<Arc<ServerView>>,
     ) {
         let mut looks = interval(LOOK_AT_LANES);
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(Command::Apply { wanted, done }) => {
-                        self.apply(wanted);
+                    Some(EngineCommand::Apply { servers, done }) => {
+                        self.apply(servers);
                         let _nobody_waits = done.send(());
                     }
-                    Some(Command::Rules { rules, done }) => {
+                    Some(EngineCommand::SetRules { rules, done }) => {
                         self.rules = rules;
-                        self.publish(Handles::Same);
+                        self.publish(ConnectionSet::Unchanged);
                         let _nobody_waits = done.send(());
                     }
-                    Some(Command::Lane { server, lane, reply }) => {
-                        let _nobody_waits = reply.send(self.open_lane(&server, lane));
+                    Some(EngineCommand::OpenDedicated { server, dedicated, reply }) => {
+                        let _nobody_waits = reply.send(self.open_dedicated(&server, dedicated));
                     }
-                    Some(Command::LeaveLane { key }) => {
-                        if self.lanes.end_at(&key, &mut self.ending) {
-                            self.publish(Handles::Changed);
+                    Some(EngineCommand::CloseDedicated { key }) => {
+                        if self.dedicated.close_key(&key, &mut self.closing_tasks) {
+                            self.publish(ConnectionSet::Changed);
                         }
                     }
-                    Some(Command::SignIn { server, pasted, reply }) => {
-                        if let Some(admission) = self.sign_in(&server, pasted) {
+                    Some(EngineCommand::Login { server, pasted, reply }) => {
+                        if let Some(admission) = self.login(&server, pasted) {
                             let _nobody_waits = reply.send(admission);
                         }
                     }
-                    Some(Command::Stop { done }) => {
-                        self.stop(&mut reports).await;
+                    Some(EngineCommand::Shutdown { done }) => {
+                        self.shut_down(&mut reports).await;
                         let _nobody_waits = done.send(());
                         return;
                     }
-                    None => return self.stop(&mut reports).await,
+                    None => return self.shut_down(&mut reports).await,
                 },
                 Some(view) = reports.recv() => {
-                    self.note(view);
+                    self.update_view(view);
                     while let Ok(view) = reports.try_recv() {
-                        self.note(view);
+                        self.update_view(view);
                     }
-                    self.publish(Handles::Same);
+                    self.publish(ConnectionSet::Unchanged);
                 }
-                Some(_) = self.ending.join_next() => self.leaving.retain(|_, it| !it.is_over()),
-                Some(()) = self.doorman.ended() => {}
-                _ = looks.tick() => if self.lanes.end_idle(&mut self.ending) {
-                    self.publish(Handles::Changed);
+                Some(_) = self.closing_tasks.join_next() => self.closing.retain(|_, it| !it.is_closed()),
+                Some(()) = self.pending_logins.next_finished() => {}
+                _ = looks.tick() => if self.dedicated.close_idle(&mut self.closing_tasks) {
+                    self.publish(ConnectionSet::Changed);
                 },
             }
         }
     }
 
-    fn open_lane(&mut self, server: &str, lane: Lane) -> Option<Handle> {
-        let main = &self.kept.get(server)?.handle;
-        let handle = self.lanes.open(main, lane, &self.settings, &self.reports);
-        self.publish(Handles::Changed);
+    fn open_dedicated(
+        &mut self,
+        server: &str,
+        lane: DedicatedConnection,
+    ) -> Option<ConnectionHandle> {
+        let main = &self.servers.get(server)?.handle;
+        let handle = self.dedicated.open(main, lane, &self.context, &self.reports);
+        self.publish(ConnectionSet::Changed);
         handle
     }
 
-    fn sign_in(&mut self, server: &str, pasted: Option<String>) -> Option<Admission> {
-        let handle = &self.kept.get(server)?.handle;
+    fn login(&mut self, server: &str, pasted: Option<String>) -> Option<LoginProgress> {
+        let handle = &self.servers.get(server)?.handle;
         match pasted {
-            None => Some(self.doorman.begin(handle, &self.settings)),
-            Some(text) => self.doorman.hand_over(server, text),
+            None => Some(self.pending_logins.begin(handle, &self.context)),
+            Some(text) => self.pending_logins.submit(server, text),
         }
     }
 
     /// Reports of a connection that was replaced meanwhile do not count.
-    fn note(&mut self, view: Arc<View>) {
-        if let Some(kept) = self.kept.get_mut(&view.name) {
+    fn update_view(&mut self, view: Arc<ServerView>) {
+        if let Some(kept) = self.servers.get_mut(&view.name) {
             kept.view = kept.handle.view();
         }
     }
 
-    fn apply(&mut self, wanted: Vec<Wanted>) {
-        let mut wanted: BTreeMap<String, Wanted> =
+    fn apply(&mut self, wanted: Vec<DesiredServer>) {
+        let mut wanted: BTreeMap<String, DesiredServer> =
             wanted.into_iter().map(|it| (it.name().to_owned(), it)).collect();
-        let names: Vec<String> = self.kept.keys().cloned().collect();
+        let names: Vec<String> = self.servers.keys().cloned().collect();
         for name in names {
-            let stays = match (wanted.get(&name), self.kept.get(&name)) {
+            let stays = match (wanted.get(&name), self.servers.get(&name)) {
                 (Some(new), Some(old)) => new.fingerprint == old.fingerprint,
                 (Some(_) | None, Some(_) | None) => false,
             };
             if stays {
                 wanted.remove(&name);
             } else {
-                self.end(&name);
+                self.stop_server(&name);
             }
         }
         for new in wanted.into_values() {
-            self.keep(new);
+            self.start_server(new);
         }
-        self.publish(Handles::Changed);
+        self.publish(ConnectionSet::Changed);
     }
 
-    fn keep(&mut self, wanted: Wanted) {
+    fn start_server(&mut self, wanted: DesiredServer) {
         let name = wanted.name().to_owned();
         let (fingerprint, filter) = (wanted.fingerprint.clone(), wanted.spec.common.tools.clone());
-        let predecessor = self.leaving.get(&name).cloned();
-        let (settings, reports) = (self.settings.clone(), self.reports.clone());
-        let particulars = connection::Particulars { predecessor, abilities: None, owner: None };
-        let (handle, task) = connection::keep(wanted, settings, reports, particulars);
+        let predecessor = self.closing.get(&name).cloned();
+        let (settings, reports) = (self.context.clone(), self.reports.clone());
+        let particulars = connection::ConnectionOptions {
+            predecessor,
+            client_capabilities: None,
+            default_handler: None,
+        };
+        let (handle, task) = connection::spawn(wanted, settings, reports, particulars);
         let view = handle.view();
-        self.kept.insert(name, Kept { fingerprint, handle, task, view, filter });
+        self.servers
+            .insert(name, ManagedServer { fingerprint, handle, task, view, tool_filter: filter });
     }
 
-    fn end(&mut self, name: &str) {
-        let Some(kept) = self.kept.remove(name) else { return };
-        self.doorman.forget(name);
-        self.lanes.end_of(name, &mut self.ending);
-        self.leaving.insert(name.to_owned(), kept.handle.leaving());
-        self.ending.spawn(async move {
-            kept.handle.stop(Search::Now).await;
+    fn stop_server(&mut self, name: &str) {
+        let Some(kept) = self.servers.remove(name) else { return };
+        self.pending_logins.cancel(name);
+        self.dedicated.close_server(name, &mut self.closing_tasks);
+        self.closing.insert(name.to_owned(), kept.handle.closing());
+        self.closing_tasks.spawn(async move {
+            kept.handle.stop(DescendantSearch::Now).await;
             let _panicked = kept.task.await;
         });
     }
 
-    fn publish(&mut self, handles: Handles) {
-        let (kept, rules, lanes) = (&self.kept, &self.rules, &self.lanes);
-        self.published.send_modify(|snapshot| {
+    fn publish(&mut self, handles: ConnectionSet) {
+        let (kept, rules, lanes) = (&self.servers, &self.rules, &self.dedicated);
+        self.snapshots.send_modify(|snapshot| {
             let (handles, filters, lanes) = match handles {
-                Handles::Same => {
-                    (snapshot.handles.clone(), snapshot.filters.clone(), snapshot.lanes.clone())
-                }
-                Handles::Changed => (
+                ConnectionSet::Unchanged => (
+                    snapshot.connections.clone(),
+                    snapshot.tool_filters.clone(),
+                    snapshot.dedicated.clone(),
+                ),
+                ConnectionSet::Changed => (
                     Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.handle.clone())).collect()),
-                    Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.filter.clone())).collect()),
-                    Arc::new(lanes.by_key()),
+                    Arc::new(
+                        kept.iter().map(|(k, it)| (k.clone(), it.tool_filter.clone())).collect(),
+                    ),
+                    Arc::new(lanes.handles()),
                 ),
             };
             let servers = kept.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
             let (revision, rules) = (snapshot.revision + 1, rules.clone());
-            *snapshot = Arc::new(Snapshot { revision, servers, handles, lanes, filters, rules });
+            *snapshot = Arc::new(Snapshot {
+                revision,
+                servers,
+                connections: handles,
+                dedicated: lanes,
+                tool_filters: filters,
+                rules,
+            });
         });
     }
 
     /// Ends all at once; then looks once for whoever left their groups.
-    async fn stop(&mut self, reports: &mut mpsc::Receiver<Arc<View>>) {
-        self.doorman.close().await;
-        self.lanes.end_all(&mut self.ending);
+    async fn shut_down(&mut self, reports: &mut mpsc::Receiver<Arc<ServerView>>) {
+        self.pending_logins.shut_down().await;
+        self.dedicated.close_all(&mut self.closing_tasks);
         let mut had_programs = false;
-        for kept in std::mem::take(&mut self.kept).into_values() {
+        for kept in std::mem::take(&mut self.servers).into_values() {
             had_programs |= kept.view.transport == TransportKind::Stdio;
-            self.ending.spawn(async move {
-                kept.handle.stop(Search::Later).await;
+            self.closing_tasks.spawn(async move {
+                kept.handle.stop(DescendantSearch::Deferred).await;
                 let _panicked = kept.task.await;
             });
         }
         loop {
             tokio::select! {
-                ended = self.ending.join_next() => if ended.is_none() { break },
+                ended = self.closing_tasks.join_next() => if ended.is_none() { break },
                 // Those who end still report.
                 _ = reports.recv() => {}
             }
         }
         if had_programs {
-            let flock = self.settings.flock;
-            let _found = tokio::task::spawn_blocking(move || flock.search()).await;
+            let flock = self.context.descendants;
+            let _found = tokio::task::spawn_blocking(move || flock.kill_descendants()).await;
         }
-        self.publish(Handles::Changed);
-        self.keepers.shutdown().await;
-        self.settings.logbook.settle().await;
-        self.settings.scribe.settle().await;
+        self.publish(ConnectionSet::Changed);
+        self.workers.shutdown().await;
+        self.context.stderr_log.flush().await;
+        self.context.state_writer.flush().await;
     }
 }
 
 /// Did connections come or go?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handles {
-    Same,
+enum ConnectionSet {
+    Unchanged,
     Changed,
 }

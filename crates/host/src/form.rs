@@ -19,12 +19,12 @@ pub struct Form {
     /// What it says to the person.
     pub message: String,
     /// The fields, in the server's order.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FormField>,
 }
 
 /// One field.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Field {
+pub struct FormField {
     /// Its key in the answer.
     pub name: String,
     /// Its name for people, where it has one.
@@ -32,16 +32,16 @@ pub struct Field {
     /// More about it.
     pub description: Option<String>,
     /// Must it be answered?
-    pub need: Need,
+    pub requirement: FieldRequirement,
     /// What it is when nobody says otherwise.
     pub default: Option<Json>,
     /// What belongs there.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// Must a field be answered?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum FieldRequirement {
     /// Yes.
     Required,
     /// No.
@@ -50,31 +50,31 @@ pub enum Need {
 
 /// What belongs into a field.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Text.
     Text {
         /// At least so many characters.
-        shortest: Option<usize>,
+        min_length: Option<usize>,
         /// At most so many.
-        longest: Option<usize>,
+        max_length: Option<usize>,
         /// Of this form.
-        format: Option<Format>,
+        format: Option<TextFormat>,
     },
     /// A number.
     Number {
         /// Whole ones only?
-        whole: Whole,
+        number_kind: NumberKind,
         /// At least this.
         least: Option<f64>,
         /// At most this.
         most: Option<f64>,
     },
     /// Yes or no.
-    Truth,
+    Boolean,
     /// One of these.
-    One(Vec<Choice>),
+    SingleSelect(Vec<Choice>),
     /// Some of these.
-    Some {
+    MultiSelect {
         /// Of which.
         choices: Vec<Choice>,
         /// At least so many.
@@ -86,9 +86,9 @@ pub enum Kind {
 
 /// Must a number be whole?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
+pub enum NumberKind {
     /// Yes.
-    Only,
+    Integer,
     /// No.
     Any,
 }
@@ -105,7 +105,7 @@ pub struct Choice {
 /// A form that texts have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the format of the same name in JSON Schema")]
-pub enum Format {
+pub enum TextFormat {
     Email,
     Uri,
     Date,
@@ -123,12 +123,12 @@ pub enum FormError {
     TooLarge,
     /// A field is of a kind that a form cannot have.
     #[error("the field `{0}` is of a kind that a form cannot have")]
-    Kind(String),
+    UnsupportedField(String),
 }
 
 /// Why an answer does not fit its field.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum Unfit {
+pub enum InvalidAnswer {
     /// It is missing.
     #[error("an answer is required")]
     Missing,
@@ -137,44 +137,44 @@ pub enum Unfit {
     Type(&'static str),
     /// It is too short.
     #[error("at least {0} characters are wanted")]
-    Short(usize),
+    TooShort(usize),
     /// It is too long.
     #[error("at most {0} characters are wanted")]
-    Long(usize),
+    TooLong(usize),
     /// It is too small.
     #[error("at least {0} is wanted")]
-    Small(f64),
+    TooSmall(f64),
     /// It is too large.
     #[error("at most {0} is wanted")]
-    Large(f64),
+    TooLarge(f64),
     /// It is not of the form.
     #[error("{0} is wanted")]
-    Format(Format),
+    Format(TextFormat),
     /// It is none of the choices.
     #[error("one of {0} is wanted")]
-    Choice(String),
+    NotAChoice(String),
     /// Too few were chosen.
     #[error("at least {0} must be chosen")]
-    Few(usize),
+    TooFew(usize),
     /// Too many were chosen.
     #[error("at most {0} may be chosen")]
-    Many(usize),
+    TooMany(usize),
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for TextFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Format::Email => "an e-mail address",
-            Format::Uri => "a URL",
-            Format::Date => "a date like 2026-11-30",
-            Format::DateTime => "a time like 2026-11-30T12:00:00Z",
+            TextFormat::Email => "an e-mail address",
+            TextFormat::Uri => "a URL",
+            TextFormat::Date => "a date like 2026-11-30",
+            TextFormat::DateTime => "a time like 2026-11-30T12:00:00Z",
         })
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Property {
+struct SchemaProperty {
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -202,15 +202,15 @@ struct Property {
     #[serde(default)]
     enum_names: Option<Vec<String>>,
     #[serde(default)]
-    one_of: Option<Vec<Titled>>,
+    one_of: Option<Vec<TitledOption>>,
     #[serde(default)]
-    any_of: Option<Vec<Titled>>,
+    any_of: Option<Vec<TitledOption>>,
     #[serde(default)]
-    items: Option<Box<Property>>,
+    items: Option<Box<SchemaProperty>>,
 }
 
 #[derive(Deserialize)]
-struct Titled {
+struct TitledOption {
     #[serde(rename = "const")]
     value: String,
     #[serde(default)]
@@ -219,7 +219,7 @@ struct Titled {
 
 impl Form {
     /// Reads the parameters of a question.
-    pub fn read(params: &Json) -> Result<Form, FormError> {
+    pub fn parse(params: &Json) -> Result<Form, FormError> {
         let schema = &params["requestedSchema"];
         let properties = schema["properties"].as_object().ok_or(FormError::NoFields)?;
         if properties.len() > MOST_FIELDS {
@@ -229,11 +229,15 @@ impl Form {
             let required = schema["required"].as_array().into_iter().flatten();
             required.into_iter().any(|it| it == name)
         };
-        let fields: Result<Vec<Field>, FormError> = properties
+        let fields: Result<Vec<FormField>, FormError> = properties
             .iter()
             .map(|(name, property)| {
-                let need = if is_required(name) { Need::Required } else { Need::Optional };
-                Field::read(name, property, need)
+                let need = if is_required(name) {
+                    FieldRequirement::Required
+                } else {
+                    FieldRequirement::Optional
+                };
+                FormField::from_schema(name, property, need)
             })
             .collect();
         let message = params["message"].as_str().unwrap_or_default().to_owned();
@@ -245,7 +249,7 @@ impl Form {
     pub fn complete(
         &self,
         given: &Map<String, Json>,
-    ) -> Result<Map<String, Json>, (String, Unfit)> {
+    ) -> Result<Map<String, Json>, (String, InvalidAnswer)> {
         let mut answer = Map::new();
         for field in &self.fields {
             let fail = |unfit| (field.name.clone(), unfit);
@@ -254,7 +258,9 @@ impl Form {
                     field.check(value).map_err(fail)?;
                     answer.insert(field.name.clone(), value.clone());
                 }
-                None if field.need == Need::Required => return Err(fail(Unfit::Missing)),
+                None if field.requirement == FieldRequirement::Required => {
+                    return Err(fail(InvalidAnswer::Missing));
+                }
                 None => {}
             }
         }
@@ -262,25 +268,30 @@ impl Form {
     }
 }
 
-impl Field {
-    fn read(name: &str, property: &Json, need: Need) -> Result<Field, FormError> {
-        let odd = || FormError::Kind(name.to_owned());
-        let property: Property = serde_json::from_value(property.clone()).map_err(|_| odd())?;
+impl FormField {
+    fn from_schema(
+        name: &str,
+        property: &Json,
+        need: FieldRequirement,
+    ) -> Result<FormField, FormError> {
+        let odd = || FormError::UnsupportedField(name.to_owned());
+        let property: SchemaProperty =
+            serde_json::from_value(property.clone()).map_err(|_| odd())?;
         let kind = property.kind().ok_or_else(odd)?;
         if kind.choices().len() > MOST_CHOICES {
             return Err(FormError::TooLarge);
         }
-        let field = Field {
+        let field = FormField {
             name: name.to_owned(),
             title: property.title,
             description: property.description,
-            need,
+            requirement: need,
             default: None,
             kind,
         };
         // A default that does not fit is none.
         let default = property.default.filter(|default| field.check(default).is_ok());
-        Ok(Field { default, ..field })
+        Ok(FormField { default, ..field })
     }
 
     /// What people call it.
@@ -289,20 +300,20 @@ impl Field {
     }
 
     /// Reads what somebody typed.
-    pub fn parse(&self, typed: &str) -> Result<Json, Unfit> {
+    pub fn parse(&self, typed: &str) -> Result<Json, InvalidAnswer> {
         let value = match &self.kind {
-            Kind::Text { .. } => Json::from(typed),
-            Kind::Number { whole, .. } => number(typed.trim(), *whole)?,
-            Kind::Truth => match typed.trim().to_ascii_lowercase().as_str() {
+            FieldKind::Text { .. } => Json::from(typed),
+            FieldKind::Number { number_kind: whole, .. } => number(typed.trim(), *whole)?,
+            FieldKind::Boolean => match typed.trim().to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" | "1" => Json::Bool(true),
                 "n" | "no" | "false" | "0" => Json::Bool(false),
-                _ => return Err(Unfit::Type("yes or no")),
+                _ => return Err(InvalidAnswer::Type("yes or no")),
             },
-            Kind::One(choices) => chosen(typed.trim(), choices)?.into(),
-            Kind::Some { choices, .. } => {
+            FieldKind::SingleSelect(choices) => parse_choice(typed.trim(), choices)?.into(),
+            FieldKind::MultiSelect { choices, .. } => {
                 let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
-                let values: Result<Vec<String>, Unfit> =
-                    parts.map(|part| chosen(part, choices)).collect();
+                let values: Result<Vec<String>, InvalidAnswer> =
+                    parts.map(|part| parse_choice(part, choices)).collect();
                 values?.into()
             }
         };
@@ -311,47 +322,52 @@ impl Field {
     }
 
     /// Does a value belong here?
-    pub fn check(&self, value: &Json) -> Result<(), Unfit> {
+    pub fn check(&self, value: &Json) -> Result<(), InvalidAnswer> {
         match &self.kind {
-            Kind::Text { shortest, longest, format } => {
-                let text = value.as_str().ok_or(Unfit::Type("text"))?;
+            FieldKind::Text { min_length: shortest, max_length: longest, format } => {
+                let text = value.as_str().ok_or(InvalidAnswer::Type("text"))?;
                 let length = text.chars().count();
                 if let Some(shortest) = shortest.filter(|it| length < *it) {
-                    return Err(Unfit::Short(shortest));
+                    return Err(InvalidAnswer::TooShort(shortest));
                 }
                 if let Some(longest) = longest.filter(|it| length > *it) {
-                    return Err(Unfit::Long(longest));
+                    return Err(InvalidAnswer::TooLong(longest));
                 }
-                match format.filter(|format| !format.fits(text)) {
-                    Some(format) => Err(Unfit::Format(format)),
+                match format.filter(|format| !format.matches(text)) {
+                    Some(format) => Err(InvalidAnswer::Format(format)),
                     None => Ok(()),
                 }
             }
-            Kind::Number { whole, least, most } => {
-                let number = value.as_f64().ok_or(Unfit::Type("a number"))?;
-                if *whole == Whole::Only && number.fract() != 0.0 {
-                    return Err(Unfit::Type("a whole number"));
+            FieldKind::Number { number_kind: whole, least, most } => {
+                let number = value.as_f64().ok_or(InvalidAnswer::Type("a number"))?;
+                if *whole == NumberKind::Integer && number.fract() != 0.0 {
+                    return Err(InvalidAnswer::Type("a whole number"));
                 }
                 match (least.filter(|it| number < *it), most.filter(|it| number > *it)) {
-                    (Some(least), _) => Err(Unfit::Small(least)),
-                    (None, Some(most)) => Err(Unfit::Large(most)),
+                    (Some(least), _) => Err(InvalidAnswer::TooSmall(least)),
+                    (None, Some(most)) => Err(InvalidAnswer::TooLarge(most)),
                     (None, None) => Ok(()),
                 }
             }
-            Kind::Truth => value.as_bool().map(|_| ()).ok_or(Unfit::Type("yes or no")),
-            Kind::One(choices) => {
-                let text = value.as_str().ok_or(Unfit::Type("one of the choices"))?;
+            FieldKind::Boolean => {
+                value.as_bool().map(|_| ()).ok_or(InvalidAnswer::Type("yes or no"))
+            }
+            FieldKind::SingleSelect(choices) => {
+                let text = value.as_str().ok_or(InvalidAnswer::Type("one of the choices"))?;
                 is_choice(text, choices)
             }
-            Kind::Some { choices, least, most } => {
-                let values = value.as_array().ok_or(Unfit::Type("a list of choices"))?;
+            FieldKind::MultiSelect { choices, least, most } => {
+                let values = value.as_array().ok_or(InvalidAnswer::Type("a list of choices"))?;
                 for value in values {
-                    is_choice(value.as_str().ok_or(Unfit::Type("a list of choices"))?, choices)?;
+                    is_choice(
+                        value.as_str().ok_or(InvalidAnswer::Type("a list of choices"))?,
+                        choices,
+                    )?;
                 }
                 match (least.filter(|it| values.len() < *it), most.filter(|it| values.len() > *it))
                 {
-                    (Some(least), _) => Err(Unfit::Few(least)),
-                    (None, Some(most)) => Err(Unfit::Many(most)),
+                    (Some(least), _) => Err(InvalidAnswer::TooFew(least)),
+                    (None, Some(most)) => Err(InvalidAnswer::TooMany(most)),
                     (None, None) => Ok(()),
                 }
             }
@@ -359,37 +375,37 @@ impl Field {
     }
 }
 
-impl Property {
-    fn kind(&self) -> Option<Kind> {
+impl SchemaProperty {
+    fn kind(&self) -> Option<FieldKind> {
         match self.kind.as_deref() {
-            Some("boolean") => Some(Kind::Truth),
-            Some("number") => Some(self.number(Whole::Any)),
-            Some("integer") => Some(self.number(Whole::Only)),
-            Some("array") => Some(Kind::Some {
+            Some("boolean") => Some(FieldKind::Boolean),
+            Some("number") => Some(self.number(NumberKind::Any)),
+            Some("integer") => Some(self.number(NumberKind::Integer)),
+            Some("array") => Some(FieldKind::MultiSelect {
                 choices: self.items.as_ref()?.choices()?,
                 least: self.min_items,
                 most: self.max_items,
             }),
             Some("string") => Some(match self.choices() {
-                Some(choices) => Kind::One(choices),
-                None => Kind::Text {
-                    shortest: self.min_length,
-                    longest: self.max_length,
-                    format: self.format.as_deref().and_then(Format::parse),
+                Some(choices) => FieldKind::SingleSelect(choices),
+                None => FieldKind::Text {
+                    min_length: self.min_length,
+                    max_length: self.max_length,
+                    format: self.format.as_deref().and_then(TextFormat::parse),
                 },
             }),
             Some(_) => None,
-            None => self.choices().map(Kind::One),
+            None => self.choices().map(FieldKind::SingleSelect),
         }
     }
 
-    fn number(&self, whole: Whole) -> Kind {
-        Kind::Number { whole, least: self.minimum, most: self.maximum }
+    fn number(&self, whole: NumberKind) -> FieldKind {
+        FieldKind::Number { number_kind: whole, least: self.minimum, most: self.maximum }
     }
 
     fn choices(&self) -> Option<Vec<Choice>> {
         if let Some(titled) = self.one_of.as_ref().or(self.any_of.as_ref()) {
-            let choice = |it: &Titled| {
+            let choice = |it: &TitledOption| {
                 let title = it.title.clone().unwrap_or_else(|| it.value.clone());
                 Choice { value: it.value.clone(), title }
             };
@@ -404,40 +420,40 @@ impl Property {
     }
 }
 
-impl Kind {
+impl FieldKind {
     /// What can be chosen, where something can.
     pub fn choices(&self) -> &[Choice] {
         match self {
-            Kind::One(choices) | Kind::Some { choices, .. } => choices,
-            Kind::Text { .. } | Kind::Number { .. } | Kind::Truth => &[],
+            FieldKind::SingleSelect(choices) | FieldKind::MultiSelect { choices, .. } => choices,
+            FieldKind::Text { .. } | FieldKind::Number { .. } | FieldKind::Boolean => &[],
         }
     }
 }
 
-impl Format {
+impl TextFormat {
     /// A format that nobody knows asks nothing.
-    fn parse(text: &str) -> Option<Format> {
+    fn parse(text: &str) -> Option<TextFormat> {
         match text {
-            "email" => Some(Format::Email),
-            "uri" => Some(Format::Uri),
-            "date" => Some(Format::Date),
-            "date-time" => Some(Format::DateTime),
+            "email" => Some(TextFormat::Email),
+            "uri" => Some(TextFormat::Uri),
+            "date" => Some(TextFormat::Date),
+            "date-time" => Some(TextFormat::DateTime),
             _ => None,
         }
     }
 
-    fn fits(self, text: &str) -> bool {
+    fn matches(self, text: &str) -> bool {
         match self {
-            Format::Email => {
+            TextFormat::Email => {
                 let parts = text.split_once('@');
                 parts.is_some_and(|(user, host)| {
                     let is_plain = !text.contains(char::is_whitespace) && !host.contains('@');
                     !user.is_empty() && !host.is_empty() && is_plain
                 })
             }
-            Format::Uri => Url::parse(text).is_ok(),
-            Format::Date => is_date(text),
-            Format::DateTime => {
+            TextFormat::Uri => Url::parse(text).is_ok(),
+            TextFormat::Date => is_date(text),
+            TextFormat::DateTime => {
                 let parts = text.split_once(['T', 't', ' ']);
                 parts.is_some_and(|(date, time)| is_date(date) && is_time(time))
             }
@@ -465,39 +481,39 @@ fn is_time(text: &str) -> bool {
     within(hour, 23) && within(minute, 59) && within(second, 60) && !zone.is_empty()
 }
 
-fn number(typed: &str, whole: Whole) -> Result<Json, Unfit> {
+fn number(typed: &str, whole: NumberKind) -> Result<Json, InvalidAnswer> {
     let (whole_number, any) = (typed.parse::<i64>().ok(), typed.parse::<f64>().ok());
     match (whole, whole_number, any) {
         (_, Some(number), _) => Ok(number.into()),
-        (Whole::Only, None, _) => Err(Unfit::Type("a whole number")),
-        (Whole::Any, None, Some(number)) if number.is_finite() => Ok(number.into()),
-        (Whole::Any, None, Some(_) | None) => Err(Unfit::Type("a number")),
+        (NumberKind::Integer, None, _) => Err(InvalidAnswer::Type("a whole number")),
+        (NumberKind::Any, None, Some(number)) if number.is_finite() => Ok(number.into()),
+        (NumberKind::Any, None, Some(_) | None) => Err(InvalidAnswer::Type("a number")),
     }
 }
 
 /// A choice by its value, its title or its number, from one.
-fn chosen(typed: &str, choices: &[Choice]) -> Result<String, Unfit> {
+fn parse_choice(typed: &str, choices: &[Choice]) -> Result<String, InvalidAnswer> {
     let by_value = choices.iter().find(|it| it.value == typed);
     let by_title = || choices.iter().find(|it| it.title.eq_ignore_ascii_case(typed));
     let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
     let found = by_value.or_else(by_title).or_else(by_number);
-    found.map(|it| it.value.clone()).ok_or_else(|| none_of(choices))
+    found.map(|it| it.value.clone()).ok_or_else(|| not_a_choice(choices))
 }
 
-fn is_choice(value: &str, choices: &[Choice]) -> Result<(), Unfit> {
+fn is_choice(value: &str, choices: &[Choice]) -> Result<(), InvalidAnswer> {
     match choices.iter().any(|it| it.value == value) {
         true => Ok(()),
-        false => Err(none_of(choices)),
+        false => Err(not_a_choice(choices)),
     }
 }
 
-fn none_of(choices: &[Choice]) -> Unfit {
+fn not_a_choice(choices: &[Choice]) -> InvalidAnswer {
     const SHOWN: usize = 10;
     let mut names: Vec<&str> = choices.iter().take(SHOWN).map(|it| it.value.as_str()).collect();
     if choices.len() > SHOWN {
         names.push("…");
     }
-    Unfit::Choice(names.join(", "))
+    InvalidAnswer::NotAChoice(names.join(", "))
 }
 
 #[cfg(test)]
@@ -506,8 +522,8 @@ mod tests {
 
     use super::*;
 
-    fn field(property: &Json) -> Field {
-        Field::read("f", property, Need::Optional).expect("a field")
+    fn field(property: &Json) -> FormField {
+        FormField::from_schema("f", property, FieldRequirement::Optional).expect("a field")
     }
 
     #[track_caller]
@@ -569,7 +585,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_completed_from_defaults_and_loses_what_nobody_asked_for() {
-        let form = Form::read(&json!({"message": "who?", "requestedSchema": {
+        let form = Form::parse(&json!({"message": "who?", "requestedSchema": {
             "type": "object", "required": ["name"],
             "properties": {
                 "name": {"type": "string"},
@@ -581,18 +597,21 @@ mod tests {
         let given = |json: Json| json.as_object().expect("an object").clone();
         let answer = form.complete(&given(json!({"name": "n", "x": 1})));
         assert_eq!(answer, Ok(given(json!({"name": "n", "age": 7}))));
-        assert_eq!(form.complete(&given(json!({}))), Err(("name".to_owned(), Unfit::Missing)));
+        assert_eq!(
+            form.complete(&given(json!({}))),
+            Err(("name".to_owned(), InvalidAnswer::Missing))
+        );
         let wrong = form.complete(&given(json!({"name": 5})));
-        assert_eq!(wrong, Err(("name".to_owned(), Unfit::Type("text"))));
+        assert_eq!(wrong, Err(("name".to_owned(), InvalidAnswer::Type("text"))));
     }
 
     #[test]
     fn what_is_no_form_is_named() {
         let read =
-            |schema: Json| Form::read(&json!({"requestedSchema": schema})).expect_err("no form");
+            |schema: Json| Form::parse(&json!({"requestedSchema": schema})).expect_err("no form");
         assert_eq!(read(json!({"type": "object"})), FormError::NoFields);
         let nested = json!({"properties": {"a": {"type": "object"}}});
-        assert_eq!(read(nested), FormError::Kind("a".to_owned()));
+        assert_eq!(read(nested), FormError::UnsupportedField("a".to_owned()));
         let many: Map<String, Json> =
             (0..101).map(|it| (it.to_string(), json!({"type": "string"}))).collect();
         assert_eq!(read(json!({"properties": many})), FormError::TooLarge);

@@ -8,16 +8,16 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use switchboard_config::entry::{ServerSpec, Transport};
+use switchboard_config::entry::{ServerSpec, TransportConfig};
 use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::connection::Wanted;
-use crate::engine::Settings;
+use crate::connection::DesiredServer;
+use crate::engine::ConnectionContext;
 use crate::inheritance::is_credential;
-use crate::shell_command::{Said, ShellCommand};
-use crate::shown_headers::{Producer, Producing, ShownHeaders};
+use crate::shell_command::{CommandOutput, ShellCommand};
+use crate::shown_headers::{DynamicHeaders, HeaderSource, HeadersFuture};
 
 /// How long the command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const SHORTEST_SECRET: usize = 6;
 struct HeadersHelper {
     command: String,
     /// Which one it is, for people.
-    place: String,
+    label: String,
     folder: PathBuf,
     variables: BTreeMap<String, String>,
 }
@@ -47,23 +47,27 @@ enum HelperError {
     #[error("it cannot be run: {0}")]
     Run(#[from] io::Error),
     #[error("it took longer than {} seconds", PATIENCE.as_secs())]
-    Slow,
+    Timeout,
     #[error("it printed more than {MOST} bytes")]
-    Loud,
+    OutputTooLarge,
     #[error("it ended with {status}{said}")]
     Failed { status: ExitStatus, said: String },
     #[error("it did not print a JSON object of texts (line {line}, column {column})")]
-    NoObject { line: usize, column: usize },
+    InvalidOutput { line: usize, column: usize },
     #[error("it printed more than {MOST_HEADERS} headers")]
-    TooMany,
+    TooManyHeaders,
     #[error("what it printed cannot be sent as headers")]
-    NoHeader,
+    InvalidHeader,
 }
 
 /// The helper that an entry names, for the server at this URL.
-pub(crate) fn of(wanted: &Wanted, url: &Url, settings: &Settings) -> Option<ShownHeaders> {
+pub(crate) fn for_server(
+    wanted: &DesiredServer,
+    url: &Url,
+    settings: &ConnectionContext,
+) -> Option<DynamicHeaders> {
     let command = command(&wanted.spec)?;
-    let mut variables = settings.around.variables.clone();
+    let mut variables = settings.env.variables.clone();
     for (name, value) in [
         ("SWITCHBOARD_MCP_SERVER_NAME", wanted.name()),
         ("SWITCHBOARD_MCP_SERVER_URL", url.as_str()),
@@ -72,60 +76,60 @@ pub(crate) fn of(wanted: &Wanted, url: &Url, settings: &Settings) -> Option<Show
     }
     let helper = HeadersHelper {
         command: command.to_owned(),
-        place: format!("`headersHelper` of `{}` (scope {})", wanted.name(), wanted.scope.id()),
-        folder: settings.around.working_folder.clone(),
+        label: format!("`headersHelper` of `{}` (scope {})", wanted.name(), wanted.scope.id()),
+        folder: settings.env.working_folder.clone(),
         variables,
     };
-    Some(ShownHeaders::new(helper, LASTS))
+    Some(DynamicHeaders::new(helper, LASTS))
 }
 
 /// The command that an entry names.
 pub(crate) fn command(spec: &ServerSpec) -> Option<&str> {
     let helper = match &spec.transport {
-        Transport::Http(remote)
-        | Transport::Sse(remote)
-        | Transport::Ws(remote)
-        | Transport::ConnectorProxy(remote) => remote.headers_helper.as_ref(),
-        Transport::Stdio(_)
-        | Transport::SseIde(_)
-        | Transport::WsIde(_)
-        | Transport::Sdk { .. } => None,
+        TransportConfig::Http(remote)
+        | TransportConfig::Sse(remote)
+        | TransportConfig::Ws(remote)
+        | TransportConfig::ConnectorProxy(remote) => remote.headers_helper.as_ref(),
+        TransportConfig::Stdio(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. } => None,
     };
-    helper.map(|it| it.written())
+    helper.map(|it| it.as_str())
 }
 
-impl Producer for HeadersHelper {
-    fn produce(&self) -> Producing<'_> {
+impl HeaderSource for HeadersHelper {
+    fn produce(&self) -> HeadersFuture<'_> {
         Box::pin(async move {
-            let printed = self.printed().await;
-            let headers = printed.and_then(|printed| headers(&printed));
-            headers.map_err(|error| format!("{}: {error}", self.place))
+            let printed = self.run().await;
+            let headers = printed.and_then(|printed| parse_headers(&printed));
+            headers.map_err(|error| format!("{}: {error}", self.label))
         })
     }
 }
 
 impl HeadersHelper {
-    async fn printed(&self) -> Result<String, HelperError> {
+    async fn run(&self) -> Result<String, HelperError> {
         let command = ShellCommand {
             command: &self.command,
             input: "",
             folder: &self.folder,
             variables: Some(&self.variables),
-            most: MOST,
+            max_bytes: MOST,
         };
-        let Said { status, printed, complained } =
-            timeout(PATIENCE, command.run()).await.map_err(|_| HelperError::Slow)??;
+        let CommandOutput { status, stdout: printed, stderr: complained } =
+            timeout(PATIENCE, command.run()).await.map_err(|_| HelperError::Timeout)??;
         if printed.len() as u64 > MOST {
-            return Err(HelperError::Loud);
+            return Err(HelperError::OutputTooLarge);
         }
         match status.success() {
             true => Ok(printed),
-            false => Err(HelperError::Failed { status, said: self.last_words(&complained) }),
+            false => Err(HelperError::Failed { status, said: self.last_error_line(&complained) }),
         }
     }
 
     /// The last line of what it complained about, without what is or may be a secret.
-    fn last_words(&self, complained: &str) -> String {
+    fn last_error_line(&self, complained: &str) -> String {
         let Some(line) = complained.lines().rev().find(|line| !line.trim().is_empty()) else {
             return String::new();
         };
@@ -146,17 +150,18 @@ impl HeadersHelper {
     }
 }
 
-fn headers(printed: &str) -> Result<HeaderMap, HelperError> {
-    let object: BTreeMap<String, String> = serde_json::from_str(printed)
-        .map_err(|error| HelperError::NoObject { line: error.line(), column: error.column() })?;
+fn parse_headers(printed: &str) -> Result<HeaderMap, HelperError> {
+    let object: BTreeMap<String, String> = serde_json::from_str(printed).map_err(|error| {
+        HelperError::InvalidOutput { line: error.line(), column: error.column() }
+    })?;
     if object.len() > MOST_HEADERS {
-        return Err(HelperError::TooMany);
+        return Err(HelperError::TooManyHeaders);
     }
     let mut headers = HeaderMap::new();
     for (name, value) in object {
         // Neither is told: a program that mixes them up prints a secret as a name.
-        let name = HeaderName::try_from(name).map_err(|_| HelperError::NoHeader)?;
-        let mut value = HeaderValue::try_from(value).map_err(|_| HelperError::NoHeader)?;
+        let name = HeaderName::try_from(name).map_err(|_| HelperError::InvalidHeader)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| HelperError::InvalidHeader)?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -173,7 +178,7 @@ mod tests {
         let variables = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         HeadersHelper {
             command: command.to_owned(),
-            place: "`headersHelper`".to_owned(),
+            label: "`headersHelper`".to_owned(),
             folder: "/".into(),
             variables: variables.into(),
         }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use switchboard_config::hooks::Hook;
+use switchboard_config::hooks::ElicitationHook;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::inquiry::Reply;
-use crate::shell_command::{Said, ShellCommand};
+use crate::inquiry::ElicitResult;
+use crate::shell_command::{CommandOutput, ShellCommand};
 
 /// The most that a command may print.
 const MOST: u64 = 1024 * 1024;
@@ -23,11 +23,11 @@ const LONGEST_REASON: usize = 500;
 
 /// What a command said.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answered {
+pub(crate) enum HookAnswer {
     /// This.
-    Reply(Reply),
+    Reply(ElicitResult),
     /// Nothing: it is for somebody else to answer.
-    Nothing,
+    NoOpinion,
 }
 
 /// Why a command said nothing that can be used.
@@ -36,43 +36,50 @@ pub(crate) enum HookError {
     #[error("it cannot be run: {0}")]
     Run(#[from] io::Error),
     #[error("it took longer than {} s", .0.as_secs_f64())]
-    Slow(Duration),
+    Timeout(Duration),
     #[error("it ended with {status}: {said}")]
     Failed { status: std::process::ExitStatus, said: String },
     #[error("it printed more than {MOST} bytes")]
-    Loud,
+    OutputTooLarge,
     /// Not what was printed: the answer to a question may be a secret.
     #[error("what it printed is no answer, in line {line}, column {column}")]
-    Answer { line: usize, column: usize },
+    InvalidOutput { line: usize, column: usize },
 }
 
 /// Asks a command.
-pub(crate) async fn ask(
-    hook: &Hook,
+pub(crate) async fn run(
+    hook: &ElicitationHook,
     server: &str,
     params: &Json,
     folder: &Path,
-) -> Result<Answered, HookError> {
-    let asked = question(server, params, folder).to_string();
-    let command =
-        ShellCommand { command: &hook.command, input: &asked, folder, variables: None, most: MOST };
-    let Said { status, printed, complained: said } =
-        timeout(hook.timeout, command.run()).await.map_err(|_| HookError::Slow(hook.timeout))??;
+) -> Result<HookAnswer, HookError> {
+    let asked = hook_input(server, params, folder).to_string();
+    let command = ShellCommand {
+        command: &hook.command,
+        input: &asked,
+        folder,
+        variables: None,
+        max_bytes: MOST,
+    };
+    let CommandOutput { status, stdout: printed, stderr: said } =
+        timeout(hook.timeout, command.run())
+            .await
+            .map_err(|_| HookError::Timeout(hook.timeout))??;
     if printed.len() as u64 > MOST {
-        return Err(HookError::Loud);
+        return Err(HookError::OutputTooLarge);
     }
     let said: String = said.trim().chars().take(LONGEST_REASON).collect();
     match status.code() {
-        Some(0) => understood(&printed),
+        Some(0) => parse_output(&printed),
         Some(NO) => {
             let reason = if said.is_empty() { "a hook said no".to_owned() } else { said };
-            Ok(Answered::Reply(Reply::Decline(reason)))
+            Ok(HookAnswer::Reply(ElicitResult::Decline(reason)))
         }
         Some(_) | None => Err(HookError::Failed { status, said }),
     }
 }
 
-fn question(server: &str, params: &Json, folder: &Path) -> Json {
+fn hook_input(server: &str, params: &Json, folder: &Path) -> Json {
     let mut asked = json!({
         "hook_event_name": "Elicitation",
         "cwd": folder,
@@ -93,42 +100,42 @@ fn question(server: &str, params: &Json, folder: &Path) -> Json {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct HookOutput {
     #[serde(default)]
-    action: Option<Action>,
+    action: Option<HookAction>,
     #[serde(default)]
     content: Map<String, Json>,
     #[serde(default)]
     reason: Option<String>,
     /// The same inside an object of this name, as other programs' hooks print it.
     #[serde(default, rename = "hookSpecificOutput")]
-    inner: Option<Box<Printed>>,
+    inner: Option<Box<HookOutput>>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum HookAction {
     Accept,
     Decline,
     Cancel,
 }
 
-fn understood(printed: &str) -> Result<Answered, HookError> {
+fn parse_output(printed: &str) -> Result<HookAnswer, HookError> {
     if printed.trim().is_empty() {
-        return Ok(Answered::Nothing);
+        return Ok(HookAnswer::NoOpinion);
     }
-    let outer: Printed = serde_json::from_str(printed)
-        .map_err(|error| HookError::Answer { line: error.line(), column: error.column() })?;
+    let outer: HookOutput = serde_json::from_str(printed)
+        .map_err(|error| HookError::InvalidOutput { line: error.line(), column: error.column() })?;
     let said = match outer.inner {
         Some(inner) => *inner,
         None => outer,
     };
     let reason = || said.reason.clone().unwrap_or_else(|| "a hook said so".to_owned());
     Ok(match said.action {
-        None => Answered::Nothing,
-        Some(Action::Accept) => Answered::Reply(Reply::Accept(said.content)),
-        Some(Action::Decline) => Answered::Reply(Reply::Decline(reason())),
-        Some(Action::Cancel) => Answered::Reply(Reply::Cancel(reason())),
+        None => HookAnswer::NoOpinion,
+        Some(HookAction::Accept) => HookAnswer::Reply(ElicitResult::Accept(said.content)),
+        Some(HookAction::Decline) => HookAnswer::Reply(ElicitResult::Decline(reason())),
+        Some(HookAction::Cancel) => HookAnswer::Reply(ElicitResult::Cancel(reason())),
     })
 }
 
@@ -139,16 +146,16 @@ mod tests {
 
     use super::*;
 
-    async fn said(command: &str, within: Duration) -> Result<Answered, HookError> {
+    async fn said(command: &str, within: Duration) -> Result<HookAnswer, HookError> {
         let source = Source::file(Scope::User, "settings.json");
-        let hook = Hook {
+        let hook = ElicitationHook {
             matcher: String::new(),
             command: command.to_owned(),
             timeout: within,
             origin: Origin { source, position: None },
         };
         let params = json!({"message": "Who?", "requestedSchema": {"properties": {}}});
-        ask(&hook, "files", &params, Path::new("/")).await
+        run(&hook, "files", &params, Path::new("/")).await
     }
 
     const LONG: Duration = Duration::from_secs(30);
@@ -158,7 +165,7 @@ mod tests {
         // The answer is made from the question, so the question was read.
         let command = r#"grep -o '"mcp_server_name":"files"' >/dev/null && echo '{"action":"accept","content":{"a":1}}'"#;
         let content = json!({"a": 1}).as_object().cloned().unwrap_or_default();
-        let expected = Answered::Reply(Reply::Accept(content));
+        let expected = HookAnswer::Reply(ElicitResult::Accept(content));
         assert_eq!(said(command, LONG).await.expect("an answer"), expected);
         let wrapped = r#"echo '{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"a":1}}}'"#;
         assert_eq!(said(wrapped, LONG).await.expect("an answer"), expected);
@@ -166,18 +173,18 @@ mod tests {
 
     #[tokio::test]
     async fn silence_is_no_opinion_and_two_is_no() {
-        assert_eq!(said("true", LONG).await.expect("an answer"), Answered::Nothing);
-        assert_eq!(said("echo '{}'", LONG).await.expect("an answer"), Answered::Nothing);
-        let no = Answered::Reply(Reply::Decline("not here".to_owned()));
+        assert_eq!(said("true", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
+        assert_eq!(said("echo '{}'", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
+        let no = HookAnswer::Reply(ElicitResult::Decline("not here".to_owned()));
         assert_eq!(said("echo not here >&2; exit 2", LONG).await.expect("an answer"), no);
-        let cancel = Answered::Reply(Reply::Cancel("later".to_owned()));
+        let cancel = HookAnswer::Reply(ElicitResult::Cancel("later".to_owned()));
         let command = r#"echo '{"action":"cancel","reason":"later"}'"#;
         assert_eq!(said(command, LONG).await.expect("an answer"), cancel);
     }
 
     #[tokio::test]
     async fn every_way_to_fail_says_what_happened() {
-        let failed = |it: Result<Answered, HookError>| it.expect_err("a failure").to_string();
+        let failed = |it: Result<HookAnswer, HookError>| it.expect_err("a failure").to_string();
         assert!(failed(said("echo oh >&2; exit 7", LONG).await).contains("7: oh"));
         assert!(failed(said("echo hello", LONG).await).contains("no answer"));
         let perhaps = failed(said("echo '{\"action\":\"perhaps\"}'", LONG).await);
@@ -190,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_that_reads_nothing_or_leaves_somebody_behind_is_heard() {
-        let yes = Answered::Reply(Reply::Accept(Map::new()));
+        let yes = HookAnswer::Reply(ElicitResult::Accept(Map::new()));
         let deaf = r#"exec <&-; echo '{"action":"accept"}'"#;
         assert_eq!(said(deaf, LONG).await.expect("an answer"), yes);
         let parent = r#"sleep 600 & echo '{"action":"accept"}'"#;

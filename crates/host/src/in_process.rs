@@ -4,31 +4,31 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use switchboard_wire::dial::{Address, Attending};
-use switchboard_wire::memory::MemoryLink;
+use switchboard_wire::dial::{Address, ServeFuture};
+use switchboard_wire::memory::InMemoryTransport;
 
 /// A server in this process. Every connection is a conversation of its own, and ends with it.
 #[derive(Clone)]
-pub struct InProcess(Arc<dyn Fn(MemoryLink) -> Attending + Send + Sync>);
+pub struct InProcessServer(Arc<dyn Fn(InMemoryTransport) -> ServeFuture + Send + Sync>);
 
-impl fmt::Debug for InProcess {
+impl fmt::Debug for InProcessServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("InProcess")
     }
 }
 
-impl InProcess {
+impl InProcessServer {
     /// A server that talks over the link it is given until that ends. The host runs the future and waits for its
     /// end when it hangs up; one that goes on after that is dropped.
-    pub fn new<S, F>(serve: S) -> InProcess
+    pub fn new<S, F>(serve: S) -> InProcessServer
     where
-        S: Fn(MemoryLink) -> F + Send + Sync + 'static,
+        S: Fn(InMemoryTransport) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        InProcess(Arc::new(move |link| Box::pin(serve(link))))
+        InProcessServer(Arc::new(move |link| Box::pin(serve(link))))
     }
 
     pub(crate) fn address(&self) -> Address {
-        Address::Linked(self.0.clone())
+        Address::InProcess(self.0.clone())
     }
 }

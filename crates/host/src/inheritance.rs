@@ -53,7 +53,7 @@ const FOREIGN_PREFIXES: &[&str] = &[
 const HARMLESS: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 
 /// The variables that a program gets: ours without credentials, then the entry's.
-pub fn environment(
+pub fn child_environment(
     ours: &BTreeMap<String, String>,
     given: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
@@ -125,7 +125,7 @@ mod tests {
         let ours = BTreeMap::from([pair("A", "1"), pair("GH_TOKEN", "s"), pair("PATH", "/bin")]);
         let given = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
         assert_eq!(
-            environment(&ours, given),
+            child_environment(&ours, given),
             [pair("A", "2"), pair("GH_TOKEN", "wanted"), pair("PATH", "/bin")]
         );
     }

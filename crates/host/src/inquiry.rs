@@ -16,46 +16,46 @@ const LONGEST_MESSAGE: usize = 4000;
 const LONGEST_URL: usize = 4096;
 
 /// Answers what servers ask. Takes as long as people take; dropping the future withdraws the question.
-pub trait Ask: Send + Sync {
+pub trait Elicitor: Send + Sync {
     /// Answers one question.
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a>;
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a>;
 
     /// Waits with somebody who has been sent to a page, until they have waited enough. Where nobody can say so, only
     /// the server ends the wait.
-    fn wait<'a>(&'a self, inquiry: &'a Inquiry) -> Waiting<'a> {
+    fn wait_for_completion<'a>(&'a self, inquiry: &'a Elicitation) -> WaitFuture<'a> {
         let _nobody_says_anything = inquiry;
         Box::pin(std::future::pending())
     }
 }
 
 /// An answer that is being waited for.
-pub type Asking<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+pub type ElicitFuture<'a> = Pin<Box<dyn Future<Output = ElicitResult> + Send + 'a>>;
 /// Somebody's patience.
-pub type Waiting<'a> = Pin<Box<dyn Future<Output = Waited> + Send + 'a>>;
+pub type WaitFuture<'a> = Pin<Box<dyn Future<Output = WaitOutcome> + Send + 'a>>;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inquiry {
+pub struct Elicitation {
     /// Who asks.
     pub server: String,
     /// What.
-    pub subject: Subject,
+    pub kind: ElicitationKind,
 }
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Subject {
+pub enum ElicitationKind {
     /// Some answers.
     Form(Form),
     /// To go somewhere.
-    Visit(Visit),
+    Url(UrlElicitation),
     /// May the server use the model that is configured?
-    Sample(Sample),
+    Sampling(SamplingRequest),
 }
 
 /// Somewhere to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visit {
+pub struct UrlElicitation {
     /// What the server says to the person.
     pub message: String,
     /// Where. Always a web address.
@@ -66,18 +66,18 @@ pub struct Visit {
 
 /// What a server wants from a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub struct SamplingRequest {
     /// What it tells the model about itself.
-    pub system: Option<String>,
+    pub system_prompt: Option<String>,
     /// What is said to it: who, and what.
     pub messages: Vec<(String, String)>,
     /// How long the answer may be.
-    pub longest: Option<u64>,
+    pub max_tokens: Option<u64>,
 }
 
 /// What somebody answered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum ElicitResult {
     /// Yes; to a form, with these answers. They are checked again.
     Accept(Map<String, Json>),
     /// No, and why.
@@ -88,61 +88,61 @@ pub enum Reply {
 
 /// What became of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitOutcome {
     /// It is to be tried again now.
-    Enough,
+    Retry,
     /// It is not to be tried again.
     GivenUp,
 }
 
 /// Nobody. Every question is declined, for this reason.
 #[derive(Debug, Clone)]
-pub struct Nobody(pub String);
+pub struct DeclineAll(pub String);
 
-impl Default for Nobody {
-    fn default() -> Nobody {
-        Nobody("nobody is here to answer".to_owned())
+impl Default for DeclineAll {
+    fn default() -> DeclineAll {
+        DeclineAll("nobody is here to answer".to_owned())
     }
 }
 
-impl Ask for Nobody {
-    fn ask<'a>(&'a self, _inquiry: &'a Inquiry) -> Asking<'a> {
-        Box::pin(async move { Reply::Decline(self.0.clone()) })
+impl Elicitor for DeclineAll {
+    fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+        Box::pin(async move { ElicitResult::Decline(self.0.clone()) })
     }
 }
 
 /// Why a question is not put to anybody.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unaskable {
+pub enum InvalidElicitation {
     /// Its form makes no sense.
     #[error(transparent)]
     Form(#[from] FormError),
     /// It sends people somewhere that is no web address.
     #[error("the address to visit is not a plain http or https address")]
-    Address,
+    Url,
     /// Nobody knows what it is.
     #[error("questions of the mode `{0}` are not known")]
-    Mode(String),
+    UnknownMode(String),
 }
 
-impl Subject {
+impl ElicitationKind {
     /// Reads the parameters of `elicitation/create`.
-    pub fn elicitation(params: &Json) -> Result<Subject, Unaskable> {
+    pub fn parse(params: &Json) -> Result<ElicitationKind, InvalidElicitation> {
         match params["mode"].as_str().unwrap_or("form") {
             "form" => {
-                let mut form = Form::read(params)?;
-                form.message = cut(&form.message);
-                Ok(Subject::Form(form))
+                let mut form = Form::parse(params)?;
+                form.message = truncated(&form.message);
+                Ok(ElicitationKind::Form(form))
             }
-            "url" => Visit::read(params).map(Subject::Visit),
-            other => Err(Unaskable::Mode(other.chars().take(40).collect())),
+            "url" => UrlElicitation::parse(params).map(ElicitationKind::Url),
+            other => Err(InvalidElicitation::UnknownMode(other.chars().take(40).collect())),
         }
     }
 }
 
-impl Visit {
+impl UrlElicitation {
     /// Reads a question that sends people somewhere.
-    pub fn read(params: &Json) -> Result<Visit, Unaskable> {
+    pub fn parse(params: &Json) -> Result<UrlElicitation, InvalidElicitation> {
         let text = params["url"].as_str().filter(|it| it.len() <= LONGEST_URL);
         // What a parser would quietly take away does not belong into an address.
         let text = text.filter(|it| !it.contains(|c: char| c.is_control() || c.is_whitespace()));
@@ -153,41 +153,41 @@ impl Visit {
                 && url.username().is_empty()
                 && url.password().is_none()
         };
-        Ok(Visit {
-            message: cut(params["message"].as_str().unwrap_or_default()),
-            url: url.filter(is_plain).ok_or(Unaskable::Address)?,
+        Ok(UrlElicitation {
+            message: truncated(params["message"].as_str().unwrap_or_default()),
+            url: url.filter(is_plain).ok_or(InvalidElicitation::Url)?,
             id: params["elicitationId"].as_str().map(str::to_owned),
         })
     }
 }
 
-impl Sample {
+impl SamplingRequest {
     /// Reads the parameters of `sampling/createMessage`, as far as a person needs them.
-    pub fn read(params: &Json) -> Sample {
+    pub fn parse(params: &Json) -> SamplingRequest {
         let message = |it: &Json| {
             let role = it["role"].as_str().unwrap_or_default();
             let content = match it["content"].as_array() {
-                Some(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
-                None => part(&it["content"]),
+                Some(parts) => parts.iter().map(content_text).collect::<Vec<_>>().join("\n"),
+                None => content_text(&it["content"]),
             };
-            (cut(role), cut(&content))
+            (truncated(role), truncated(&content))
         };
-        Sample {
-            system: params["systemPrompt"].as_str().map(cut),
+        SamplingRequest {
+            system_prompt: params["systemPrompt"].as_str().map(truncated),
             messages: params["messages"].as_array().into_iter().flatten().map(message).collect(),
-            longest: params["maxTokens"].as_u64(),
+            max_tokens: params["maxTokens"].as_u64(),
         }
     }
 }
 
-fn part(content: &Json) -> String {
+fn content_text(content: &Json) -> String {
     match (content["text"].as_str(), content["type"].as_str()) {
         (Some(text), _) => text.to_owned(),
         (None, kind) => format!("[{}]", kind.unwrap_or("something")),
     }
 }
 
-fn cut(text: &str) -> String {
+fn truncated(text: &str) -> String {
     let mut cut: String = text.chars().take(LONGEST_MESSAGE).collect();
     if cut.len() < text.len() {
         cut.push('…');
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn people_are_sent_to_plain_web_addresses_only() {
-        let visit = |url: &str| Visit::read(&json!({"url": url, "elicitationId": "1"}));
+        let visit = |url: &str| UrlElicitation::parse(&json!({"url": url, "elicitationId": "1"}));
         for good in ["https://example.com/a?b=c#d", "http://localhost:8080/"] {
             assert_eq!(visit(good).map(|it| it.url.to_string()), Ok(good.to_owned()));
         }
@@ -220,16 +220,19 @@ mod tests {
             "vscode://x",
             &long,
         ] {
-            assert_eq!(visit(bad), Err(Unaskable::Address), "{bad}");
+            assert_eq!(visit(bad), Err(InvalidElicitation::Url), "{bad}");
         }
     }
 
     #[test]
     fn a_question_is_a_form_unless_it_says_otherwise() {
         let form = json!({"message": "m", "requestedSchema": {"properties": {}}});
-        assert!(matches!(Subject::elicitation(&form), Ok(Subject::Form(_))));
+        assert!(matches!(ElicitationKind::parse(&form), Ok(ElicitationKind::Form(_))));
         let strange = json!({"mode": "telepathy"});
-        assert_eq!(Subject::elicitation(&strange), Err(Unaskable::Mode("telepathy".to_owned())));
-        assert!(matches!(Subject::elicitation(&json!({})), Err(Unaskable::Form(_))));
+        assert_eq!(
+            ElicitationKind::parse(&strange),
+            Err(InvalidElicitation::UnknownMode("telepathy".to_owned()))
+        );
+        assert!(matches!(ElicitationKind::parse(&json!({})), Err(InvalidElicitation::Form(_))));
     }
 }

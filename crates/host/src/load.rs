@@ -6,31 +6,31 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use switchboard_config::account::Account;
+use switchboard_config::account::ConnectorAccount;
 use switchboard_config::approval::Approvals;
-use switchboard_config::cascade::{self, Breadth, Effective, Inputs, State};
-use switchboard_config::hooks::Hook;
+use switchboard_config::cascade::{self, EffectiveConfig, MergeInputs, ScopeFilter, ServerState};
+use switchboard_config::hooks::ElicitationHook;
 use switchboard_config::identity_provider::IdentityProvider;
-use switchboard_config::layer::{Layer, Naming, Shape};
-use switchboard_config::model_choice::ModelChoice;
-use switchboard_config::permission::Rules;
+use switchboard_config::layer::{FileShape, Layer, Naming};
+use switchboard_config::model_choice::ModelSettings;
+use switchboard_config::permission::PermissionRules;
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::principals::Principals;
-use switchboard_config::problem::{Problem, ProblemKind, Unreadable};
+use switchboard_config::problem::{Problem, ProblemKind, ReadFailure};
 use switchboard_config::scope::Scope;
-use switchboard_config::settings::{Settings, SwitchedOff, Theme};
+use switchboard_config::settings::{DisabledServer, Settings, Theme};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
 use crate::connectors;
-use crate::places::{PROJECT_FILE, Places, project_root};
-use crate::read::{self, Content, Kinds};
+use crate::places::{PROJECT_FILE, Paths, project_root};
+use crate::read::{self, AllowedFiles, FileContent};
 
 /// What the answer depends on, besides the files.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct LoadOptions {
     /// Where our things are.
-    pub places: Places,
+    pub paths: Paths,
     /// The folder that somebody works in, absolute and without links.
     pub working_folder: PathBuf,
     /// The variables that entries may name.
@@ -38,11 +38,11 @@ pub struct Surroundings {
     /// `--mcp-config`, in the order given; the last wins.
     pub dynamic: Vec<DynamicConfig>,
     /// `--strict-mcp-config`
-    pub breadth: Breadth,
+    pub breadth: ScopeFilter,
     /// Layers of an embedding program: connectors, plugins from elsewhere, servers of its own.
     pub embedded: Vec<Layer>,
     /// A layer that counts only where nothing at all is configured, nothing is wrong and nobody forbids it.
-    pub otherwise: Option<Layer>,
+    pub fallback: Option<Layer>,
 }
 
 /// One `--mcp-config`. JSON given inline does not print: secrets may be in it.
@@ -67,43 +67,43 @@ impl fmt::Debug for DynamicConfig {
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// Servers and problems.
-    pub effective: Effective,
+    pub effective: EffectiveConfig,
     /// What was looked at, in the order of scopes.
-    pub looked_at: Vec<LookedAt>,
+    pub sources: Vec<InspectedSource>,
     /// The folder that local settings are keyed by.
     pub project_root: PathBuf,
     /// The policy as it was applied.
     pub policy: Policy,
     /// Servers that settings switch off.
-    pub disabled: Vec<SwitchedOff>,
+    pub disabled: Vec<DisabledServer>,
     /// Which tools may be called.
-    pub rules: Rules,
+    pub rules: PermissionRules,
     /// Rules for clients of a gateway, besides.
     pub principals: Principals,
     /// Commands that answer servers' questions, an administrator's first.
-    pub hooks: Vec<Hook>,
+    pub hooks: Vec<ElicitationHook>,
     /// Who vouches for people; an administrator's word goes first.
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used; an administrator's word goes first.
-    pub account: Option<Account>,
+    pub account: Option<ConnectorAccount>,
     /// The language model to use; an administrator's word goes first.
-    pub model: Option<ModelChoice>,
+    pub model: Option<ModelSettings>,
     /// The screen's colours.
     pub theme: Option<Theme>,
 }
 
 /// A source that was looked at.
 #[derive(Debug, Clone)]
-pub struct LookedAt {
+pub struct InspectedSource {
     /// Which.
     pub source: Arc<Source>,
     /// What was there.
-    pub found: Found,
+    pub content: SourceContent,
 }
 
 /// What was found at a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum SourceContent {
     /// Nothing.
     Nothing,
     /// So many servers.
@@ -115,18 +115,18 @@ pub enum Found {
 /// What files said when they were whole, for whoever reads them again. A file that is broken, as one may be in the
 /// middle of an edit, goes on meaning what it meant; an administrator's does not, since what it forbids is not known.
 #[derive(Clone, Default)]
-pub struct Kept(BTreeMap<PathBuf, String>);
+pub struct LastValidTexts(BTreeMap<PathBuf, String>);
 
 /// Prints no text: secrets may be in it.
-impl fmt::Debug for Kept {
+impl fmt::Debug for LastValidTexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kept({} files)", self.0.len())
     }
 }
 
-impl Kept {
+impl LastValidTexts {
     /// What a file said before, where it is broken now. Otherwise what it says now is kept.
-    fn instead(
+    fn fallback_text(
         &mut self,
         source: &Source,
         text: Option<String>,
@@ -147,19 +147,19 @@ impl Kept {
 }
 
 /// Reads everything and decides what becomes of every server.
-pub fn load(surroundings: &Surroundings) -> Configuration {
-    load_again(surroundings, &mut Kept::default())
+pub fn load(surroundings: &LoadOptions) -> Configuration {
+    reload(surroundings, &mut LastValidTexts::default())
 }
 
 /// The same, where files that are broken now may have been read before.
-pub fn load_again(surroundings: &Surroundings, kept: &mut Kept) -> Configuration {
+pub fn reload(surroundings: &LoadOptions, kept: &mut LastValidTexts) -> Configuration {
     let root = project_root(&surroundings.working_folder);
-    let mut reader = Reader {
-        kept,
-        places: &surroundings.places,
-        looked_at: Vec::new(),
+    let mut reader = SourceReader {
+        last_valid: kept,
+        paths: &surroundings.paths,
+        sources: Vec::new(),
         problems: Vec::new(),
-        rules: Rules::default(),
+        rules: PermissionRules::default(),
         principals: Principals::default(),
         hooks: Vec::new(),
         identity_provider: None,
@@ -167,42 +167,42 @@ pub fn load_again(surroundings: &Surroundings, kept: &mut Kept) -> Configuration
         model: None,
         theme: None,
     };
-    let mut inputs = Inputs {
+    let mut inputs = MergeInputs {
         environment: surroundings.environment.clone(),
-        breadth: surroundings.breadth,
-        ..Inputs::default()
+        scope_filter: surroundings.breadth,
+        ..MergeInputs::default()
     };
     reader.managed(&mut inputs);
     for (index, config) in surroundings.dynamic.iter().enumerate().rev() {
         inputs.layers.push(reader.dynamic(index, config));
     }
     reader.projects(&surroundings.working_folder, &root, &mut inputs);
-    let local = surroundings.places.local_settings(&root);
+    let local = surroundings.paths.local_settings(&root);
     reader.settings(Scope::Local, &local, &mut inputs);
-    reader.restrictions_above(&surroundings.working_folder, &root, &mut inputs);
-    reader.settings(Scope::User, &surroundings.places.user_settings(), &mut inputs);
+    reader.ancestor_restrictions(&surroundings.working_folder, &root, &mut inputs);
+    reader.settings(Scope::User, &surroundings.paths.user_settings(), &mut inputs);
     reader.plugins(&mut inputs);
     for layer in &surroundings.embedded {
-        reader.note(&layer.source, Found::Servers(layer.definitions.len()));
+        reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         inputs.layers.push(layer.clone());
     }
     reader.connectors(&surroundings.embedded, &mut inputs);
     inputs.approvals = reader.approvals();
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
     let instead = surroundings
-        .otherwise
+        .fallback
         .as_ref()
-        .filter(|_| surroundings.dynamic.is_empty() && surroundings.breadth == Breadth::EveryScope);
-    let instead = instead.and_then(|layer| alternative(&inputs, layer));
+        .filter(|_| surroundings.dynamic.is_empty() && surroundings.breadth == ScopeFilter::All);
+    let instead = instead.and_then(|layer| fallback_configuration(&inputs, layer));
     let mut effective = cascade::resolve(inputs);
     effective.problems.extend(std::mem::take(&mut reader.problems));
-    if let (Some((layer, instead)), true) = (instead, is_bare(&effective)) {
-        reader.note(&layer.source, Found::Servers(layer.definitions.len()));
+    if let (Some((layer, instead)), true) = (instead, is_empty(&effective)) {
+        reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         effective = instead;
     }
     Configuration {
         effective,
-        looked_at: reader.looked_at,
+        sources: reader.sources,
         project_root: root,
         policy,
         disabled,
@@ -217,107 +217,126 @@ pub fn load_again(surroundings: &Surroundings, kept: &mut Kept) -> Configuration
 }
 
 /// What it would be with a layer more, where there is nothing else and no policy refuses what is in it.
-fn alternative<'l>(inputs: &Inputs, layer: &'l Layer) -> Option<(&'l Layer, Effective)> {
+fn fallback_configuration<'l>(
+    inputs: &MergeInputs,
+    layer: &'l Layer,
+) -> Option<(&'l Layer, EffectiveConfig)> {
     if inputs.layers.iter().any(|it| !it.definitions.is_empty()) {
         return None;
     }
     let mut inputs = inputs.clone();
     inputs.layers.insert(0, layer.clone());
     let effective = cascade::resolve(inputs);
-    let is_refused = |server: &cascade::Server| matches!(server.state, State::Refused(_));
+    let is_refused =
+        |server: &cascade::ResolvedServer| matches!(server.state, ServerState::Refused(_));
     (!effective.servers.iter().any(is_refused)).then_some((layer, effective))
 }
 
-fn is_bare(effective: &Effective) -> bool {
-    effective.servers.is_empty() && effective.problems.is_empty() && effective.lock.is_none()
+fn is_empty(effective: &EffectiveConfig) -> bool {
+    effective.servers.is_empty()
+        && effective.problems.is_empty()
+        && effective.exclusive_source.is_none()
 }
 
 /// The servers that an embedding program defines itself, in the words of a configuration file, and nothing else.
-pub fn of_program(program: &str, text: &str) -> Effective {
+pub fn from_program(program: &str, text: &str) -> EffectiveConfig {
     let source = Source::program(Scope::Dynamic, program);
-    let layer = Layer::read(&source, text, Naming::Plain, Shape::Wrapped);
-    cascade::resolve(Inputs { layers: vec![layer], ..Inputs::default() })
+    let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
+    cascade::resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
 }
 
-struct Reader<'a> {
-    kept: &'a mut Kept,
-    places: &'a Places,
-    looked_at: Vec<LookedAt>,
+struct SourceReader<'a> {
+    last_valid: &'a mut LastValidTexts,
+    paths: &'a Paths,
+    sources: Vec<InspectedSource>,
     problems: Vec<Problem>,
-    rules: Rules,
+    rules: PermissionRules,
     principals: Principals,
-    hooks: Vec<Hook>,
+    hooks: Vec<ElicitationHook>,
     identity_provider: Option<IdentityProvider>,
-    account: Option<Account>,
-    model: Option<ModelChoice>,
+    account: Option<ConnectorAccount>,
+    model: Option<ModelSettings>,
     theme: Option<Theme>,
 }
 
-impl Reader<'_> {
-    fn note(&mut self, source: &Arc<Source>, found: Found) {
-        self.looked_at.push(LookedAt { source: source.clone(), found });
+impl SourceReader<'_> {
+    fn record_source(&mut self, source: &Arc<Source>, found: SourceContent) {
+        self.sources.push(InspectedSource { source: source.clone(), content: found });
     }
 
     /// Reads a source's text and notes it; `None` where there is nothing.
-    fn read(&mut self, source: &Arc<Source>, kinds: Kinds) -> Option<Result<String, Unreadable>> {
+    fn read(
+        &mut self,
+        source: &Arc<Source>,
+        kinds: AllowedFiles,
+    ) -> Option<Result<String, ReadFailure>> {
         let path = source.path()?;
-        match read::text(path, kinds) {
-            Ok(Content::Absent) => {
-                self.note(source, Found::Nothing);
+        match read::read_text(path, kinds) {
+            Ok(FileContent::Absent) => {
+                self.record_source(source, SourceContent::Nothing);
                 None
             }
-            Ok(Content::Text(text)) => Some(Ok(text)),
+            Ok(FileContent::Text(text)) => Some(Ok(text)),
             Err(why) => Some(Err(why)),
         }
     }
 
-    fn note_layer(&mut self, layer: &Layer) {
+    fn record_layer(&mut self, layer: &Layer) {
         let failed = layer.definitions.is_empty() && !layer.problems.is_empty();
-        let found = if failed { Found::Failure } else { Found::Servers(layer.definitions.len()) };
-        self.note(&layer.source, found);
+        let found = if failed {
+            SourceContent::Failure
+        } else {
+            SourceContent::Servers(layer.definitions.len())
+        };
+        self.record_source(&layer.source, found);
     }
 
-    fn layer(&mut self, source: &Arc<Source>, naming: Naming<'_>, shape: Shape) -> Option<Layer> {
+    fn layer(
+        &mut self,
+        source: &Arc<Source>,
+        naming: Naming<'_>,
+        shape: FileShape,
+    ) -> Option<Layer> {
         let kinds = match source.scope {
-            Scope::Dynamic => Kinds::PipesToo,
+            Scope::Dynamic => AllowedFiles::PipesToo,
             Scope::Enterprise
             | Scope::Connectors
             | Scope::Project
             | Scope::Local
             | Scope::User
-            | Scope::Managed => Kinds::RegularOnly,
+            | Scope::Plugin => AllowedFiles::RegularOnly,
         };
         let (mut layer, text) = match self.read(source, kinds)? {
             Ok(text) => (Layer::read(source, &text, naming, shape), Some(text)),
             Err(why) => (Layer::failed(source, ProblemKind::Unreadable(why)), None),
         };
-        if let Some(before) = self.kept.instead(source, text, &layer.problems) {
+        if let Some(before) = self.last_valid.fallback_text(source, text, &layer.problems) {
             let found = std::mem::take(&mut layer.problems);
             layer = Layer::read(source, &before, naming, shape);
             layer.problems.extend(found);
         }
-        self.note_layer(&layer);
+        self.record_layer(&layer);
         Some(layer)
     }
 
     /// An administrator's files. The mere presence of the server file, in whatever condition, locks out the rest.
-    fn managed(&mut self, inputs: &mut Inputs) {
-        let servers = Source::file(Scope::Enterprise, self.places.managed_servers());
-        let folder = &self.places.managed;
+    fn managed(&mut self, inputs: &mut MergeInputs) {
+        let servers = Source::file(Scope::Enterprise, self.paths.managed_servers());
+        let folder = &self.paths.managed;
         if folder.symlink_metadata().is_ok() && !folder.is_dir() {
-            let kind = ProblemKind::Unreadable(Unreadable::NoFolder);
+            let kind = ProblemKind::Unreadable(ReadFailure::NotADirectory);
             let layer = Layer::failed(&Source::file(Scope::Enterprise, folder), kind);
-            self.note_layer(&layer);
-            inputs.lock = Some(layer.source.clone());
+            self.record_layer(&layer);
+            inputs.exclusive_source = Some(layer.source.clone());
             inputs.layers.push(layer);
             return;
         }
-        if let Some(layer) = self.layer(&servers, Naming::Plain, Shape::Wrapped) {
-            inputs.lock = Some(servers);
+        if let Some(layer) = self.layer(&servers, Naming::Plain, FileShape::Wrapped) {
+            inputs.exclusive_source = Some(servers);
             inputs.layers.push(layer);
         }
-        let source = Source::file(Scope::Enterprise, self.places.managed_settings());
-        let settings = match self.read(&source, Kinds::RegularOnly) {
+        let source = Source::file(Scope::Enterprise, self.paths.managed_settings());
+        let settings = match self.read(&source, AllowedFiles::RegularOnly) {
             None => return,
             Some(Ok(text)) => Settings::read(&source, &text, Authority::Administrator),
             Some(Err(why)) => {
@@ -325,30 +344,31 @@ impl Reader<'_> {
                 Settings::failed(&source, kind)
             }
         };
-        self.take(settings, inputs);
+        self.merge_settings(settings, inputs);
     }
 
-    fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut Inputs) {
+    fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut MergeInputs) {
         let source = Source::file(scope, path);
-        let read = |text: &str| Settings::read(&source, text, Authority::Person);
+        let read = |text: &str| Settings::read(&source, text, Authority::User);
         let failed = |why| Settings::failed(&source, ProblemKind::Unreadable(why));
-        if let Some(settings) = self.kept_settings(&source, read, failed) {
-            self.take(settings, inputs);
+        if let Some(settings) = self.read_settings(&source, read, failed) {
+            self.merge_settings(settings, inputs);
         }
     }
 
     /// Settings as a file says them, or as it said them before it broke.
-    fn kept_settings(
+    fn read_settings(
         &mut self,
         source: &Arc<Source>,
         read: impl Fn(&str) -> Settings,
-        failed: impl Fn(Unreadable) -> Settings,
+        failed: impl Fn(ReadFailure) -> Settings,
     ) -> Option<Settings> {
-        let (mut settings, text) = match self.read(source, Kinds::RegularOnly)? {
+        let (mut settings, text) = match self.read(source, AllowedFiles::RegularOnly)? {
             Ok(text) => (read(&text), Some(text)),
             Err(why) => (failed(why), None),
         };
-        if let Some(before) = self.kept.instead(source, text, &settings.layer.problems) {
+        if let Some(before) = self.last_valid.fallback_text(source, text, &settings.layer.problems)
+        {
             let found = std::mem::take(&mut settings.layer.problems);
             settings = read(&before);
             settings.layer.problems.extend(found);
@@ -358,9 +378,9 @@ impl Reader<'_> {
 
     /// Local settings of folders around the root. Their servers are another project's, but what the person
     /// allowed, denied or switched off there holds: a `.git` in a tree must not undo it.
-    fn restrictions_above(&mut self, folder: &Path, root: &Path, inputs: &mut Inputs) {
+    fn ancestor_restrictions(&mut self, folder: &Path, root: &Path, inputs: &mut MergeInputs) {
         for folder in folder.ancestors().filter(|folder| *folder != root) {
-            let path = self.places.local_settings(folder);
+            let path = self.paths.local_settings(folder);
             if path.symlink_metadata().is_ok() {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
@@ -374,9 +394,9 @@ impl Reader<'_> {
                 self.account = account;
                 self.model = model;
                 let around = std::mem::take(&mut self.rules).restrictions();
-                self.rules = rules.and(around);
+                self.rules = rules.merge(around);
                 let around = std::mem::take(&mut self.principals).restrictions();
-                self.principals = principals.and(around);
+                self.principals = principals.merge(around);
                 for layer in &mut inputs.layers[before..] {
                     layer.definitions.clear();
                 }
@@ -384,17 +404,17 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, settings: Settings, inputs: &mut Inputs) {
-        self.note_layer(&settings.layer);
-        self.rules = std::mem::take(&mut self.rules).and(settings.permissions);
-        self.principals = std::mem::take(&mut self.principals).and(settings.principals);
-        inputs.policy = std::mem::take(&mut inputs.policy).and(settings.policy);
+    fn merge_settings(&mut self, settings: Settings, inputs: &mut MergeInputs) {
+        self.record_layer(&settings.layer);
+        self.rules = std::mem::take(&mut self.rules).merge(settings.permissions);
+        self.principals = std::mem::take(&mut self.principals).merge(settings.principals);
+        inputs.policy = std::mem::take(&mut inputs.policy).merge(settings.policy);
         self.hooks.extend(settings.hooks);
         if self.identity_provider.is_none() {
             self.identity_provider = settings.identity_provider;
         }
         if self.account.is_none() {
-            self.account = settings.account;
+            self.account = settings.connector_account;
         }
         self.theme = self.theme.or(settings.theme);
         if self.model.is_none() {
@@ -408,14 +428,14 @@ impl Reader<'_> {
         match config {
             DynamicConfig::Inline(text) => {
                 let source = Source::inline(index + 1);
-                let layer = Layer::read(&source, text, Naming::Plain, Shape::Wrapped);
-                self.note_layer(&layer);
+                let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
+                self.record_layer(&layer);
                 layer
             }
             DynamicConfig::File(path) => {
                 let source = Source::file(Scope::Dynamic, path);
-                self.layer(&source, Naming::Plain, Shape::Wrapped).unwrap_or_else(|| {
-                    Layer::failed(&source, ProblemKind::Unreadable(Unreadable::Absent))
+                self.layer(&source, Naming::Plain, FileShape::Wrapped).unwrap_or_else(|| {
+                    Layer::failed(&source, ProblemKind::Unreadable(ReadFailure::NotFound))
                 })
             }
         }
@@ -423,27 +443,27 @@ impl Reader<'_> {
 
     /// The working folder's servers and those of every folder above it, nearest first.
     /// Rules count up to the project's root: whoever can write further up has no say here.
-    fn projects(&mut self, working_folder: &Path, root: &Path, inputs: &mut Inputs) {
+    fn projects(&mut self, working_folder: &Path, root: &Path, inputs: &mut MergeInputs) {
         for folder in working_folder.ancestors() {
             let source = Source::file(Scope::Project, folder.join(PROJECT_FILE));
             if !folder.starts_with(root) {
-                inputs.layers.extend(self.layer(&source, Naming::Plain, Shape::Wrapped));
+                inputs.layers.extend(self.layer(&source, Naming::Plain, FileShape::Wrapped));
                 continue;
             }
             let failed = |why| {
                 let layer = Layer::failed(&source, ProblemKind::Unreadable(why));
-                let permissions = Rules::lost(&source);
+                let permissions = PermissionRules::unreadable(&source);
                 Settings { layer, permissions, ..Settings::empty(&source) }
             };
             let read = |text: &str| Settings::read_project(&source, text);
-            let Some(settings) = self.kept_settings(&source, read, failed) else { continue };
-            self.take(settings, inputs);
+            let Some(settings) = self.read_settings(&source, read, failed) else { continue };
+            self.merge_settings(settings, inputs);
         }
     }
 
     /// Plugins in the order of their names, so that the first is the same one every time.
-    fn plugins(&mut self, inputs: &mut Inputs) {
-        let folder = self.places.plugins();
+    fn plugins(&mut self, inputs: &mut MergeInputs) {
+        let folder = self.paths.plugins();
         let Ok(entries) = folder.read_dir() else { return };
         let mut names: Vec<String> =
             entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
@@ -461,42 +481,42 @@ impl Reader<'_> {
     }
 
     /// The connectors of the account, as it listed them the last time; none where the embedding program brings its own.
-    fn connectors(&mut self, embedded: &[Layer], inputs: &mut Inputs) {
+    fn connectors(&mut self, embedded: &[Layer], inputs: &mut MergeInputs) {
         let Some(account) = &self.account else { return };
         if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
             return;
         }
-        if let Some(listing) = connectors::remembered(self.places, account) {
+        if let Some(listing) = connectors::cached_connectors(self.paths, account) {
             let layer = listing.layer();
-            self.note_layer(&layer);
+            self.record_layer(&layer);
             inputs.layers.push(layer);
         }
     }
 
     /// A plugin's servers: from its own file, else from its manifest.
     fn plugin(&mut self, name: &str, root: &Path) -> Option<Layer> {
-        let own = Source::file(Scope::Managed, root.join(PROJECT_FILE));
-        let found = self.layer(&own, Naming::Plugin(name), Shape::WrappedOrBare);
+        let own = Source::file(Scope::Plugin, root.join(PROJECT_FILE));
+        let found = self.layer(&own, Naming::Plugin(name), FileShape::WrappedOrBare);
         found.or_else(|| {
             ["plugin.json", ".claude-plugin/plugin.json"].iter().find_map(|manifest| {
-                let source = Source::file(Scope::Managed, root.join(manifest));
-                self.layer(&source, Naming::Plugin(name), Shape::Manifest)
+                let source = Source::file(Scope::Plugin, root.join(manifest));
+                self.layer(&source, Naming::Plugin(name), FileShape::Manifest)
             })
         })
     }
 
     /// The person's decisions. A store that cannot be read approves nothing, and says so.
     fn approvals(&mut self) -> Approvals {
-        let source = Source::file(Scope::User, self.places.approvals());
-        let kind = match read::text(&self.places.approvals(), Kinds::RegularOnly) {
-            Ok(Content::Absent) => return Approvals::default(),
-            Ok(Content::Text(text)) => match Approvals::parse(&text) {
+        let source = Source::file(Scope::User, self.paths.approvals());
+        let kind = match read::read_text(&self.paths.approvals(), AllowedFiles::RegularOnly) {
+            Ok(FileContent::Absent) => return Approvals::default(),
+            Ok(FileContent::Text(text)) => match Approvals::parse(&text) {
                 Ok(approvals) => return approvals,
-                Err(damaged) => ProblemKind::Approvals(damaged),
+                Err(damaged) => ProblemKind::CorruptApprovals(damaged),
             },
             Err(why) => ProblemKind::Unreadable(why),
         };
-        self.problems.push(Problem::of_source(&source, kind));
+        self.problems.push(Problem::for_source(&source, kind));
         Approvals::default()
     }
 }

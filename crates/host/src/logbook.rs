@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::store;
 
 /// The most that is kept of a server, in two files that take turns.
-pub const LARGEST: u64 = 64 * 1024 * 1024;
+pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 /// How many pieces of one server may wait.
 const WAITING: usize = 256;
 /// How many pieces of all servers may wait for the disk.
@@ -22,33 +22,33 @@ const WAITING_FOR_DISK: usize = 1024;
 
 /// Where what servers say is kept. Clones share the thread that writes.
 #[derive(Debug, Clone)]
-pub struct Logbook {
+pub struct StderrLog {
     folder: PathBuf,
-    to_disk: blocking::SyncSender<Entry>,
+    to_disk: blocking::SyncSender<StderrLogCommand>,
 }
 
 #[derive(Debug)]
-enum Entry {
-    Said {
+enum StderrLogCommand {
+    Append {
         server: String,
         bytes: Bytes,
     },
     /// Everything before this is on disk when the answer comes.
-    Settled(tokio::sync::oneshot::Sender<()>),
+    Flush(tokio::sync::oneshot::Sender<()>),
 }
 
-impl Logbook {
+impl StderrLog {
     /// Keeps logs below a folder, which is made when the first is written.
-    pub fn open(folder: &Path) -> io::Result<Logbook> {
+    pub fn open(folder: &Path) -> io::Result<StderrLog> {
         let (to_disk, entries) = blocking::sync_channel(WAITING_FOR_DISK);
-        let writer = Writer { folder: folder.to_owned(), largest: LARGEST, open: None };
+        let writer = Writer { folder: folder.to_owned(), max_bytes: MAX_LOG_BYTES, open: None };
         // Ends when the last handle is dropped; nothing is to be waited for but what `settle` waits for.
         thread::Builder::new().name("logbook".to_owned()).spawn(move || writer.run(entries))?;
-        Ok(Logbook { folder: folder.to_owned(), to_disk })
+        Ok(StderrLog { folder: folder.to_owned(), to_disk })
     }
 
     /// A place for a server to say things to. The task that carries them over ends with the last sender.
-    pub fn page(&self, server: &str) -> (mpsc::Sender<Bytes>, tokio::task::JoinHandle<()>) {
+    pub fn sender(&self, server: &str) -> (mpsc::Sender<Bytes>, tokio::task::JoinHandle<()>) {
         let (sender, mut said) = mpsc::channel::<Bytes>(WAITING);
         let (to_disk, server) = (self.to_disk.clone(), server.to_owned());
         let carrier = tokio::spawn(async move {
@@ -57,7 +57,10 @@ impl Logbook {
                 if left_out > 0 {
                     let note =
                         format!("\n[{left_out} bytes came faster than they could be kept]\n");
-                    let entry = Entry::Said { server: server.clone(), bytes: Bytes::from(note) };
+                    let entry = StderrLogCommand::Append {
+                        server: server.clone(),
+                        bytes: Bytes::from(note),
+                    };
                     if to_disk.try_send(entry).is_err() {
                         left_out += bytes.len();
                         continue;
@@ -65,7 +68,10 @@ impl Logbook {
                     left_out = 0;
                 }
                 let size = bytes.len();
-                if to_disk.try_send(Entry::Said { server: server.clone(), bytes }).is_err() {
+                if to_disk
+                    .try_send(StderrLogCommand::Append { server: server.clone(), bytes })
+                    .is_err()
+                {
                     left_out += size;
                 }
             }
@@ -75,16 +81,19 @@ impl Logbook {
 
     /// Notes something of our own in a server's log.
     pub fn note(&self, server: &str, text: &str) {
-        let line = Bytes::from(format!("[{}] {text}\n", stamp(SystemTime::now())));
-        let _disk_is_slow =
-            self.to_disk.try_send(Entry::Said { server: server.to_owned(), bytes: line });
+        let line = Bytes::from(format!("[{}] {text}\n", utc_timestamp(SystemTime::now())));
+        let _disk_is_slow = self
+            .to_disk
+            .try_send(StderrLogCommand::Append { server: server.to_owned(), bytes: line });
     }
 
     /// Comes back when everything said so far is on disk.
-    pub async fn settle(&self) {
+    pub async fn flush(&self) {
         let (done, settled) = tokio::sync::oneshot::channel();
         let to_disk = self.to_disk.clone();
-        let asked = tokio::task::spawn_blocking(move || to_disk.send(Entry::Settled(done)).is_ok());
+        let asked = tokio::task::spawn_blocking(move || {
+            to_disk.send(StderrLogCommand::Flush(done)).is_ok()
+        });
         if asked.await.unwrap_or(false) {
             let _writer_gone = settled.await;
         }
@@ -106,19 +115,19 @@ pub fn files(folder: &Path, server: &str) -> [PathBuf; 2] {
 
 struct Writer {
     folder: PathBuf,
-    largest: u64,
+    max_bytes: u64,
     /// The file that was written last: most of what comes is for the same one.
     open: Option<(String, File, u64)>,
 }
 
 impl Writer {
-    fn run(mut self, entries: blocking::Receiver<Entry>) {
+    fn run(mut self, entries: blocking::Receiver<StderrLogCommand>) {
         for entry in entries {
             match entry {
-                Entry::Said { server, bytes } => {
+                StderrLogCommand::Append { server, bytes } => {
                     let _disk_is_full = self.write(&server, &bytes);
                 }
-                Entry::Settled(done) => {
+                StderrLogCommand::Flush(done) => {
                     let _nobody_waits = done.send(());
                 }
             }
@@ -132,7 +141,7 @@ impl Writer {
         let Some((_, file, size)) = &mut self.open else { return Ok(()) };
         file.write_all(bytes)?;
         *size += bytes.len() as u64;
-        if *size >= self.largest / 2 {
+        if *size >= self.max_bytes / 2 {
             self.open = None;
             let [older, newer] = files(&self.folder, server);
             fs::rename(newer, older)?;
@@ -142,18 +151,18 @@ impl Writer {
 
     fn file(&self, server: &str) -> io::Result<(String, File, u64)> {
         let [_, newer] = files(&self.folder, server);
-        let file = store::append(&newer)?;
+        let file = store::open_append(&newer)?;
         let size = file.metadata()?.len();
         Ok((server.to_owned(), file, size))
     }
 }
 
 /// A time as people and programs read it, in UTC.
-pub fn stamp(time: SystemTime) -> String {
+pub fn utc_timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    let (year, month, day) = date(days);
+    let (year, month, day) = civil_date(days);
     // Every call is stamped, and the formatting machinery takes ten times as long.
     let mut text = String::with_capacity(24);
     for (number, smallest, after) in [
@@ -164,14 +173,14 @@ pub fn stamp(time: SystemTime) -> String {
         (minute, 10, ':'),
         (second, 10, 'Z'),
     ] {
-        put_digits(&mut text, number, smallest);
+        push_digits(&mut text, number, smallest);
         text.push(after);
     }
     text
 }
 
 /// Writes a number with zeros in front, where it is smaller than a power of ten.
-fn put_digits(text: &mut String, number: u64, smallest: u64) {
+fn push_digits(text: &mut String, number: u64, smallest: u64) {
     let mut place = smallest;
     while number / place >= 10 {
         place *= 10;
@@ -185,7 +194,7 @@ fn put_digits(text: &mut String, number: u64, smallest: u64) {
 
 /// The date that lies so many days after 1970 began. Years are counted from March, so that the day that comes and
 /// goes is their last.
-fn date(days: u64) -> (u64, u64, u64) {
+fn civil_date(days: u64) -> (u64, u64, u64) {
     const TO_1970: u64 = 719_468;
     const FOUR_CENTURIES: u64 = 146_097;
     let (era, day) = ((days + TO_1970) / FOUR_CENTURIES, (days + TO_1970) % FOUR_CENTURIES);
@@ -212,14 +221,14 @@ mod tests {
             (1_794_787_199, "2026-11-15T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
-            assert_eq!(stamp(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
+            assert_eq!(utc_timestamp(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
         }
     }
 
     #[test]
     fn two_files_take_turns_and_hold_no_more_than_the_bound() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let mut writer = Writer { folder: folder.path().join("logs"), largest: 1000, open: None };
+        let mut writer = Writer { folder: folder.path().join("logs"), max_bytes: 1000, open: None };
         for number in 0..500 {
             writer.write("a", format!("line {number}\n").as_bytes()).expect("written");
             writer.write("b:c", b"x\n").expect("written");
@@ -238,13 +247,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_said_is_on_disk_once_it_is_settled() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let logbook = Logbook::open(folder.path()).expect("a thread can be started");
-        let (page, carrier) = logbook.page("s");
+        let logbook = StderrLog::open(folder.path()).expect("a thread can be started");
+        let (page, carrier) = logbook.sender("s");
         page.send(Bytes::from_static(b"one\n")).await.expect("the carrier listens");
         drop(page);
         carrier.await.expect("it ends");
         logbook.note("s", "started");
-        logbook.settle().await;
+        logbook.flush().await;
         let [_, newer] = logbook.files("s");
         let text = fs::read_to_string(newer).expect("it is there");
         assert!(text.starts_with("one\n[2") && text.ends_with("] started\n"), "{text}");

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::read::{self, Content, Kinds};
-use crate::store::{self, Outcome, Privacy};
+use crate::read::{self, AllowedFiles, FileContent};
+use crate::store::{self, ChangeOutcome, Privacy};
 
 /// The most that one file holds; the oldest go first.
 const MOST: usize = 1000;
@@ -24,14 +24,14 @@ const WAITING: usize = 1024;
 
 /// A file of remembered things.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Memo {
+pub struct TtlCache {
     path: PathBuf,
-    lasts: Duration,
+    ttl: Duration,
 }
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edit {
+pub enum CacheEdit {
     /// Remembers something from now on.
     Put {
         /// Under what.
@@ -40,14 +40,14 @@ pub enum Edit {
         value: String,
     },
     /// Remembers something; where that is remembered already, its time runs on.
-    Learn {
+    PutIfChanged {
         /// Under what.
         key: String,
         /// What.
         value: String,
     },
     /// Forgets something.
-    Forget {
+    Remove {
         /// What it is under.
         key: String,
     },
@@ -55,68 +55,69 @@ pub enum Edit {
 
 /// Writes memories on a thread of its own, many in one go: nobody waits for the disk. Clones share the thread.
 #[derive(Debug, Clone)]
-pub struct Scribe(blocking::SyncSender<Order>);
+pub struct StateWriter(blocking::SyncSender<WriteCommand>);
 
 #[derive(Debug)]
-enum Order {
-    Change(Memo, Edit),
+enum WriteCommand {
+    Edit(TtlCache, CacheEdit),
     /// A whole file of its own.
-    Keep(PathBuf, String),
+    WriteFile(PathBuf, String),
     /// Everything before this is on disk when the answer comes.
-    Settled(oneshot::Sender<()>),
+    Flush(oneshot::Sender<()>),
 }
 
-impl Scribe {
+impl StateWriter {
     /// Starts the thread, which ends when the last handle is dropped.
-    pub fn start() -> io::Result<Scribe> {
+    pub fn start() -> io::Result<StateWriter> {
         let (orders, taken) = blocking::sync_channel(WAITING);
-        thread::Builder::new().name("memories".to_owned()).spawn(move || write(&taken))?;
-        Ok(Scribe(orders))
+        thread::Builder::new().name("memories".to_owned()).spawn(move || run_writer(&taken))?;
+        Ok(StateWriter(orders))
     }
 
     /// Has a change made soon. What finds no room costs a detour next time.
-    pub fn change(&self, memo: &Memo, edit: Edit) {
-        let _no_room = self.0.try_send(Order::Change(memo.clone(), edit));
+    pub fn edit(&self, memo: &TtlCache, edit: CacheEdit) {
+        let _no_room = self.0.try_send(WriteCommand::Edit(memo.clone(), edit));
     }
 
     /// Has a whole file written soon, in a folder that holds nothing else.
-    pub fn keep(&self, path: PathBuf, text: String) {
-        let _no_room = self.0.try_send(Order::Keep(path, text));
+    pub fn write_file(&self, path: PathBuf, text: String) {
+        let _no_room = self.0.try_send(WriteCommand::WriteFile(path, text));
     }
 
     /// Comes back when every change so far is on disk.
-    pub async fn settle(&self) {
+    pub async fn flush(&self) {
         let (done, settled) = oneshot::channel();
         let orders = self.0.clone();
-        let asked = tokio::task::spawn_blocking(move || orders.send(Order::Settled(done)).is_ok());
+        let asked =
+            tokio::task::spawn_blocking(move || orders.send(WriteCommand::Flush(done)).is_ok());
         if asked.await.unwrap_or(false) {
             let _writer_gone = settled.await;
         }
     }
 }
 
-fn write(orders: &blocking::Receiver<Order>) {
+fn run_writer(orders: &blocking::Receiver<WriteCommand>) {
     while let Ok(first) = orders.recv() {
-        let mut changes: BTreeMap<PathBuf, (Memo, Vec<Edit>)> = BTreeMap::new();
+        let mut changes: BTreeMap<PathBuf, (TtlCache, Vec<CacheEdit>)> = BTreeMap::new();
         let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
         let mut waiting = Vec::new();
         for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
             match order {
-                Order::Change(memo, edit) => {
+                WriteCommand::Edit(memo, edit) => {
                     let place = changes.entry(memo.path.clone());
                     place.or_insert_with(|| (memo, Vec::new())).1.push(edit);
                 }
-                Order::Keep(path, text) => {
+                WriteCommand::WriteFile(path, text) => {
                     files.insert(path, text);
                 }
-                Order::Settled(done) => waiting.push(done),
+                WriteCommand::Flush(done) => waiting.push(done),
             }
         }
         for (path, text) in files {
             keep(&path, text);
         }
         for (memo, edits) in changes.into_values() {
-            memo.change(&edits);
+            memo.apply(&edits);
         }
         for done in waiting {
             let _nobody_waits = done.send(());
@@ -126,13 +127,13 @@ fn write(orders: &blocking::Receiver<Order>) {
 
 fn keep(path: &Path, text: String) {
     let outcome = store::change(path, Privacy::Owner, |_| Ok(text));
-    if let (Ok(Outcome::Written), Some(folder)) = (outcome, path.parent()) {
-        make_room(folder, MOST_FILES);
+    if let (Ok(ChangeOutcome::Written), Some(folder)) = (outcome, path.parent()) {
+        prune_oldest(folder, MOST_FILES);
     }
 }
 
 /// Removes the oldest files where there are too many.
-fn make_room(folder: &Path, most: usize) {
+fn prune_oldest(folder: &Path, most: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let when = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
     let mut files: Vec<_> = entries.flatten().map(|it| (when(&it), it.path())).collect();
@@ -145,38 +146,38 @@ fn make_room(folder: &Path, most: usize) {
 
 /// One thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Fact {
+struct CacheEntry {
     value: String,
     /// Seconds since 1970.
     at: u64,
 }
 
-type Facts = BTreeMap<String, Fact>;
+type CacheEntries = BTreeMap<String, CacheEntry>;
 
-impl Memo {
+impl TtlCache {
     /// A file whose facts hold for so long.
-    pub fn new(path: &Path, lasts: Duration) -> Memo {
-        Memo { path: path.to_owned(), lasts }
+    pub fn new(path: &Path, ttl: Duration) -> TtlCache {
+        TtlCache { path: path.to_owned(), ttl }
     }
 
     /// What is remembered under a key, unless that was too long ago. Reads the file; blocks.
     pub fn get(&self, key: &str) -> Option<String> {
-        self.facts().remove(key).filter(|fact| self.holds(fact)).map(|fact| fact.value)
+        self.entries().remove(key).filter(|fact| self.is_fresh(fact)).map(|fact| fact.value)
     }
 
     /// Makes many changes in one. Blocks; a failure costs a detour next time and nothing else.
-    pub fn change(&self, edits: &[Edit]) {
-        let known = self.facts();
-        if !edits.iter().any(|edit| self.is_news(&known, edit)) {
+    pub fn apply(&self, edits: &[CacheEdit]) {
+        let known = self.entries();
+        if !edits.iter().any(|edit| self.is_change(&known, edit)) {
             return;
         }
         self.rewrite(|facts| {
             for edit in edits {
                 match edit {
-                    Edit::Put { key, value } | Edit::Learn { key, value } => {
-                        facts.insert(key.clone(), Fact { value: value.clone(), at: now() });
+                    CacheEdit::Put { key, value } | CacheEdit::PutIfChanged { key, value } => {
+                        facts.insert(key.clone(), CacheEntry { value: value.clone(), at: now() });
                     }
-                    Edit::Forget { key } => {
+                    CacheEdit::Remove { key } => {
                         facts.remove(key);
                     }
                 }
@@ -190,35 +191,35 @@ impl Memo {
     }
 
     /// Forgets something. Blocks.
-    pub fn forget(&self, key: &str) {
-        self.change(&[Edit::Forget { key: key.to_owned() }]);
+    pub fn remove(&self, key: &str) {
+        self.apply(&[CacheEdit::Remove { key: key.to_owned() }]);
     }
 
-    fn is_news(&self, known: &Facts, edit: &Edit) -> bool {
+    fn is_change(&self, known: &CacheEntries, edit: &CacheEdit) -> bool {
         match edit {
-            Edit::Put { .. } => true,
-            Edit::Learn { key, value } => {
-                let fact = known.get(key).filter(|fact| self.holds(fact));
+            CacheEdit::Put { .. } => true,
+            CacheEdit::PutIfChanged { key, value } => {
+                let fact = known.get(key).filter(|fact| self.is_fresh(fact));
                 fact.is_none_or(|fact| fact.value != *value)
             }
-            Edit::Forget { key } => known.contains_key(key),
+            CacheEdit::Remove { key } => known.contains_key(key),
         }
     }
 
-    fn holds(&self, fact: &Fact) -> bool {
-        now().checked_sub(fact.at).is_some_and(|age| age < self.lasts.as_secs())
+    fn is_fresh(&self, fact: &CacheEntry) -> bool {
+        now().checked_sub(fact.at).is_some_and(|age| age < self.ttl.as_secs())
     }
 
-    fn facts(&self) -> Facts {
-        match read::text(&self.path, Kinds::RegularOnly) {
-            Ok(Content::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
-            Ok(Content::Absent) | Err(_) => Facts::new(),
+    fn entries(&self) -> CacheEntries {
+        match read::read_text(&self.path, AllowedFiles::RegularOnly) {
+            Ok(FileContent::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
+            Ok(FileContent::Absent) | Err(_) => CacheEntries::new(),
         }
     }
 
-    fn rewrite(&self, edit: impl FnOnce(&mut Facts)) {
+    fn rewrite(&self, edit: impl FnOnce(&mut CacheEntries)) {
         let _costs_a_detour = store::change(&self.path, Privacy::Owner, |text| {
-            let mut facts: Facts = serde_json::from_str(text).unwrap_or_default();
+            let mut facts: CacheEntries = serde_json::from_str(text).unwrap_or_default();
             edit(&mut facts);
             Ok(serde_json::to_string_pretty(&facts).unwrap_or_default() + "\n")
         });
@@ -235,14 +236,14 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn put(memo: &Memo, key: &str, value: &str) {
-        memo.change(&[Edit::Put { key: key.to_owned(), value: value.to_owned() }]);
+    fn put(memo: &TtlCache, key: &str, value: &str) {
+        memo.apply(&[CacheEdit::Put { key: key.to_owned(), value: value.to_owned() }]);
     }
 
     #[test]
     fn what_was_put_is_there_until_it_is_forgotten() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let memo = Memo::new(&folder.path().join("state/eras.json"), HOUR);
+        let memo = TtlCache::new(&folder.path().join("state/eras.json"), HOUR);
         assert_eq!(memo.get("a"), None);
         put(&memo, "a", "legacy");
         put(&memo, "b", "modern");
@@ -250,7 +251,7 @@ mod tests {
             (memo.get("a").as_deref(), memo.get("b").as_deref()),
             (Some("legacy"), Some("modern"))
         );
-        memo.forget("a");
+        memo.remove("a");
         assert_eq!((memo.get("a"), memo.get("b").as_deref()), (None, Some("modern")));
     }
 
@@ -263,7 +264,7 @@ mod tests {
             now() + 9999
         );
         std::fs::write(&path, text).expect("written");
-        let memo = Memo::new(&path, HOUR);
+        let memo = TtlCache::new(&path, HOUR);
         assert_eq!((memo.get("old"), memo.get("ahead")), (None, None));
     }
 
@@ -272,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         std::fs::write(&path, "{nonsense").expect("written");
-        let memo = Memo::new(&path, HOUR);
+        let memo = TtlCache::new(&path, HOUR);
         assert_eq!(memo.get("a"), None);
         put(&memo, "a", "v");
         assert_eq!(memo.get("a").as_deref(), Some("v"));
@@ -287,7 +288,7 @@ mod tests {
             let file = fs::File::options().append(true).open(&path).expect("a file");
             file.set_modified(UNIX_EPOCH + Duration::from_secs(1000 + number)).expect("a time");
         }
-        make_room(folder.path(), 2);
+        prune_oldest(folder.path(), 2);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")
             .flatten()
@@ -302,11 +303,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         let start = now() - 2000;
-        let facts: Facts = (0..MOST as u64)
-            .map(|number| (format!("k{number:04}"), Fact { value: "v".into(), at: start + number }))
+        let facts: CacheEntries = (0..MOST as u64)
+            .map(|number| {
+                (format!("k{number:04}"), CacheEntry { value: "v".into(), at: start + number })
+            })
             .collect();
         std::fs::write(&path, serde_json::to_string(&facts).expect("JSON")).expect("written");
-        let memo = Memo::new(&path, HOUR);
+        let memo = TtlCache::new(&path, HOUR);
         put(&memo, "new", "v");
         assert_eq!((memo.get("k0000"), memo.get("k0001").is_some()), (None, true));
     }

@@ -13,18 +13,18 @@ use switchboard_wire::message::Payload;
 use switchboard_wire::peer::Progress;
 use tokio::sync::mpsc;
 
-use crate::ask::{AskError, Question, Repeat, TOOL_CALL};
-use crate::calling::{Desk, Permit, ToolCall};
+use crate::ask::{Idempotency, RequestError, ServerRequest, TOOL_CALL};
+use crate::calling::{CallContext, Permit, ToolCall};
 use crate::engine::Host;
 use crate::pool::tool::Tool;
 
 /// A call on its way to whoever performs it.
 #[derive(Debug)]
-pub struct Work<'a> {
+pub struct ToolExecution<'a> {
     /// For reaching servers.
     pub host: &'a Host,
     /// What the call depends on.
-    pub desk: &'a Desk,
+    pub context: &'a CallContext,
     /// The tool.
     pub tool: &'a Tool,
     /// The call. Its arguments have been checked.
@@ -32,50 +32,51 @@ pub struct Work<'a> {
 }
 
 /// An answer that is being waited for: a result of `tools/call`, as a server would write it.
-pub type Performing<'a> = Pin<Box<dyn Future<Output = Result<Payload, AskError>> + Send + 'a>>;
+pub type ExecutionFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Payload, RequestError>> + Send + 'a>>;
 
 /// A way to perform calls. It takes a permit, so that nothing runs without one.
-pub trait Perform: fmt::Debug + Send + Sync {
+pub trait ToolExecutor: fmt::Debug + Send + Sync {
     /// Performs one call. Dropping the future cancels it.
-    fn perform<'a>(&'a self, permit: Permit, work: Work<'a>) -> Performing<'a>;
+    fn execute<'a>(&'a self, permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a>;
 }
 
 /// The template for every tool of a server: the call is the server's to perform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct McpTool;
+pub struct ServerToolExecutor;
 
-impl Perform for McpTool {
-    fn perform<'a>(&'a self, permit: Permit, work: Work<'a>) -> Performing<'a> {
+impl ToolExecutor for ServerToolExecutor {
+    fn execute<'a>(&'a self, permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
-            let Work { host, tool, call, .. } = work;
-            let written = written(&tool.name, &call.arguments);
-            let question = question(tool, written, (call.patience, call.progress));
-            host.ask_permitted(permit, &tool.server, question).await
+            let ToolExecution { host, tool, call, .. } = work;
+            let written = call_params(&tool.name, &call.arguments);
+            let question = tool_call_request(tool, written, (call.timeout, call.progress));
+            host.send_permitted(permit, &tool.server, question).await
         })
     }
 }
 
 /// A call as its server is asked for it, by the parameters and the arguments inside them.
-pub(crate) fn question(
+pub(crate) fn tool_call_request(
     tool: &Tool,
     (params, arguments): (Payload, Payload),
     (patience, progress): (Duration, Option<mpsc::Sender<Progress>>),
-) -> Question {
-    let mirrored = Some(&tool.mirror).filter(|mirror| !mirror.is_empty());
+) -> ServerRequest {
+    let mirrored = Some(&tool.param_headers).filter(|mirror| !mirror.is_empty());
     let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
-    Question {
+    ServerRequest {
         method: TOOL_CALL.into(),
         params: Some(params),
-        repeat: if may_repeat { Repeat::Harmless } else { Repeat::Harmful },
-        patience,
+        idempotency: if may_repeat { Idempotency::Idempotent } else { Idempotency::NotIdempotent },
+        timeout: patience,
         progress,
-        mirrored: mirrored.map(|mirror| mirror.headers(&arguments)),
-        behest: None,
+        param_headers: mirrored.map(|mirror| mirror.headers(&arguments)),
+        on_behalf_of: None,
     }
 }
 
 /// The parameters of a call, written once, and the arguments inside them.
-fn written(name: &str, arguments: &Json) -> (Payload, Payload) {
+fn call_params(name: &str, arguments: &Json) -> (Payload, Payload) {
     const USUAL: usize = 256;
     let mut text = Vec::with_capacity(USUAL);
     text.extend_from_slice(b"{\"name\":");
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn parameters_are_a_name_and_arguments_and_the_arguments_are_a_part_of_them() {
         let arguments = json!({"a": ["ü", 1], "b": null});
-        let (params, part) = written("quote\"d", &arguments);
+        let (params, part) = call_params("quote\"d", &arguments);
         let expected = json!({"name": "quote\"d", "arguments": arguments});
         assert_eq!(params.decode::<Json>().expect("JSON"), expected);
         assert_eq!(part.decode::<Json>().expect("JSON"), arguments);

@@ -6,7 +6,7 @@ use switchboard_config::entry::sha256;
 
 /// The folders that everything of ours lives in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct Paths {
     /// Settings of the person.
     pub config: PathBuf,
     /// What the person installed, plugins for one.
@@ -17,10 +17,10 @@ pub struct Places {
     pub managed: PathBuf,
 }
 
-impl Places {
+impl Paths {
     /// Everything below one folder, an administrator's files too: for programs that have no administrator.
-    pub fn below(folder: &Path) -> Places {
-        Places {
+    pub fn in_dir(folder: &Path) -> Paths {
+        Paths {
             config: folder.join("config"),
             data: folder.join("data"),
             state: folder.join("state"),
@@ -54,12 +54,12 @@ impl Places {
     }
 
     /// Which servers want a login, for a quarter of an hour.
-    pub fn walls(&self) -> PathBuf {
+    pub fn auth_required_cache(&self) -> PathBuf {
         self.state.join("mcp-needs-auth-cache.json")
     }
 
     /// Which era servers live in.
-    pub fn eras(&self) -> PathBuf {
+    pub fn era_cache(&self) -> PathBuf {
         self.state.join("eras.json")
     }
 
@@ -84,7 +84,7 @@ impl Places {
     }
 
     /// What servers had when we last saw them.
-    pub fn catalogues(&self) -> PathBuf {
+    pub fn completion_cache(&self) -> PathBuf {
         self.data.join("catalogues")
     }
 
@@ -94,7 +94,7 @@ impl Places {
     }
 
     /// Where running programs of ours can be spoken to.
-    pub fn running(&self) -> PathBuf {
+    pub fn control_sockets(&self) -> PathBuf {
         self.state.join("running")
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn two_projects_of_one_name_have_two_local_settings() {
-        let places = Places {
+        let places = Paths {
             config: "/c".into(),
             data: "/d".into(),
             state: "/s".into(),

@@ -19,23 +19,23 @@ use std::sync::{Arc, OnceLock};
 
 use switchboard_config::entry::ToolFilter;
 
-use crate::catalogue::Item;
-use input_schema::Reason;
-use likeness::Wanted;
-use naming::{Candidate, Contested, Origin, Shared};
-use tool::{Owner, Read, Tool, ToolKind};
-use tool_search::{Index, Match};
+use crate::catalogue::ListItem;
+use input_schema::QuarantineReason;
+use likeness::NameQuery;
+use naming::{Candidate, Contested, NameOrigin, PrefixUse};
+use tool::{ParsedTool, Tool, ToolKind, ToolOwner};
+use tool_search::{SearchIndex, ToolMatch};
 
 /// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
 /// when names are chosen.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ServerTools<'a> {
     /// Its name.
     pub server: &'a str,
     /// What kind of name that is.
-    pub origin: Origin,
+    pub origin: NameOrigin,
     /// Its tools, as they were listed.
-    pub tools: &'a [Item],
+    pub tools: &'a [ListItem],
     /// Whose they are: the server's, or one of ours that stands for it. What stands for a server is always wanted.
     pub kind: ToolKind,
     /// Which of them are wanted.
@@ -44,14 +44,14 @@ pub struct Source<'a> {
 
 /// What holds for all servers.
 #[derive(Clone, Copy)]
-pub struct Rules<'a> {
+pub struct PoolRules<'a> {
     /// Does a rule take this tool out? Asked with the server's name as rules write it, and the tool's own.
     pub hidden: &'a dyn Fn(&str, &str) -> bool,
     /// Tools of our own. Their names are theirs, whatever servers call theirs.
     pub built_in: &'a [Arc<Tool>],
 }
 
-impl fmt::Debug for Rules<'_> {
+impl fmt::Debug for PoolRules<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rules").field("built_in", &self.built_in.len()).finish_non_exhaustive()
     }
@@ -65,11 +65,11 @@ pub struct Quarantined {
     /// What its server calls it.
     pub tool: String,
     /// Why.
-    pub reason: Reason,
+    pub reason: QuarantineReason,
 }
 
 /// A tool that is kept from the model, and what programs can be shown of it.
-type KeptApart = (Quarantined, Option<Arc<Tool>>);
+type QuarantinedTool = (Quarantined, Option<Arc<Tool>>);
 
 /// All tools at one moment.
 #[derive(Debug, Default)]
@@ -79,64 +79,68 @@ pub struct Pool {
     tools: Vec<Arc<Tool>>,
     quarantined: Vec<Quarantined>,
     /// Those of the quarantined that programs can be shown, by exposed name.
-    apart: Vec<Arc<Tool>>,
+    quarantined_tools: Vec<Arc<Tool>>,
     contested: Contested,
     /// Made when somebody searches for the first time.
-    index: OnceLock<Index>,
+    index: OnceLock<SearchIndex>,
 }
 
 impl Pool {
     /// The pool that comes after this one. What did not change is taken over as it is.
-    pub fn next<'a>(
+    pub fn next_revision<'a>(
         &self,
-        sources: impl IntoIterator<Item = Source<'a>>,
-        rules: &Rules<'_>,
+        sources: impl IntoIterator<Item = ServerTools<'a>>,
+        rules: &PoolRules<'_>,
     ) -> Pool {
-        let mut sources: Vec<Source<'_>> = sources.into_iter().collect();
+        let mut sources: Vec<ServerTools<'_>> = sources.into_iter().collect();
         // As their tools are going to be sorted, nearly always.
         sources.sort_by_cached_key(|it| (naming::prefix(it.server, it.origin) + "__", it.server));
-        let listed = listed(&sources);
-        let candidates: Vec<Candidate<'_>> = listed.iter().map(Listed::candidate).collect();
-        let is_reserved = |name: &str| rules.built_in.iter().any(|it| it.exposed == name);
+        let listed = listed_tools(&sources);
+        let candidates: Vec<Candidate<'_>> = listed.iter().map(ListedTool::candidate).collect();
+        let is_reserved = |name: &str| rules.built_in.iter().any(|it| it.exposed_name == name);
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
-        let is_seen = |it: &Listed<'_>| {
+        let is_seen = |it: &ListedTool<'_>| {
             let tool = &it.item.name;
-            let is_ours = it.source.kind != ToolKind::Served;
-            (is_ours || is_wanted(it.source.filter, tool)) && !(rules.hidden)(&it.prefix, tool)
+            let is_ours = it.source.kind != ToolKind::Server;
+            (is_ours || passes_filter(it.source.filter, tool)) && !(rules.hidden)(&it.prefix, tool)
         };
-        let wanted: Vec<(&Listed<'_>, &str)> = (listed.iter().zip(&names))
+        let wanted: Vec<(&ListedTool<'_>, &str)> = (listed.iter().zip(&names))
             .filter(|(it, _)| is_seen(it))
             .map(|(it, name)| (it, name.as_str()))
             .collect();
         let mut pool = Pool { revision: self.revision + 1, contested, ..Pool::default() };
         pool.tools.reserve(wanted.len() + rules.built_in.len());
-        for read in side_by_side(&wanted, |(listed, exposed)| self.taken(listed, exposed)) {
+        for read in parallel_map(&wanted, |(listed, exposed)| self.read_tool(listed, exposed)) {
             match read {
                 Ok(tool) => pool.tools.push(tool),
                 Err((quarantined, tool)) => {
                     pool.quarantined.push(quarantined);
-                    pool.apart.extend(tool);
+                    pool.quarantined_tools.extend(tool);
                 }
             }
         }
-        pool.apart.sort_by(|a, b| a.exposed.cmp(&b.exposed));
+        pool.quarantined_tools.sort_by(|a, b| a.exposed_name.cmp(&b.exposed_name));
         pool.quarantined.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
         pool.tools.extend(rules.built_in.iter().cloned());
         // They are nearly in order, which this kind of sorting makes use of.
-        pool.tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
+        pool.tools.sort_by(|a, b| a.exposed_name.cmp(&b.exposed_name));
         pool
     }
 
     /// The tool as this pool has it or as it is read now, or why it is kept apart.
-    fn taken(&self, listed: &Listed<'_>, exposed: &str) -> Result<Arc<Tool>, KeptApart> {
-        if let Some(tool) = self.reused(listed, exposed) {
+    fn read_tool(
+        &self,
+        listed: &ListedTool<'_>,
+        exposed: &str,
+    ) -> Result<Arc<Tool>, QuarantinedTool> {
+        if let Some(tool) = self.reuse(listed, exposed) {
             return Ok(tool);
         }
         let (server, item) = (listed.source.server, listed.item);
-        let owner = Owner { server, prefix: &listed.prefix, kind: listed.source.kind };
-        let (reason, tool) = match tool::read(owner, &item.name, exposed, &item.raw) {
-            Ok(Read::Whole(tool)) => return Ok(Arc::new(tool)),
-            Ok(Read::Apart(tool, reason)) => (reason, Some(Arc::new(tool))),
+        let owner = ToolOwner { server, prefix: &listed.prefix, kind: listed.source.kind };
+        let (reason, tool) = match tool::parse(owner, &item.name, exposed, &item.raw) {
+            Ok(ParsedTool::Usable(tool)) => return Ok(Arc::new(tool)),
+            Ok(ParsedTool::Quarantined(tool, reason)) => (reason, Some(Arc::new(tool))),
             Err(reason) => (reason, None),
         };
         let quarantined =
@@ -145,7 +149,7 @@ impl Pool {
     }
 
     /// The tool as this pool has it, where it is the same to the byte.
-    fn reused(&self, listed: &Listed<'_>, exposed: &str) -> Option<Arc<Tool>> {
+    fn reuse(&self, listed: &ListedTool<'_>, exposed: &str) -> Option<Arc<Tool>> {
         let tool = self.find(exposed)?;
         let is_same = tool.server == listed.source.server
             && *tool.prefix == *listed.prefix
@@ -172,8 +176,8 @@ impl Pool {
 
     /// Tools that are kept from the model and that other programs may still be shown, sorted by exposed name. What
     /// they take is as their servers wrote it.
-    pub fn apart(&self) -> &[Arc<Tool>] {
-        &self.apart
+    pub fn quarantined_tools(&self) -> &[Arc<Tool>] {
+        &self.quarantined_tools
     }
 
     /// Is the tool's definition found by search, instead of being sent to the model at once?
@@ -183,26 +187,27 @@ impl Pool {
 
     /// The tool with this exposed name.
     pub fn find(&self, exposed: &str) -> Option<&Arc<Tool>> {
-        let at = self.tools.binary_search_by(|tool| tool.exposed.as_str().cmp(exposed)).ok()?;
+        let at =
+            self.tools.binary_search_by(|tool| tool.exposed_name.as_str().cmp(exposed)).ok()?;
         Some(&self.tools[at])
     }
 
     /// The tool that its server calls so.
-    pub fn find_on(&self, server: &str, tool: &str) -> Option<&Arc<Tool>> {
+    pub fn find_by_server(&self, server: &str, tool: &str) -> Option<&Arc<Tool>> {
         self.tools.iter().find(|it| it.server == server && it.name == tool)
     }
 
     /// The tools that fit a query of words, best first, at most so many. An exact name comes before all else.
-    pub fn search(&self, query: &str, most: usize) -> Vec<Match> {
-        let index = self.index.get_or_init(|| Index::of(&self.tools));
+    pub fn search(&self, query: &str, most: usize) -> Vec<ToolMatch> {
+        let index = self.index.get_or_init(|| SearchIndex::of(&self.tools));
         let found = index.find(query, self.tools.len(), most);
         let tool = |place: u32| self.tools[place as usize].clone();
-        found.into_iter().map(|(place, score)| Match { tool: tool(place), score }).collect()
+        found.into_iter().map(|(place, score)| ToolMatch { tool: tool(place), score }).collect()
     }
 
     /// The tools whose names are closest to a name that nobody has, closest first, at most so many.
     pub fn nearest(&self, name: &str, most: usize) -> Vec<&Arc<Tool>> {
-        let wanted = Wanted::new(name);
+        let wanted = NameQuery::new(name);
         let mut close: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(most + 1);
         // They come by name: of two that are as close, the first one stays before the second.
         for tool in &self.tools {
@@ -221,7 +226,7 @@ impl Pool {
 }
 
 /// Does the same to all of many, on several threads where that is quicker, and keeps their order.
-fn side_by_side<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync) -> Vec<U> {
+fn parallel_map<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync) -> Vec<U> {
     /// Starting a thread takes as long as a hundred tools do.
     const WORTH_A_THREAD: usize = 1000;
     const MOST_THREADS: usize = 4;
@@ -242,33 +247,33 @@ fn side_by_side<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync)
 }
 
 /// A tool that was listed, whether it is shown or not.
-struct Listed<'a> {
-    source: &'a Source<'a>,
-    item: &'a Item,
+struct ListedTool<'a> {
+    source: &'a ServerTools<'a>,
+    item: &'a ListItem,
     prefix: Arc<str>,
-    shared: Shared,
+    shared: PrefixUse,
     /// The place of its server among the sources.
     rank: usize,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedTool<'a> {
     fn candidate(&self) -> Candidate<'a> {
         Candidate::new(self.source.server, &self.prefix, &self.item.name, self.shared)
     }
 }
 
 /// Every tool of every server, in the order of the servers and by name, each of them once.
-fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
+fn listed_tools<'a>(sources: &'a [ServerTools<'a>]) -> Vec<ListedTool<'a>> {
     let mut owners: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         owners.entry(prefix).or_default().insert(source.server);
     }
-    let mut all: Vec<Listed<'_>> = Vec::new();
+    let mut all: Vec<ListedTool<'_>> = Vec::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         let is_shared = owners.get(&prefix).is_some_and(|owners| owners.len() > 1);
-        let shared = if is_shared { Shared::Yes } else { Shared::No };
+        let shared = if is_shared { PrefixUse::Shared } else { PrefixUse::Unique };
         let prefix: Arc<str> = prefix.into();
         // A server that comes in two parts has them side by side.
         let rank = match all.last() {
@@ -276,7 +281,7 @@ fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
             Some(last) => last.rank + 1,
             None => 0,
         };
-        let one = |item| Listed { source, item, prefix: prefix.clone(), shared, rank };
+        let one = |item| ListedTool { source, item, prefix: prefix.clone(), shared, rank };
         let first = all.len();
         all.extend(source.tools.iter().map(one));
         all[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
@@ -287,11 +292,11 @@ fn listed<'a>(sources: &'a [Source<'a>]) -> Vec<Listed<'a>> {
     all
 }
 
-fn key<'a>(listed: &Listed<'a>) -> (usize, &'a str) {
+fn key<'a>(listed: &ListedTool<'a>) -> (usize, &'a str) {
     (listed.rank, &listed.item.name)
 }
 
-fn is_wanted(filter: &ToolFilter, tool: &str) -> bool {
+fn passes_filter(filter: &ToolFilter, tool: &str) -> bool {
     let names = |list: &[String]| list.iter().any(|it| it == tool);
     filter.allow.as_deref().is_none_or(names) && !names(&filter.deny)
 }

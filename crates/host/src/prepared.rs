@@ -8,16 +8,18 @@ use serde_json::{Map, Value as Json};
 use switchboard_config::permission::Glob;
 use thiserror::Error;
 
-use crate::inquiry::{Ask, Asking, Inquiry, Reply, Subject, Waiting};
+use crate::inquiry::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, WaitFuture,
+};
 
 /// Prepared answers, and who is asked where there is none.
 #[derive(Clone)]
-pub struct Prepared {
-    answers: Vec<Answer>,
-    otherwise: Arc<dyn Ask>,
+pub struct ScriptedAnswers {
+    answers: Vec<ScriptedAnswer>,
+    fallback: Arc<dyn Elicitor>,
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for ScriptedAnswers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Prepared({})", self.answers.len())
     }
@@ -26,7 +28,7 @@ impl std::fmt::Debug for Prepared {
 /// One of them. What it does not name may be anything.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct ScriptedAnswer {
     /// Whose questions; `*` stands for any characters.
     #[serde(default)]
     server: Option<String>,
@@ -37,14 +39,14 @@ struct Answer {
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
-    action: Action,
+    action: AnswerAction,
     #[serde(default)]
     content: Map<String, Json>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum AnswerAction {
     #[default]
     Accept,
     Decline,
@@ -56,69 +58,73 @@ enum Action {
 #[error(
     "answers are an object of a form's fields, or {{\"answers\": [{{\"server\": …, \"message\": …, \"content\": {{…}}}}]}}"
 )]
-pub struct PreparedError(#[source] Option<serde_json::Error>);
+pub struct ScriptedAnswersError(#[source] Option<serde_json::Error>);
 
-impl Prepared {
+impl ScriptedAnswers {
     /// Reads answers: a list of them under `answers`, or an object with the fields of whatever form comes.
-    pub fn read(text: &str, otherwise: Arc<dyn Ask>) -> Result<Prepared, PreparedError> {
-        let json: Json = serde_json::from_str(text).map_err(|error| PreparedError(Some(error)))?;
-        let Json::Object(mut members) = json else { return Err(PreparedError(None)) };
+    pub fn parse(
+        text: &str,
+        otherwise: Arc<dyn Elicitor>,
+    ) -> Result<ScriptedAnswers, ScriptedAnswersError> {
+        let json: Json =
+            serde_json::from_str(text).map_err(|error| ScriptedAnswersError(Some(error)))?;
+        let Json::Object(mut members) = json else { return Err(ScriptedAnswersError(None)) };
         let answers = match members.remove("answers") {
             Some(list @ Json::Array(_)) if members.is_empty() => {
-                serde_json::from_value(list).map_err(|error| PreparedError(Some(error)))?
+                serde_json::from_value(list).map_err(|error| ScriptedAnswersError(Some(error)))?
             }
-            Some(_) => return Err(PreparedError(None)),
-            None => vec![Answer {
+            Some(_) => return Err(ScriptedAnswersError(None)),
+            None => vec![ScriptedAnswer {
                 server: None,
                 message: None,
                 url: None,
-                action: Action::Accept,
+                action: AnswerAction::Accept,
                 content: members,
             }],
         };
-        Ok(Prepared { answers, otherwise })
+        Ok(ScriptedAnswers { answers, fallback: otherwise })
     }
 
-    fn reply(&self, inquiry: &Inquiry) -> Option<Reply> {
-        let answer = self.answers.iter().find(|it| it.is_about(inquiry))?;
+    fn reply(&self, inquiry: &Elicitation) -> Option<ElicitResult> {
+        let answer = self.answers.iter().find(|it| it.matches(inquiry))?;
         let said = || "the prepared answers say so".to_owned();
         Some(match answer.action {
-            Action::Accept => Reply::Accept(answer.content.clone()),
-            Action::Decline => Reply::Decline(said()),
-            Action::Cancel => Reply::Cancel(said()),
+            AnswerAction::Accept => ElicitResult::Accept(answer.content.clone()),
+            AnswerAction::Decline => ElicitResult::Decline(said()),
+            AnswerAction::Cancel => ElicitResult::Cancel(said()),
         })
     }
 }
 
-impl Answer {
-    fn is_about(&self, inquiry: &Inquiry) -> bool {
+impl ScriptedAnswer {
+    fn matches(&self, inquiry: &Elicitation) -> bool {
         let fits = |pattern: &Option<String>, text: &str| {
             pattern.as_ref().is_none_or(|it| Glob::parse(it).matches(text))
         };
-        let is_this = match &inquiry.subject {
-            Subject::Form(form) => self.url.is_none() && fits(&self.message, &form.message),
-            Subject::Visit(visit) => {
+        let is_this = match &inquiry.kind {
+            ElicitationKind::Form(form) => self.url.is_none() && fits(&self.message, &form.message),
+            ElicitationKind::Url(visit) => {
                 self.url.is_some()
                     && fits(&self.url, visit.url.as_str())
                     && fits(&self.message, &visit.message)
             }
             // Nobody wrote down beforehand what a model may be told.
-            Subject::Sample(_) => false,
+            ElicitationKind::Sampling(_) => false,
         };
         is_this && fits(&self.server, &inquiry.server)
     }
 }
 
-impl Ask for Prepared {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
+impl Elicitor for ScriptedAnswers {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         match self.reply(inquiry) {
             Some(reply) => Box::pin(std::future::ready(reply)),
-            None => self.otherwise.ask(inquiry),
+            None => self.fallback.elicit(inquiry),
         }
     }
 
-    fn wait<'a>(&'a self, inquiry: &'a Inquiry) -> Waiting<'a> {
-        self.otherwise.wait(inquiry)
+    fn wait_for_completion<'a>(&'a self, inquiry: &'a Elicitation) -> WaitFuture<'a> {
+        self.fallback.wait_for_completion(inquiry)
     }
 }
 
@@ -128,21 +134,22 @@ mod tests {
 
     use super::*;
     use crate::form::Form;
-    use crate::inquiry::{Nobody, Visit};
+    use crate::inquiry::{DeclineAll, UrlElicitation};
 
-    fn prepared(answers: &Json) -> Prepared {
-        Prepared::read(&answers.to_string(), Arc::new(Nobody::default())).expect("answers")
+    fn prepared(answers: &Json) -> ScriptedAnswers {
+        ScriptedAnswers::parse(&answers.to_string(), Arc::new(DeclineAll::default()))
+            .expect("answers")
     }
 
-    fn form(server: &str, message: &str) -> Inquiry {
+    fn form(server: &str, message: &str) -> Elicitation {
         let params = json!({"message": message, "requestedSchema": {"properties": {}}});
-        let subject = Subject::Form(Form::read(&params).expect("a form"));
-        Inquiry { server: server.to_owned(), subject }
+        let subject = ElicitationKind::Form(Form::parse(&params).expect("a form"));
+        Elicitation { server: server.to_owned(), kind: subject }
     }
 
-    fn visit(url: &str) -> Inquiry {
-        let visit = Visit::read(&json!({"url": url, "message": "Go."})).expect("a visit");
-        Inquiry { server: "s".to_owned(), subject: Subject::Visit(visit) }
+    fn visit(url: &str) -> Elicitation {
+        let visit = UrlElicitation::parse(&json!({"url": url, "message": "Go."})).expect("a visit");
+        Elicitation { server: "s".to_owned(), kind: ElicitationKind::Url(visit) }
     }
 
     #[tokio::test]
@@ -153,26 +160,35 @@ mod tests {
             {"url": "https://example.com/*"},
         ]}));
         let ada = json!({"name": "Ada"}).as_object().cloned().unwrap_or_default();
-        let nobody = Reply::Decline("nobody is here to answer".to_owned());
-        assert_eq!(answers.ask(&form("s", "Your name?")).await, Reply::Accept(ada));
-        assert!(matches!(answers.ask(&form("bank1", "Your name?")).await, Reply::Decline(_)));
-        assert_eq!(answers.ask(&form("s", "Your age?")).await, nobody);
-        let yes = Reply::Accept(Map::new());
-        assert_eq!(answers.ask(&visit("https://example.com/sign")).await, yes);
-        assert_eq!(answers.ask(&visit("https://example.org/sign")).await, nobody);
+        let nobody = ElicitResult::Decline("nobody is here to answer".to_owned());
+        assert_eq!(answers.elicit(&form("s", "Your name?")).await, ElicitResult::Accept(ada));
+        assert!(matches!(
+            answers.elicit(&form("bank1", "Your name?")).await,
+            ElicitResult::Decline(_)
+        ));
+        assert_eq!(answers.elicit(&form("s", "Your age?")).await, nobody);
+        let yes = ElicitResult::Accept(Map::new());
+        assert_eq!(answers.elicit(&visit("https://example.com/sign")).await, yes);
+        assert_eq!(answers.elicit(&visit("https://example.org/sign")).await, nobody);
     }
 
     #[tokio::test]
     async fn plain_fields_answer_every_form_and_no_address() {
         let answers = prepared(&json!({"name": "Ada"}));
-        assert!(matches!(answers.ask(&form("s", "x")).await, Reply::Accept(_)));
-        assert!(matches!(answers.ask(&visit("https://example.com/")).await, Reply::Decline(_)));
+        assert!(matches!(answers.elicit(&form("s", "x")).await, ElicitResult::Accept(_)));
+        assert!(matches!(
+            answers.elicit(&visit("https://example.com/")).await,
+            ElicitResult::Decline(_)
+        ));
     }
 
     #[test]
     fn what_holds_no_answers_is_refused() {
         for text in ["", "[]", "{", r#"{"answers": {}}"#, r#"{"answers": [{"sever": "x"}]}"#] {
-            assert!(Prepared::read(text, Arc::new(Nobody::default())).is_err(), "{text}");
+            assert!(
+                ScriptedAnswers::parse(text, Arc::new(DeclineAll::default())).is_err(),
+                "{text}"
+            );
         }
     }
 }

@@ -4,14 +4,14 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-use switchboard_config::problem::Unreadable;
+use switchboard_config::problem::ReadFailure;
 
 /// A configuration larger than this is a mistake.
-pub const LARGEST_FILE: u64 = 16_000_000;
+pub const MAX_FILE_BYTES: u64 = 16_000_000;
 
 /// What there is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum FileContent {
     /// Nothing.
     Absent,
     /// A text.
@@ -20,7 +20,7 @@ pub enum Content {
 
 /// What may be read besides regular files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kinds {
+pub enum AllowedFiles {
     /// Nothing: a pipe in somebody's project would keep us waiting for ever.
     RegularOnly,
     /// Pipes too, since the person named this one, as a shell's `<(…)` does.
@@ -28,11 +28,11 @@ pub enum Kinds {
 }
 
 /// Reads a file as text. That it is not there is an answer; everything else that fails is an error.
-pub fn text(path: &Path, kinds: Kinds) -> Result<Content, Unreadable> {
+pub fn read_text(path: &Path, kinds: AllowedFiles) -> Result<FileContent, ReadFailure> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if is_absent(&error) && path.symlink_metadata().is_err() => {
-            return Ok(Content::Absent);
+            return Ok(FileContent::Absent);
         }
         Err(error) => return Err(unreadable(&error)),
     };
@@ -40,26 +40,26 @@ pub fn text(path: &Path, kinds: Kinds) -> Result<Content, Unreadable> {
     let file = File::open(path).map_err(|error| unreadable(&error))?;
     let expected = usize::try_from(metadata.len()).unwrap_or(0);
     let mut bytes = Vec::with_capacity(expected + 1);
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(Unreadable::TooLarge { limit: LARGEST_FILE });
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(ReadFailure::TooLarge { limit: MAX_FILE_BYTES });
     }
-    String::from_utf8(bytes).map(Content::Text).map_err(|_| Unreadable::Encoding)
+    String::from_utf8(bytes).map(FileContent::Text).map_err(|_| ReadFailure::NotUtf8)
 }
 
-fn check_kind(metadata: &Metadata, kinds: Kinds) -> Result<(), Unreadable> {
+fn check_kind(metadata: &Metadata, kinds: AllowedFiles) -> Result<(), ReadFailure> {
     if metadata.is_dir() {
-        return Err(Unreadable::Folder);
+        return Err(ReadFailure::IsDirectory);
     }
     let welcome = match kinds {
-        Kinds::RegularOnly => metadata.is_file(),
-        Kinds::PipesToo => metadata.is_file() || is_pipe(metadata),
+        AllowedFiles::RegularOnly => metadata.is_file(),
+        AllowedFiles::PipesToo => metadata.is_file() || is_pipe(metadata),
     };
     if !welcome {
-        return Err(Unreadable::Special);
+        return Err(ReadFailure::NotRegularFile);
     }
-    if metadata.len() > LARGEST_FILE {
-        return Err(Unreadable::TooLarge { limit: LARGEST_FILE });
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(ReadFailure::TooLarge { limit: MAX_FILE_BYTES });
     }
     Ok(())
 }
@@ -81,15 +81,15 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// The name of a failure. A link to nowhere is not an absent file: somebody meant something there.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of failures is open")]
-pub fn unreadable(error: &io::Error) -> Unreadable {
+pub fn unreadable(error: &io::Error) -> ReadFailure {
     if is_link_loop(error) {
-        return Unreadable::LinkLoop;
+        return ReadFailure::SymlinkLoop;
     }
     match error.kind() {
-        io::ErrorKind::NotFound => Unreadable::Absent,
-        io::ErrorKind::PermissionDenied => Unreadable::Forbidden,
-        io::ErrorKind::IsADirectory => Unreadable::Folder,
-        other => Unreadable::Other(other),
+        io::ErrorKind::NotFound => ReadFailure::NotFound,
+        io::ErrorKind::PermissionDenied => ReadFailure::PermissionDenied,
+        io::ErrorKind::IsADirectory => ReadFailure::IsDirectory,
+        other => ReadFailure::Other(other),
     }
 }
 
@@ -113,22 +113,25 @@ mod tests {
     fn everything_that_is_no_readable_text_has_its_own_name() {
         let home = tempfile::tempdir().expect("a temp folder");
         let at = |name: &str| home.path().join(name);
-        let read = |name: &str| text(&at(name), Kinds::RegularOnly);
-        assert_eq!(read("nothing"), Ok(Content::Absent));
-        assert_eq!(read("nothing/below"), Ok(Content::Absent));
-        assert_eq!(read("."), Err(Unreadable::Folder));
+        let read = |name: &str| read_text(&at(name), AllowedFiles::RegularOnly);
+        assert_eq!(read("nothing"), Ok(FileContent::Absent));
+        assert_eq!(read("nothing/below"), Ok(FileContent::Absent));
+        assert_eq!(read("."), Err(ReadFailure::IsDirectory));
         symlink(at("loop"), at("loop")).expect("a link");
-        assert_eq!(read("loop"), Err(Unreadable::LinkLoop));
+        assert_eq!(read("loop"), Err(ReadFailure::SymlinkLoop));
         symlink(at("nothing"), at("dangling")).expect("a link");
-        assert_eq!(read("dangling"), Err(Unreadable::Absent));
+        assert_eq!(read("dangling"), Err(ReadFailure::NotFound));
         std::fs::write(at("latin1"), b"\xe9t\xe9").expect("a file");
-        assert_eq!(read("latin1"), Err(Unreadable::Encoding));
+        assert_eq!(read("latin1"), Err(ReadFailure::NotUtf8));
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).expect("a pipe");
-        assert_eq!(read("pipe"), Err(Unreadable::Special));
-        assert_eq!(text(Path::new("/dev/zero"), Kinds::PipesToo), Err(Unreadable::Special));
-        File::create(at("huge")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("a hole");
-        assert_eq!(read("huge"), Err(Unreadable::TooLarge { limit: LARGEST_FILE }));
+        assert_eq!(read("pipe"), Err(ReadFailure::NotRegularFile));
+        assert_eq!(
+            read_text(Path::new("/dev/zero"), AllowedFiles::PipesToo),
+            Err(ReadFailure::NotRegularFile)
+        );
+        File::create(at("huge")).and_then(|file| file.set_len(MAX_FILE_BYTES + 1)).expect("a hole");
+        assert_eq!(read("huge"), Err(ReadFailure::TooLarge { limit: MAX_FILE_BYTES }));
         std::fs::write(at("fine"), "é").expect("a file");
-        assert_eq!(read("fine"), Ok(Content::Text("é".to_owned())));
+        assert_eq!(read("fine"), Ok(FileContent::Text("é".to_owned())));
     }
 }

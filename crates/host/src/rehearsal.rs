@@ -4,30 +4,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use switchboard_config::permission::{
-    Because, Decision, Effect, Mode, Rules, Subject, Trust, possible,
+    CallWithoutArguments, DecisionReason, PermissionEffect, PermissionMode, PermissionRules,
+    RuleDecision, Trust, possible_decisions,
 };
 
-use crate::audit::Record;
-use crate::pool::naming::{Origin, prefix, sanitised};
+use crate::audit::AuditRecord;
+use crate::pool::naming::{NameOrigin, prefix, sanitise};
 
 /// What past calls are held against.
 #[derive(Debug)]
-pub struct Play<'a> {
+pub struct SimulatedRules<'a> {
     /// The rules.
-    pub rules: &'a Rules,
+    pub rules: &'a PermissionRules,
     /// How much is asked.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Servers whose tools are approved beforehand.
-    pub trusted: &'a BTreeSet<String>,
+    pub trusted_servers: &'a BTreeSet<String>,
 }
 
 /// What would have become of past calls.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Rehearsal {
+pub struct Simulation {
     /// Calls that would have been decided otherwise, by tool.
-    pub changes: Vec<Row>,
+    pub changes: Vec<SimulationRow>,
     /// Calls of which only the arguments, or what the server says of the tool, tell what would have been decided.
-    pub unsure: Vec<Row>,
+    pub uncertain: Vec<SimulationRow>,
     /// How many calls would have been decided as they were.
     pub same: usize,
     /// How many calls never came to a decision: there was no such tool, or the arguments did not fit.
@@ -36,15 +37,15 @@ pub struct Rehearsal {
 
 /// Calls of one tool that would all fare alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Row {
+pub struct SimulationRow {
     /// The tool's exposed name.
-    pub exposed: String,
+    pub exposed_name: String,
     /// The server.
     pub server: String,
     /// What the rules said then.
-    pub was: Effect,
+    pub before: PermissionEffect,
     /// What may be said now, the strictest first; one of them where that is sure.
-    pub now: Vec<Effect>,
+    pub after: Vec<PermissionEffect>,
     /// What it depends on where it is not sure.
     pub depends_on: DependsOn,
     /// What would say so, in words: a rule and its place, a mode.
@@ -65,25 +66,25 @@ pub enum DependsOn {
 }
 
 impl DependsOn {
-    fn of(decisions: &[Decision], now: &[Effect]) -> DependsOn {
-        let is_conditional = |because: &Because| match because {
-            Because::Rule(listed) => !listed.rule.is_unconditional(),
-            Because::NotAsked(inner) => match inner.as_ref() {
-                Because::Rule(listed) => !listed.rule.is_unconditional(),
-                Because::Broken(_)
-                | Because::Lost(_)
-                | Because::Mode(_)
-                | Because::Trust
-                | Because::Nothing
-                | Because::NotAsked(_) => false,
+    fn of(decisions: &[RuleDecision], now: &[PermissionEffect]) -> DependsOn {
+        let is_conditional = |because: &DecisionReason| match because {
+            DecisionReason::Rule(listed) => !listed.rule.is_unconditional(),
+            DecisionReason::PromptsDisabled(inner) => match inner.as_ref() {
+                DecisionReason::Rule(listed) => !listed.rule.is_unconditional(),
+                DecisionReason::InvalidRule(_)
+                | DecisionReason::Unreadable(_)
+                | DecisionReason::Mode(_)
+                | DecisionReason::TrustedServer
+                | DecisionReason::NoMatchingRule
+                | DecisionReason::PromptsDisabled(_) => false,
             },
-            Because::Broken(_)
-            | Because::Lost(_)
-            | Because::Mode(_)
-            | Because::Trust
-            | Because::Nothing => false,
+            DecisionReason::InvalidRule(_)
+            | DecisionReason::Unreadable(_)
+            | DecisionReason::Mode(_)
+            | DecisionReason::TrustedServer
+            | DecisionReason::NoMatchingRule => false,
         };
-        match (now.len(), decisions.iter().any(|it| is_conditional(&it.because))) {
+        match (now.len(), decisions.iter().any(|it| is_conditional(&it.reason))) {
             (1, _) => DependsOn::Nothing,
             (_, true) => DependsOn::Arguments,
             (_, false) => DependsOn::Hints,
@@ -92,10 +93,10 @@ impl DependsOn {
 }
 
 /// Replays records.
-pub fn rehearse(records: &[Record], play: &Play<'_>) -> Rehearsal {
-    let mut rehearsal = Rehearsal::default();
-    let mut rows: BTreeMap<Row, usize> = BTreeMap::new();
-    let mut known: BTreeMap<(&str, &str), Vec<Decision>> = BTreeMap::new();
+pub fn simulate(records: &[AuditRecord], play: &SimulatedRules<'_>) -> Simulation {
+    let mut rehearsal = Simulation::default();
+    let mut rows: BTreeMap<SimulationRow, usize> = BTreeMap::new();
+    let mut known: BTreeMap<(&str, &str), Vec<RuleDecision>> = BTreeMap::new();
     for record in records {
         let Some(was) = verdict(record) else {
             rehearsal.undecided += 1;
@@ -109,42 +110,46 @@ pub fn rehearse(records: &[Record], play: &Play<'_>) -> Rehearsal {
         }
     }
     for (row, calls) in rows {
-        let rows = match row.now.len() {
+        let rows = match row.after.len() {
             1 => &mut rehearsal.changes,
-            _ => &mut rehearsal.unsure,
+            _ => &mut rehearsal.uncertain,
         };
-        rows.push(Row { calls, ..row });
+        rows.push(SimulationRow { calls, ..row });
     }
     rehearsal
 }
 
-impl Play<'_> {
-    fn decisions(&self, record: &Record) -> Vec<Decision> {
-        let is_trusted = self.trusted.contains(&record.server);
-        let subject = Subject {
-            server: &prefix(&record.server, Origin::guessed(&record.server)),
-            tool: &sanitised(&record.tool),
+impl SimulatedRules<'_> {
+    fn decisions(&self, record: &AuditRecord) -> Vec<RuleDecision> {
+        let is_trusted = self.trusted_servers.contains(&record.server);
+        let subject = CallWithoutArguments {
+            server: &prefix(&record.server, NameOrigin::guess(&record.server)),
+            tool: &sanitise(&record.tool),
             hints: None,
-            trust: if is_trusted { Trust::Given } else { Trust::Withheld },
+            trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
         };
-        possible(self.rules, &subject, self.mode)
+        possible_decisions(self.rules, &subject, self.mode)
     }
 }
 
 /// What the rules said of a call. Older records only tell how it ended.
-fn verdict(record: &Record) -> Option<Effect> {
+fn verdict(record: &AuditRecord) -> Option<PermissionEffect> {
     let was_decided = !record.server.is_empty() && record.outcome != "invalid";
     let word = match record.verdict.as_str() {
         "" => &record.decision,
         verdict => verdict,
     };
-    let all = [Effect::Allow, Effect::Ask, Effect::Deny];
+    let all = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
     all.into_iter().find(|effect| was_decided && effect.id() == word)
 }
 
 /// How a call would fare now; nothing where that is as before.
-fn row(record: &Record, was: Effect, decisions: &[Decision]) -> Option<Row> {
-    let mut now: Vec<Effect> = decisions.iter().map(|it| it.verdict).collect();
+fn row(
+    record: &AuditRecord,
+    was: PermissionEffect,
+    decisions: &[RuleDecision],
+) -> Option<SimulationRow> {
+    let mut now: Vec<PermissionEffect> = decisions.iter().map(|it| it.effect).collect();
     now.dedup();
     if now == [was] {
         return None;
@@ -154,13 +159,13 @@ fn row(record: &Record, was: Effect, decisions: &[Decision]) -> Option<Row> {
         1 => &decisions[decisions.len() - 1..],
         _ => decisions,
     };
-    let because = reasons.iter().map(|it| it.because.to_string()).collect();
-    Some(Row {
-        exposed: record.exposed.clone(),
+    let because = reasons.iter().map(|it| it.reason.to_string()).collect();
+    Some(SimulationRow {
+        exposed_name: record.exposed.clone(),
         server: record.server.clone(),
-        was,
+        before: was,
         depends_on: DependsOn::of(decisions, &now),
-        now,
+        after: now,
         because,
         calls: 0,
     })
@@ -177,23 +182,24 @@ mod tests {
 
     /// Replays `tool verdict`, a call a word pair, and says what came of it, a line a row.
     #[track_caller]
-    fn check(permissions: &str, mode: Mode, calls: &str, expected: &[&str]) {
+    fn check(permissions: &str, mode: PermissionMode, calls: &str, expected: &[&str]) {
         let source = Source::file(Scope::User, "s");
         let text = format!("{{\"permissions\": {permissions}}}");
-        let rules = Settings::read(&source, &text, Authority::Person).permissions;
+        let rules = Settings::read(&source, &text, Authority::User).permissions;
         let words: Vec<&str> = calls.split(' ').collect();
-        let record = |pair: &[&str]| Record {
+        let record = |pair: &[&str]| AuditRecord {
             server: "s".to_owned(),
             tool: pair[0].to_owned(),
             verdict: pair[1].to_owned(),
             outcome: "ok".to_owned(),
-            ..Record::begin("cli", pair[0])
+            ..AuditRecord::begin("cli", pair[0])
         };
-        let records: Vec<Record> = words.chunks(2).map(record).collect();
+        let records: Vec<AuditRecord> = words.chunks(2).map(record).collect();
         let trusted = BTreeSet::new();
-        let rehearsal = rehearse(&records, &Play { rules: &rules, mode, trusted: &trusted });
-        let line = |row: &Row| {
-            let now: Vec<&str> = row.now.iter().map(|it| it.id()).collect();
+        let rehearsal =
+            simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
+        let line = |row: &SimulationRow| {
+            let now: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let because = row.because.join("; ");
             let on = match row.depends_on {
                 DependsOn::Nothing => "",
@@ -201,10 +207,10 @@ mod tests {
                 DependsOn::Hints => " by hints",
             };
             let now = now.join("/");
-            format!("{} {} -> {now}{on} x{}: {because}", row.exposed, row.was, row.calls)
+            format!("{} {} -> {now}{on} x{}: {because}", row.exposed_name, row.before, row.calls)
         };
         let mut found: Vec<String> = rehearsal.changes.iter().map(line).collect();
-        found.extend(rehearsal.unsure.iter().map(line));
+        found.extend(rehearsal.uncertain.iter().map(line));
         found.push(format!("same {}", rehearsal.same));
         assert_eq!(found, expected);
     }
@@ -213,7 +219,7 @@ mod tests {
     fn calls_are_gathered_by_tool_and_those_that_stay_are_counted() {
         check(
             r#"{"deny": ["mcp__s__drop"], "allow": ["mcp__s__read"]}"#,
-            Mode::Default,
+            PermissionMode::Default,
             "read allow read ask drop ask drop ask write ask",
             &[
                 "drop ask -> deny x2: the deny rule `mcp__s__drop` (s:1)",
@@ -227,7 +233,7 @@ mod tests {
     fn what_the_arguments_decide_is_said_to_depend_on_them() {
         check(
             r#"{"allow": ["mcp__s__read(path=/srv/*)"], "deny": ["mcp__s__drop(all=true)", "mcp__s__drop"]}"#,
-            Mode::Default,
+            PermissionMode::Default,
             "read allow drop deny",
             &[
                 "read allow -> ask/allow by arguments x1: no rule is about it; the allow rule `mcp__s__read(path=/srv/*)` (s:1)",
@@ -240,7 +246,7 @@ mod tests {
     fn a_mode_that_goes_by_what_the_server_says_is_unsure_too() {
         check(
             "{}",
-            Mode::Plan,
+            PermissionMode::Plan,
             "read allow",
             &["read allow -> deny/ask by hints x1: the mode `plan`; no rule is about it", "same 0"],
         );
@@ -248,9 +254,14 @@ mod tests {
 
     #[test]
     fn what_was_never_decided_is_counted_apart() {
-        let invalid = Record { outcome: "invalid".to_owned(), ..Record::begin("cli", "x") };
-        let (rules, trusted) = (Rules::default(), BTreeSet::new());
-        let play = Play { rules: &rules, mode: Mode::Default, trusted: &trusted };
-        assert_eq!(rehearse(&[invalid], &play).undecided, 1);
+        let invalid =
+            AuditRecord { outcome: "invalid".to_owned(), ..AuditRecord::begin("cli", "x") };
+        let (rules, trusted) = (PermissionRules::default(), BTreeSet::new());
+        let play = SimulatedRules {
+            rules: &rules,
+            mode: PermissionMode::Default,
+            trusted_servers: &trusted,
+        };
+        assert_eq!(simulate(&[invalid], &play).undecided, 1);
     }
 }

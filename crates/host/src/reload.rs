@@ -8,7 +8,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::load::{self, Configuration, Kept, Surroundings};
+use crate::load::{self, Configuration, LastValidTexts, LoadOptions};
 
 /// Changes that come this close together are one: editors write in several steps.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -17,37 +17,43 @@ const MOST_STEPS: usize = 20;
 
 /// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
 #[derive(Debug)]
-pub struct Follower {
-    surroundings: Surroundings,
+pub struct ConfigWatcher {
+    options: LoadOptions,
     /// What files said while they were whole.
-    kept: Kept,
+    last_valid: LastValidTexts,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
     /// The paths that mean something, for the watcher's thread.
-    meant: watch::Sender<Vec<PathBuf>>,
+    relevant_paths: watch::Sender<Vec<PathBuf>>,
     changes: mpsc::Receiver<()>,
 }
 
-impl Follower {
+impl ConfigWatcher {
     /// Begins to watch; `configuration` is what was read last.
     pub fn start(
-        surroundings: Surroundings,
+        surroundings: LoadOptions,
         configuration: &Configuration,
-    ) -> notify::Result<Follower> {
+    ) -> notify::Result<ConfigWatcher> {
         // One place: a change that finds it taken is part of the one that waits.
         let (tell, changes) = mpsc::channel(1);
         let (meant, meaning) = watch::channel(Vec::new());
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| matters(&event, &meaning.borrow())) {
+            if event.is_ok_and(|event| is_relevant(&event, &meaning.borrow())) {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
         // What was read last did not keep the texts.
-        let mut kept = Kept::default();
-        load::load_again(&surroundings, &mut kept);
-        let mut follower =
-            Follower { surroundings, kept, watcher, watched: BTreeSet::new(), meant, changes };
-        follower.follow(configuration);
+        let mut kept = LastValidTexts::default();
+        load::reload(&surroundings, &mut kept);
+        let mut follower = ConfigWatcher {
+            options: surroundings,
+            last_valid: kept,
+            watcher,
+            watched: BTreeSet::new(),
+            relevant_paths: meant,
+            changes,
+        };
+        follower.update_watches(configuration);
         Ok(follower)
     }
 
@@ -61,31 +67,30 @@ impl Follower {
             }
         }
         loop {
-            let (surroundings, mut kept) = (self.surroundings.clone(), self.kept.clone());
-            let loading = tokio::task::spawn_blocking(move || {
-                (load::load_again(&surroundings, &mut kept), kept)
-            });
+            let (surroundings, mut kept) = (self.options.clone(), self.last_valid.clone());
+            let loading =
+                tokio::task::spawn_blocking(move || (load::reload(&surroundings, &mut kept), kept));
             let (configuration, kept) = loading.await.ok()?;
-            self.kept = kept;
+            self.last_valid = kept;
             // What came into a folder before it was watched would be missed.
-            if self.follow(&configuration) == Watched::Same {
+            if self.update_watches(&configuration) == WatchChange::Unchanged {
                 return Some(configuration);
             }
         }
     }
 
     /// Folders are watched, not files: files are replaced, and come later.
-    fn follow(&mut self, configuration: &Configuration) -> Watched {
-        let sources = configuration.looked_at.iter().filter_map(|it| it.source.path());
+    fn update_watches(&mut self, configuration: &Configuration) -> WatchChange {
+        let sources = configuration.sources.iter().filter_map(|it| it.source.path());
         let mut folders: BTreeSet<PathBuf> =
             sources.filter_map(|path| nearest_folder(path.parent()?)).collect();
-        folders.extend(nearest_folder(&self.surroundings.places.plugins()));
-        folders.extend(nearest_folder(&self.surroundings.places.state));
-        let places = &self.surroundings.places;
-        let sources = configuration.looked_at.iter().filter_map(|it| it.source.path());
+        folders.extend(nearest_folder(&self.options.paths.plugins()));
+        folders.extend(nearest_folder(&self.options.paths.state));
+        let places = &self.options.paths;
+        let sources = configuration.sources.iter().filter_map(|it| it.source.path());
         let mut meant: Vec<PathBuf> = sources.map(Path::to_owned).collect();
         meant.extend([places.plugins(), places.approvals()]);
-        self.meant.send_replace(meant);
+        self.relevant_paths.send_replace(meant);
         for folder in self.watched.difference(&folders) {
             let _gone_already = self.watcher.unwatch(folder);
         }
@@ -96,20 +101,20 @@ impl Follower {
         }
         let is_new = !folders.is_subset(&self.watched);
         self.watched = folders;
-        if is_new { Watched::More } else { Watched::Same }
+        if is_new { WatchChange::Added } else { WatchChange::Unchanged }
     }
 }
 
 /// Are there folders that were not watched before?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watched {
-    Same,
-    More,
+enum WatchChange {
+    Unchanged,
+    Added,
 }
 
 /// Reading changes nothing, and of what happens in a folder that we watch, only little is about us: a file that is
 /// read, or would be if it were there, and the folders that lead to it.
-fn matters(event: &notify::Event, meant: &[PathBuf]) -> bool {
+fn is_relevant(event: &notify::Event, meant: &[PathBuf]) -> bool {
     let is_about_us = |path: &PathBuf| {
         meant.iter().any(|meant| meant.starts_with(path) || path.parent() == Some(meant.as_path()))
     };
@@ -136,12 +141,12 @@ mod tests {
             Event::new(EventKind::Create(CreateKind::Any)).add_path(PathBuf::from(path))
         };
         for path in ["/h/.config/swb/settings.json", "/h/.config", "/h/data/plugins/new"] {
-            assert!(matters(&created(path), &meant), "{path}");
+            assert!(is_relevant(&created(path), &meant), "{path}");
         }
         for path in ["/h/.config/swb/other.json", "/elsewhere", "/h/.config/swb/.swb-draft-1"] {
-            assert!(!matters(&created(path), &meant), "{path}");
+            assert!(!is_relevant(&created(path), &meant), "{path}");
         }
         let read = Event::new(EventKind::Access(AccessKind::Any)).add_path(meant[0].clone());
-        assert!(!matters(&read, &meant));
+        assert!(!is_relevant(&read, &meant));
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use switchboard_config::entry::{Fingerprint, sha256};
 
-use crate::catalogue::{Catalogue, List, Oddity};
-use crate::read::{self, Content, Kinds};
+use crate::catalogue::{Catalogue, ListIssueKind, ListKind};
+use crate::read::{self, AllowedFiles, FileContent};
 
 /// The most names of one list that are kept.
 const MOST: usize = 2000;
@@ -17,7 +17,7 @@ const LONGEST: usize = 300;
 /// The names of everything that a server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Remembered {
+pub struct CompletionCache {
     /// Its tools, by its own names.
     pub tools: Vec<String>,
     /// Its prompts.
@@ -28,40 +28,40 @@ pub struct Remembered {
     pub templates: Vec<String>,
 }
 
-impl Remembered {
+impl CompletionCache {
     /// The names in a catalogue; none where a list could not be had, since what was known of it is better.
-    pub(crate) fn of(catalogue: &Catalogue) -> Option<Remembered> {
-        if catalogue.notes().any(|note| matches!(note.oddity, Oddity::Refused(_))) {
+    pub(crate) fn from_catalogue(catalogue: &Catalogue) -> Option<CompletionCache> {
+        if catalogue.issues().any(|note| matches!(note.kind, ListIssueKind::Failed(_))) {
             return None;
         }
-        let names = |list: List| {
+        let names = |list: ListKind| {
             let items = catalogue.items(list).iter().map(|item| &item.name);
             items.filter(|name| name.len() <= LONGEST).take(MOST).cloned().collect()
         };
-        Some(Remembered {
-            tools: names(List::Tools),
-            prompts: names(List::Prompts),
-            resources: names(List::Resources),
-            templates: names(List::Templates),
+        Some(CompletionCache {
+            tools: names(ListKind::Tools),
+            prompts: names(ListKind::Prompts),
+            resources: names(ListKind::Resources),
+            templates: names(ListKind::ResourceTemplates),
         })
     }
 
     /// As it is kept.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
     /// What is remembered of a definition; nothing where that is nothing. Reads a file; blocks.
-    pub fn read(folder: &Path, server: &str, fingerprint: &Fingerprint) -> Remembered {
-        match read::text(&file(folder, server, fingerprint), Kinds::RegularOnly) {
-            Ok(Content::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
-            Ok(Content::Absent) | Err(_) => Remembered::default(),
+    pub fn load(folder: &Path, server: &str, fingerprint: &Fingerprint) -> CompletionCache {
+        match read::read_text(&cache_path(folder, server, fingerprint), AllowedFiles::RegularOnly) {
+            Ok(FileContent::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
+            Ok(FileContent::Absent) | Err(_) => CompletionCache::default(),
         }
     }
 }
 
 /// Where a definition is remembered. No name of a server becomes a file's name.
-pub(crate) fn file(folder: &Path, server: &str, fingerprint: &Fingerprint) -> PathBuf {
+pub(crate) fn cache_path(folder: &Path, server: &str, fingerprint: &Fingerprint) -> PathBuf {
     let key = sha256(format!("{}/{server}/{fingerprint}", server.len()).as_bytes());
     folder.join(format!("{}.json", &key[..32]))
 }

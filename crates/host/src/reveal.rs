@@ -7,12 +7,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use switchboard_config::problem::Unreadable;
+use switchboard_config::problem::ReadFailure;
 use switchboard_config::secret::Secret;
-use switchboard_config::template::{Piece, SecretReference, Text};
+use switchboard_config::template::{ExpandedText, SecretReference, TextSegment};
 use thiserror::Error;
 
-use crate::read::{self, Content, Kinds};
+use crate::read::{self, AllowedFiles, FileContent};
 
 /// How long a command may take to print a secret. It may ask the person for a touch of a key.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,21 +21,21 @@ const LARGEST_SECRET: u64 = 65_536;
 
 /// A secret could not be fetched.
 #[derive(Debug, Error)]
-#[error("could not fetch {}", .reference.shown())]
-pub struct RevealError {
+#[error("could not fetch {}", .reference.masked())]
+pub struct SecretError {
     /// Which.
     pub reference: SecretReference,
     /// Why.
     #[source]
-    pub kind: RevealErrorKind,
+    pub kind: SecretErrorKind,
 }
 
 /// Why a secret could not be fetched.
 #[derive(Debug, Error)]
-pub enum RevealErrorKind {
+pub enum SecretErrorKind {
     /// The file could not be read.
     #[error("the file {0}")]
-    File(Unreadable),
+    File(ReadFailure),
     /// The path is neither absolute nor below the home folder.
     #[error("the path must be absolute, or begin with `~/`")]
     Relative,
@@ -63,55 +63,59 @@ pub enum RevealErrorKind {
 }
 
 /// Puts named secrets into a text.
-pub fn text(text: &Text, home: &Path) -> Result<Secret, RevealError> {
+pub fn reveal_text(text: &ExpandedText, home: &Path) -> Result<Secret, SecretError> {
     let mut whole = String::new();
-    for piece in text.pieces() {
+    for piece in text.segments() {
         match piece {
-            Piece::Plain(plain) => whole.push_str(plain),
-            Piece::Secret(reference) => whole.push_str(fetch(reference, home)?.reveal()),
+            TextSegment::Plain(plain) => whole.push_str(plain),
+            TextSegment::Secret(reference) => {
+                whole.push_str(fetch_secret(reference, home)?.reveal())
+            }
         }
     }
     Ok(Secret::new(whole))
 }
 
 /// Fetches one secret; a line ending at its end is not part of it.
-pub fn fetch(reference: &SecretReference, home: &Path) -> Result<Secret, RevealError> {
+pub fn fetch_secret(reference: &SecretReference, home: &Path) -> Result<Secret, SecretError> {
     let fetched = match reference {
         SecretReference::File(path) => file(path, home),
         SecretReference::Command(command) => shell(command),
         SecretReference::Keychain(name) => keychain(name),
     };
-    let fail = |kind| RevealError { reference: reference.clone(), kind };
+    let fail = |kind| SecretError { reference: reference.clone(), kind };
     let mut value = fetched.map_err(fail)?;
     value.truncate(value.trim_end_matches(['\r', '\n']).len());
     if value.is_empty() {
-        return Err(fail(RevealErrorKind::Empty));
+        return Err(fail(SecretErrorKind::Empty));
     }
     Ok(Secret::new(value))
 }
 
-fn file(path: &str, home: &Path) -> Result<String, RevealErrorKind> {
+fn file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
     let path = match path.strip_prefix("~/") {
         Some(rest) => home.join(rest),
         None => PathBuf::from(path),
     };
     if !path.is_absolute() {
-        return Err(RevealErrorKind::Relative);
+        return Err(SecretErrorKind::Relative);
     }
-    match read::text(&path, Kinds::RegularOnly).map_err(RevealErrorKind::File)? {
-        Content::Absent => Err(RevealErrorKind::File(Unreadable::Absent)),
-        Content::Text(text) if text.len() as u64 > LARGEST_SECRET => Err(RevealErrorKind::Output),
-        Content::Text(text) => Ok(text),
+    match read::read_text(&path, AllowedFiles::RegularOnly).map_err(SecretErrorKind::File)? {
+        FileContent::Absent => Err(SecretErrorKind::File(ReadFailure::NotFound)),
+        FileContent::Text(text) if text.len() as u64 > LARGEST_SECRET => {
+            Err(SecretErrorKind::Output)
+        }
+        FileContent::Text(text) => Ok(text),
     }
 }
 
-fn shell(command: &str) -> Result<String, RevealErrorKind> {
+fn shell(command: &str) -> Result<String, SecretErrorKind> {
     let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     output(program, &[flag, command])
 }
 
 /// The platform's own tool is asked, so that a locked keychain asks the person in the usual way.
-fn keychain(name: &str) -> Result<String, RevealErrorKind> {
+fn keychain(name: &str) -> Result<String, SecretErrorKind> {
     if cfg!(target_os = "macos") {
         return output(
             "security",
@@ -121,22 +125,22 @@ fn keychain(name: &str) -> Result<String, RevealErrorKind> {
     output("secret-tool", &["lookup", "service", "switchboard", "name", name])
 }
 
-fn output(program: &'static str, arguments: &[&str]) -> Result<String, RevealErrorKind> {
-    output_within(PATIENCE, program, arguments)
+fn output(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
+    output_with_timeout(PATIENCE, program, arguments)
 }
 
 /// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too
 /// long or prints too much.
-fn output_within(
+fn output_with_timeout(
     patience: Duration,
     program: &'static str,
     arguments: &[&str],
-) -> Result<String, RevealErrorKind> {
+) -> Result<String, SecretErrorKind> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let start = |source| RevealErrorKind::Start { program, source };
+    let start = |source| SecretErrorKind::Start { program, source };
     let deadline = Instant::now() + patience;
     let mut child = command.spawn().map_err(start)?;
     let stdout = child.stdout.take();
@@ -148,27 +152,27 @@ fn output_within(
     });
     let bytes = printed.recv_timeout(patience);
     let is_fine = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= LARGEST_SECRET);
-    let ended = if is_fine { ended_by(deadline, &mut child).map_err(start)? } else { None };
+    let ended = if is_fine { wait_for_exit(deadline, &mut child).map_err(start)? } else { None };
     if ended.is_none() {
         kill_group(&child);
     }
     let status = child.wait().map_err(start)?;
     let _ended_with_the_pipe = reader.join();
-    let bytes = bytes.map_err(|_| RevealErrorKind::Timeout)?;
+    let bytes = bytes.map_err(|_| SecretErrorKind::Timeout)?;
     if bytes.len() as u64 > LARGEST_SECRET {
-        return Err(RevealErrorKind::Output);
+        return Err(SecretErrorKind::Output);
     }
     if ended.is_none() {
-        return Err(RevealErrorKind::Timeout);
+        return Err(SecretErrorKind::Timeout);
     }
     if !status.success() {
-        return Err(RevealErrorKind::Failed(status));
+        return Err(SecretErrorKind::Failed(status));
     }
-    String::from_utf8(bytes).map_err(|_| RevealErrorKind::Output)
+    String::from_utf8(bytes).map_err(|_| SecretErrorKind::Output)
 }
 
 /// A command may close its output and go on: it has to end too.
-fn ended_by(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+fn wait_for_exit(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     const PAUSE: Duration = Duration::from_millis(2);
     loop {
         let ended = child.try_wait()?;
@@ -196,7 +200,7 @@ mod tests {
 
     #[track_caller]
     fn check(reference: SecretReference, home: &Path, expected: Result<&str, &str>) {
-        let found = fetch(&reference, home);
+        let found = fetch_secret(&reference, home);
         let found = found.as_ref().map(Secret::reveal).map_err(|error| error.kind.to_string());
         assert_eq!(found, expected.map_err(str::to_owned));
     }
@@ -240,19 +244,19 @@ mod tests {
         for script in
             ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
         {
-            let result = output_within(patience, "sh", &["-c", script]);
-            assert!(matches!(result, Err(RevealErrorKind::Timeout)), "{script}: {result:?}");
+            let result = output_with_timeout(patience, "sh", &["-c", script]);
+            assert!(matches!(result, Err(SecretErrorKind::Timeout)), "{script}: {result:?}");
         }
         assert!(matches!(
             output("no-such-program-anywhere", &[]),
-            Err(RevealErrorKind::Start { .. })
+            Err(SecretErrorKind::Start { .. })
         ));
     }
 
     #[test]
     fn an_error_shows_no_secret_of_the_command_either() {
         let reference = SecretReference::Command("false --password canary".to_owned());
-        let error = fetch(&reference, Path::new("/")).expect_err("it fails");
+        let error = fetch_secret(&reference, Path::new("/")).expect_err("it fails");
         assert!(!format!("{error} {error:?}").contains("canary"), "{error} {error:?}");
     }
 
@@ -262,7 +266,7 @@ mod tests {
         use switchboard_config::template::{Environment, Template};
         let template = Template::parse("Bearer ${cmd:echo canary}!");
         let expanded = template.expand(&Environment::default(), &mut BTreeSet::new());
-        let secret = text(&expanded, Path::new("/")).expect("it prints");
+        let secret = reveal_text(&expanded, Path::new("/")).expect("it prints");
         assert_eq!(secret.reveal(), "Bearer canary!");
         assert_eq!(format!("{secret:?}"), "Secret(…)");
     }

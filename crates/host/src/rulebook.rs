@@ -3,41 +3,41 @@
 
 use std::sync::Arc;
 
-use switchboard_config::permission::{Effect, Rules, ToolRule};
+use switchboard_config::permission::{PermissionEffect, PermissionRules, ToolRule};
 use tokio::sync::watch;
 
-use crate::places::Places;
+use crate::places::Paths;
 use crate::ruling::{self, RuleFile};
-use crate::store::StoreError;
+use crate::store::FileChangeError;
 
 /// The rules. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Rulebook {
-    pages: watch::Sender<Pages>,
+pub struct ActiveRules {
+    sets: watch::Sender<RuleSets>,
     /// Where an answer for good is written.
-    file: Option<(Places, RuleFile)>,
+    file: Option<(Paths, RuleFile)>,
 }
 
 #[derive(Debug, Clone)]
-struct Pages {
+struct RuleSets {
     /// What the configuration says.
-    configured: Arc<Rules>,
+    configured: Arc<PermissionRules>,
     /// What was said since.
-    added: Vec<ToolRule>,
+    session: Vec<ToolRule>,
     /// Both.
-    all: Arc<Rules>,
+    effective: Arc<PermissionRules>,
 }
 
-impl Rulebook {
+impl ActiveRules {
     /// Rules whose answers for good are forgotten with the session.
-    pub fn new(rules: Rules) -> Rulebook {
+    pub fn new(rules: PermissionRules) -> ActiveRules {
         let configured = Arc::new(rules);
-        let pages = Pages { all: configured.clone(), configured, added: Vec::new() };
-        Rulebook { pages: watch::Sender::new(pages), file: None }
+        let pages = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        ActiveRules { sets: watch::Sender::new(pages), file: None }
     }
 
     /// The same, with answers for good written to a settings file.
-    pub fn kept_in(mut self, places: Places, file: RuleFile) -> Rulebook {
+    pub fn with_settings_file(mut self, places: Paths, file: RuleFile) -> ActiveRules {
         self.file = Some((places, file));
         self
     }
@@ -45,53 +45,53 @@ impl Rulebook {
     /// The same rules for somebody else, whose answers for a session are their own. The configuration's changes reach
     /// both only through [`Rulebook::replace`]. Answers for good are still written to the owner's settings, so that only
     /// whoever owns them may give one.
-    pub fn for_another(&self) -> Rulebook {
-        let configured = self.pages.borrow().configured.clone();
-        let pages = Pages { all: configured.clone(), configured, added: Vec::new() };
-        Rulebook { pages: watch::Sender::new(pages), file: self.file.clone() }
+    pub fn fork(&self) -> ActiveRules {
+        let configured = self.sets.borrow().configured.clone();
+        let pages = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        ActiveRules { sets: watch::Sender::new(pages), file: self.file.clone() }
     }
 
     /// The rules now.
-    pub fn now(&self) -> Arc<Rules> {
-        self.pages.borrow().all.clone()
+    pub fn current(&self) -> Arc<PermissionRules> {
+        self.sets.borrow().effective.clone()
     }
 
     /// The configuration changed. What was said in this session still holds.
-    pub fn replace(&self, rules: Rules) {
-        self.pages.send_modify(|pages| {
+    pub fn replace(&self, rules: PermissionRules) {
+        self.sets.send_modify(|pages| {
             pages.configured = Arc::new(rules);
-            pages.bind();
+            pages.rebuild();
         });
     }
 
     /// Allows something for as long as the session lasts.
     pub fn allow_for_session(&self, rule: ToolRule) {
-        self.pages.send_modify(|pages| {
-            pages.added.push(rule);
-            pages.bind();
+        self.sets.send_modify(|pages| {
+            pages.session.push(rule);
+            pages.rebuild();
         });
     }
 
     /// Allows something for good. Where that cannot be written it holds for the session, and the error says why.
     /// Blocks for the disk.
-    pub fn allow_for_good(&self, rule: ToolRule) -> Result<(), StoreError> {
+    pub fn allow_always(&self, rule: ToolRule) -> Result<(), FileChangeError> {
         self.allow_for_session(rule.clone());
         match &self.file {
             Some((places, file)) => {
-                ruling::add_rules(places, file, Effect::Allow, &[rule]).map(|_| ())
+                ruling::add_rules(places, file, PermissionEffect::Allow, &[rule]).map(|_| ())
             }
             None => Ok(()),
         }
     }
 }
 
-impl Pages {
-    fn bind(&mut self) {
-        let mut all = Rules::clone(&self.configured);
-        for rule in &self.added {
-            all.add_for_session(Effect::Allow, rule.clone());
+impl RuleSets {
+    fn rebuild(&mut self) {
+        let mut all = PermissionRules::clone(&self.configured);
+        for rule in &self.session {
+            all.add_for_session(PermissionEffect::Allow, rule.clone());
         }
-        self.all = Arc::new(all);
+        self.effective = Arc::new(all);
     }
 }
 
@@ -105,18 +105,18 @@ mod tests {
 
     #[test]
     fn what_was_said_in_a_session_outlives_a_change_of_the_configuration() {
-        let book = Rulebook::new(Rules::default());
+        let book = ActiveRules::new(PermissionRules::default());
         book.allow_for_session(rule("mcp__a__b"));
-        assert_eq!(book.now().listed().len(), 1);
-        book.replace(Rules::default());
-        assert_eq!(book.now().listed().len(), 1);
+        assert_eq!(book.current().entries().len(), 1);
+        book.replace(PermissionRules::default());
+        assert_eq!(book.current().entries().len(), 1);
     }
 
     #[test]
     fn what_is_allowed_for_good_is_written_to_the_projects_local_settings() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let below = |name: &str| folder.path().join(name);
-        let places = Places {
+        let places = Paths {
             config: below("config"),
             data: below("data"),
             state: below("state"),
@@ -124,8 +124,8 @@ mod tests {
         };
         let file = RuleFile::Local { project_root: "/srv/app".into() };
         let path = file.path(&places);
-        let book = Rulebook::new(Rules::default()).kept_in(places, file);
-        book.allow_for_good(rule("mcp__a__b")).expect("written");
+        let book = ActiveRules::new(PermissionRules::default()).with_settings_file(places, file);
+        book.allow_always(rule("mcp__a__b")).expect("written");
         let text = std::fs::read_to_string(path).expect("a file");
         assert!(text.contains("\"mcp__a__b\""), "{text}");
     }

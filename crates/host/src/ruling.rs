@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use switchboard_config::edit::{self, Edit};
-use switchboard_config::permission::{Effect, ToolRule};
+use switchboard_config::permission::{PermissionEffect, ToolRule};
 
-use crate::places::Places;
-use crate::store::{self, Outcome, Privacy, StoreError};
+use crate::places::Paths;
+use crate::store::{self, ChangeOutcome, FileChangeError, Privacy};
 
 /// The key of a settings file that rules stand under.
 const PERMISSIONS: &str = "permissions";
@@ -31,7 +31,7 @@ pub enum RuleFile {
 
 impl RuleFile {
     /// Where it is.
-    pub fn path(&self, places: &Places) -> PathBuf {
+    pub fn path(&self, places: &Paths) -> PathBuf {
         match self {
             RuleFile::Local { project_root } => places.local_settings(project_root),
             RuleFile::User => places.user_settings(),
@@ -47,11 +47,11 @@ impl RuleFile {
     }
 
     /// Local settings say which project they belong to, since their folder's name does not.
-    fn beginning(&self) -> Vec<Edit> {
+    fn initial_edits(&self) -> Vec<Edit> {
         match self {
             RuleFile::Local { project_root } => {
                 let value = project_root.to_string_lossy().into();
-                vec![Edit::Initialise { key: "project".to_owned(), value }]
+                vec![Edit::SetIfAbsent { key: "project".to_owned(), value }]
             }
             RuleFile::User | RuleFile::Project { .. } => Vec::new(),
         }
@@ -60,7 +60,7 @@ impl RuleFile {
 
 /// What became of rules that were to be added or taken out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ruled {
+pub struct RuleChanges {
     /// The file.
     pub file: PathBuf,
     /// The rules that changed it, as they are written there.
@@ -71,23 +71,23 @@ pub struct Ruled {
 
 /// Adds rules to a list of a file, in one go. A rule that is there in other words is there.
 pub fn add_rules(
-    places: &Places,
+    places: &Paths,
     file: &RuleFile,
-    effect: Effect,
+    effect: PermissionEffect,
     rules: &[ToolRule],
-) -> Result<Ruled, StoreError> {
+) -> Result<RuleChanges, FileChangeError> {
     let path = file.path(places);
     let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
     store::change(&path, file.privacy(), |text| {
-        let mut there = known(text, effect);
-        let mut edits = file.beginning();
+        let mut there = parse_rules(text, effect);
+        let mut edits = file.initial_edits();
         for rule in rules {
             match there.contains(rule) {
                 true => unchanged.push(rule.to_string()),
                 false => {
                     there.push(rule.clone());
                     changed.push(rule.to_string());
-                    edits.push(Edit::AddToListIn {
+                    edits.push(Edit::AddToNestedList {
                         object: PERMISSIONS.to_owned(),
                         key: effect.id().to_owned(),
                         text: rule.to_string(),
@@ -100,27 +100,27 @@ pub fn add_rules(
             false => edit::apply(text, &edits),
         }
     })?;
-    Ok(Ruled { file: path, changed, unchanged })
+    Ok(RuleChanges { file: path, changed, unchanged })
 }
 
 /// Adds one rule to the local settings of a project: for the answer "always".
 pub fn add_rule(
-    places: &Places,
+    places: &Paths,
     project_root: &Path,
-    effect: Effect,
+    effect: PermissionEffect,
     rule: &ToolRule,
-) -> Result<Ruled, StoreError> {
+) -> Result<RuleChanges, FileChangeError> {
     let file = RuleFile::Local { project_root: project_root.to_owned() };
     add_rules(places, &file, effect, std::slice::from_ref(rule))
 }
 
 /// Takes a rule out of the given lists of a file, however it is written there.
 pub fn remove_rule(
-    places: &Places,
+    places: &Paths,
     file: &RuleFile,
-    effects: &[Effect],
+    effects: &[PermissionEffect],
     rule: &ToolRule,
-) -> Result<Vec<Effect>, StoreError> {
+) -> Result<Vec<PermissionEffect>, FileChangeError> {
     let path = file.path(places);
     let mut found = Vec::new();
     // A file that is not there has no rules, and is not made to say so.
@@ -130,9 +130,9 @@ pub fn remove_rule(
     let outcome = store::change(&path, file.privacy(), |text| {
         let mut edits = Vec::new();
         for effect in effects {
-            let written = edit::texts_in(text, PERMISSIONS, effect.id());
-            for text in written.into_iter().filter(|it| is_written_so(it, rule)) {
-                edits.push(Edit::RemoveFromListIn {
+            let written = edit::strings_in_list(text, PERMISSIONS, effect.id());
+            for text in written.into_iter().filter(|it| is_same_rule(it, rule)) {
+                edits.push(Edit::RemoveFromNestedList {
                     object: PERMISSIONS.to_owned(),
                     key: effect.id().to_owned(),
                     text,
@@ -147,16 +147,16 @@ pub fn remove_rule(
             false => edit::apply(text, &edits),
         }
     })?;
-    debug_assert_eq!(outcome == Outcome::Written, !found.is_empty());
+    debug_assert_eq!(outcome == ChangeOutcome::Written, !found.is_empty());
     Ok(found)
 }
 
-fn known(text: &str, effect: Effect) -> Vec<ToolRule> {
-    let written = edit::texts_in(text, PERMISSIONS, effect.id());
+fn parse_rules(text: &str, effect: PermissionEffect) -> Vec<ToolRule> {
+    let written = edit::strings_in_list(text, PERMISSIONS, effect.id());
     written.iter().filter_map(|it| ToolRule::parse(it).ok()).collect()
 }
 
-fn is_written_so(text: &str, rule: &ToolRule) -> bool {
+fn is_same_rule(text: &str, rule: &ToolRule) -> bool {
     ToolRule::parse(text).is_ok_and(|it| it == *rule)
 }
 
@@ -164,8 +164,8 @@ fn is_written_so(text: &str, rule: &ToolRule) -> bool {
 mod tests {
     use super::*;
 
-    fn places(home: &Path) -> Places {
-        Places {
+    fn places(home: &Path) -> Paths {
+        Paths {
             config: home.join("config"),
             data: home.join("data"),
             state: home.join("state"),
@@ -181,11 +181,11 @@ mod tests {
     fn a_rule_is_added_once_to_the_local_settings_and_its_file_is_the_owners_alone() {
         let home = tempfile::tempdir().expect("a temp folder");
         let (places, root) = (places(home.path()), home.path().join("app"));
-        let first = add_rule(&places, &root, Effect::Allow, &rule("mcp__s__t(a=b)"));
+        let first = add_rule(&places, &root, PermissionEffect::Allow, &rule("mcp__s__t(a=b)"));
         let first = first.expect("written");
         assert_eq!(first.changed, ["mcp__s__t(a=b)"]);
         let text = std::fs::read_to_string(&first.file).expect("it is there");
-        let again = add_rule(&places, &root, Effect::Allow, &rule("mcp__s__t(a=\"b\")"));
+        let again = add_rule(&places, &root, PermissionEffect::Allow, &rule("mcp__s__t(a=\"b\")"));
         assert_eq!(again.expect("the same").unchanged, ["mcp__s__t(a=b)"]);
         assert_eq!(std::fs::read_to_string(&first.file).expect("it is there"), text);
         assert!(text.contains("\"project\""), "{text}");
@@ -195,15 +195,15 @@ mod tests {
     fn a_rule_is_taken_out_however_it_is_written_and_a_file_is_not_made_for_that() {
         let home = tempfile::tempdir().expect("a temp folder");
         let places = places(home.path());
-        let all = [Effect::Allow, Effect::Ask, Effect::Deny];
+        let all = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
         let gone = rule("mcp__s__t(a=b)");
         assert_eq!(remove_rule(&places, &RuleFile::User, &all, &gone).expect("nothing"), []);
         assert!(!places.user_settings().exists());
         std::fs::create_dir_all(&places.config).expect("a folder");
         let text = "{\"permissions\": {\n  \"allow\": [\"mcp__s__t(a=\\\"b\\\")\", \"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}";
         std::fs::write(places.user_settings(), text).expect("a file");
-        let found = remove_rule(&places, &RuleFile::User, &[Effect::Allow], &gone);
-        assert_eq!(found.expect("written"), [Effect::Allow]);
+        let found = remove_rule(&places, &RuleFile::User, &[PermissionEffect::Allow], &gone);
+        assert_eq!(found.expect("written"), [PermissionEffect::Allow]);
         assert_eq!(
             std::fs::read_to_string(places.user_settings()).expect("it is there"),
             "{\"permissions\": {\n  \"allow\": [\"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}"

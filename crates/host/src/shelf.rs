@@ -16,8 +16,8 @@ use switchboard_wire::message::Payload;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::ask::{AskError, Question};
-use crate::connection::Live;
+use crate::ask::{RequestError, ServerRequest};
+use crate::connection::ActiveConnection;
 use crate::engine::{Host, Snapshot};
 
 /// The most answers that are kept.
@@ -31,66 +31,69 @@ const WAITING: usize = 64;
 
 /// Counts what a server said about changes of its resources, on one connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct News(Arc<AtomicU64>);
+pub(crate) struct ResourceRevision(Arc<AtomicU64>);
 
-impl News {
+impl ResourceRevision {
     /// Something changed.
-    pub(crate) fn note(&self) {
+    pub(crate) fn bump(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    fn edition(&self) -> Edition {
-        Edition { news: self.clone(), number: self.0.load(Ordering::Acquire) }
+    fn mark(&self) -> RevisionMark {
+        RevisionMark { revision: self.clone(), number: self.0.load(Ordering::Acquire) }
     }
 
-    fn is_of(&self, other: &News) -> bool {
+    fn is_same_connection(&self, other: &ResourceRevision) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 /// A moment in the life of a connection, between one change and the next.
 #[derive(Debug, Clone)]
-struct Edition {
-    news: News,
+struct RevisionMark {
+    revision: ResourceRevision,
     number: u64,
 }
 
-impl PartialEq for Edition {
-    fn eq(&self, other: &Edition) -> bool {
-        self.number == other.number && self.news.is_of(&other.news)
+impl PartialEq for RevisionMark {
+    fn eq(&self, other: &RevisionMark) -> bool {
+        self.number == other.number && self.revision.is_same_connection(&other.revision)
     }
 }
 
 type Key = (String, String);
 
 #[derive(Debug)]
-enum Order {
-    Find { key: Key, edition: Edition, found: oneshot::Sender<Option<Payload>> },
-    Put { key: Key, edition: Edition, answer: Payload, until: Instant },
+enum CacheCommand {
+    Get { key: Key, edition: RevisionMark, found: oneshot::Sender<Option<Payload>> },
+    Put { key: Key, edition: RevisionMark, answer: Payload, until: Instant },
 }
 
 /// For whoever reads resources.
 #[derive(Debug, Clone)]
-pub(crate) struct ShelfHandle(mpsc::Sender<Order>);
+pub(crate) struct ResourceCacheHandle(mpsc::Sender<CacheCommand>);
 
 /// Makes a shelf, and the work that has to be done for it. That work ends with the last handle.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
-) -> (ShelfHandle, impl Future<Output = ()> + Send + 'static) {
+) -> (ResourceCacheHandle, impl Future<Output = ()> + Send + 'static) {
     let (orders, from_readers) = mpsc::channel(WAITING);
-    (ShelfHandle(orders), run(snapshots, from_readers))
+    (ResourceCacheHandle(orders), run(snapshots, from_readers))
 }
 
-async fn run(mut snapshots: watch::Receiver<Arc<Snapshot>>, mut orders: mpsc::Receiver<Order>) {
-    let mut shelf = Shelf::default();
+async fn run(
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    mut orders: mpsc::Receiver<CacheCommand>,
+) {
+    let mut shelf = ResourceCache::default();
     loop {
         tokio::select! {
             order = orders.recv() => match order {
-                Some(Order::Find { key, edition, found }) => {
-                    let _reader_left = found.send(shelf.find(&key, &edition, Instant::now()));
+                Some(CacheCommand::Get { key, edition, found }) => {
+                    let _reader_left = found.send(shelf.get(&key, &edition, Instant::now()));
                 }
-                Some(Order::Put { key, edition, answer, until }) => {
-                    shelf.put(key, Kept { edition, answer, until, used: 0 });
+                Some(CacheCommand::Put { key, edition, answer, until }) => {
+                    shelf.insert(key, CachedResponse { mark: edition, response: answer, expires_at: until, last_used: 0 });
                 }
                 None => return,
             },
@@ -98,7 +101,7 @@ async fn run(mut snapshots: watch::Receiver<Arc<Snapshot>>, mut orders: mpsc::Re
                 let snapshot = snapshots.borrow_and_update().clone();
                 shelf.retain(|server| {
                     let view = snapshot.servers.get(server)?;
-                    view.live.as_ref().map(|live| live.news.clone())
+                    view.active.as_ref().map(|live| live.resource_revision.clone())
                 });
             }
         }
@@ -106,124 +109,128 @@ async fn run(mut snapshots: watch::Receiver<Arc<Snapshot>>, mut orders: mpsc::Re
 }
 
 #[derive(Debug)]
-struct Kept {
-    edition: Edition,
-    answer: Payload,
-    until: Instant,
-    used: u64,
+struct CachedResponse {
+    mark: RevisionMark,
+    response: Payload,
+    expires_at: Instant,
+    last_used: u64,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    kept: HashMap<Key, Kept>,
+struct ResourceCache {
+    entries: HashMap<Key, CachedResponse>,
     bytes: usize,
     uses: u64,
 }
 
-impl Shelf {
-    fn find(&mut self, key: &Key, edition: &Edition, now: Instant) -> Option<Payload> {
+impl ResourceCache {
+    fn get(&mut self, key: &Key, edition: &RevisionMark, now: Instant) -> Option<Payload> {
         self.uses += 1;
-        let kept = self.kept.get_mut(key)?;
-        if kept.edition != *edition || kept.until <= now {
+        let kept = self.entries.get_mut(key)?;
+        if kept.mark != *edition || kept.expires_at <= now {
             self.remove(key);
             return None;
         }
-        kept.used = self.uses;
-        Some(kept.answer.clone())
+        kept.last_used = self.uses;
+        Some(kept.response.clone())
     }
 
     /// Keeps an answer, unless it alone would take most of the room.
-    fn put(&mut self, key: Key, mut kept: Kept) {
-        let size = size(&key, &kept);
+    fn insert(&mut self, key: Key, mut kept: CachedResponse) {
+        let size = entry_bytes(&key, &kept);
         self.remove(&key);
         if size > MOST_BYTES / 4 {
             return;
         }
         self.uses += 1;
-        kept.used = self.uses;
+        kept.last_used = self.uses;
         self.bytes += size;
-        self.kept.insert(key, kept);
-        while self.kept.len() > MOST || self.bytes > MOST_BYTES {
-            let least = self.kept.iter().min_by_key(|(_, it)| it.used).map(|(key, _)| key.clone());
+        self.entries.insert(key, kept);
+        while self.entries.len() > MOST || self.bytes > MOST_BYTES {
+            let least =
+                self.entries.iter().min_by_key(|(_, it)| it.last_used).map(|(key, _)| key.clone());
             let Some(least) = least else { return };
             self.remove(&least);
         }
     }
 
     /// Keeps only what came over a connection that still stands.
-    fn retain(&mut self, standing: impl Fn(&str) -> Option<News>) {
-        let is_over = |key: &Key, it: &Kept| {
-            standing(&key.0).is_none_or(|news| !news.is_of(&it.edition.news))
+    fn retain(&mut self, standing: impl Fn(&str) -> Option<ResourceRevision>) {
+        let is_over = |key: &Key, it: &CachedResponse| {
+            standing(&key.0).is_none_or(|news| !news.is_same_connection(&it.mark.revision))
         };
-        let over = self.kept.iter().filter(|(key, it)| is_over(key, it));
+        let over = self.entries.iter().filter(|(key, it)| is_over(key, it));
         let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
         over.iter().for_each(|key| self.remove(key));
     }
 
     fn remove(&mut self, key: &Key) {
-        if let Some(kept) = self.kept.remove(key) {
-            self.bytes -= size(key, &kept);
+        if let Some(kept) = self.entries.remove(key) {
+            self.bytes -= entry_bytes(key, &kept);
         }
     }
 }
 
-fn size(key: &Key, kept: &Kept) -> usize {
-    key.0.len() + key.1.len() + kept.answer.as_bytes().len()
+fn entry_bytes(key: &Key, kept: &CachedResponse) -> usize {
+    key.0.len() + key.1.len() + kept.response.as_bytes().len()
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Freshness {
+struct ResponseTtl {
     #[serde(default)]
     ttl_ms: Option<u64>,
 }
 
 /// How long an answer holds, where it says so.
-fn fresh_for(answer: &Payload) -> Option<Duration> {
-    let said: Freshness = answer.decode().ok()?;
+fn ttl(answer: &Payload) -> Option<Duration> {
+    let said: ResponseTtl = answer.decode().ok()?;
     said.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(LONGEST))
 }
 
 impl Host {
     /// Reads a resource, or remembers what it held where its server said that it still holds.
-    pub async fn read(
+    pub async fn read_resource(
         &self,
         server: &str,
         uri: &str,
         patience: Duration,
-    ) -> Result<Payload, AskError> {
-        let live = self.live(server).await?;
+    ) -> Result<Payload, RequestError> {
+        let live = self.active_connection(server).await?;
         let key = (server.to_owned(), uri.to_owned());
-        let edition = live.news.edition();
+        let edition = live.resource_revision.mark();
         let (found, kept) = oneshot::channel();
-        let order = Order::Find { key: key.clone(), edition: edition.clone(), found };
+        let order = CacheCommand::Get { key: key.clone(), edition: edition.clone(), found };
         // A shelf that is gone keeps nothing.
-        if self.shelf().0.send(order).await.is_ok()
+        if self.resource_cache().0.send(order).await.is_ok()
             && let Ok(Some(answer)) = kept.await
         {
             return Ok(answer);
         }
         let params = json!({"uri": uri}).to_string();
-        let mut question = Question::harmless("resources/read", patience);
+        let mut question = ServerRequest::idempotent("resources/read", patience);
         question.params = Some(Payload::from_json(params.into()));
         let asked = Instant::now();
-        let answer = self.ask(server, question).await?;
-        if let Some(fresh) = fresh_for(&answer) {
-            let order = Order::Put { key, edition, answer: answer.clone(), until: asked + fresh };
-            let _shelf_gone = self.shelf().0.send(order).await;
+        let answer = self.request(server, question).await?;
+        if let Some(fresh) = ttl(&answer) {
+            let order =
+                CacheCommand::Put { key, edition, answer: answer.clone(), until: asked + fresh };
+            let _shelf_gone = self.resource_cache().0.send(order).await;
         }
         Ok(answer)
     }
 
     /// Does a server have resources? Connects to it first, where it is not connected.
-    pub async fn has_resources(&self, server: &str) -> Result<bool, AskError> {
-        let live = self.live(server).await?;
-        Ok(live.client.introduction().capabilities.resources.is_some())
+    pub async fn has_resources(&self, server: &str) -> Result<bool, RequestError> {
+        let live = self.active_connection(server).await?;
+        Ok(live.client.server().capabilities.resources.is_some())
     }
 
-    async fn live(&self, server: &str) -> Result<Live, AskError> {
-        let handle = self.handle(server).ok_or_else(|| AskError::NoServer(server.to_owned()))?;
-        handle.live(None).await.map_err(AskError::NotConnected)
+    async fn active_connection(&self, server: &str) -> Result<ActiveConnection, RequestError> {
+        let handle = self
+            .connection(server)
+            .ok_or_else(|| RequestError::UnknownServer(server.to_owned()))?;
+        handle.ensure_active(None).await.map_err(RequestError::NotConnected)
     }
 }
 
@@ -239,63 +246,68 @@ mod tests {
         (server.to_owned(), uri.to_owned())
     }
 
-    fn kept(news: &News, size: usize) -> Kept {
+    fn kept(news: &ResourceRevision, size: usize) -> CachedResponse {
         let answer = Payload::from_json(vec![b' '; size].into());
-        Kept { edition: news.edition(), answer, until: Instant::now() + SOON, used: 0 }
+        CachedResponse {
+            mark: news.mark(),
+            response: answer,
+            expires_at: Instant::now() + SOON,
+            last_used: 0,
+        }
     }
 
-    fn has(shelf: &mut Shelf, key: &Key, news: &News) -> bool {
-        shelf.find(key, &news.edition(), Instant::now()).is_some()
+    fn has(shelf: &mut ResourceCache, key: &Key, news: &ResourceRevision) -> bool {
+        shelf.get(key, &news.mark(), Instant::now()).is_some()
     }
 
     #[test]
     fn an_answer_is_good_until_the_server_says_that_something_changed() {
-        let (mut shelf, news) = (Shelf::default(), News::default());
-        shelf.put(key("s", "a"), kept(&news, 10));
+        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
+        shelf.insert(key("s", "a"), kept(&news, 10));
         assert!(has(&mut shelf, &key("s", "a"), &news));
-        news.note();
+        news.bump();
         assert!(!has(&mut shelf, &key("s", "a"), &news));
-        assert_eq!((shelf.kept.len(), shelf.bytes), (0, 0));
+        assert_eq!((shelf.entries.len(), shelf.bytes), (0, 0));
     }
 
     #[test]
     fn an_answer_that_was_asked_for_before_a_change_is_not_good_after_it() {
-        let (mut shelf, news) = (Shelf::default(), News::default());
+        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
         let late = kept(&news, 10);
-        news.note();
-        shelf.put(key("s", "a"), late);
+        news.bump();
+        shelf.insert(key("s", "a"), late);
         assert!(!has(&mut shelf, &key("s", "a"), &news));
     }
 
     #[test]
     fn an_answer_is_good_on_its_connection_alone_and_for_its_time() {
-        let (mut shelf, news) = (Shelf::default(), News::default());
-        shelf.put(key("s", "a"), kept(&news, 10));
-        shelf.put(key("t", "a"), kept(&news, 10));
-        assert!(!has(&mut shelf, &key("s", "a"), &News::default()));
-        shelf.put(key("s", "a"), kept(&news, 10));
+        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
+        shelf.insert(key("s", "a"), kept(&news, 10));
+        shelf.insert(key("t", "a"), kept(&news, 10));
+        assert!(!has(&mut shelf, &key("s", "a"), &ResourceRevision::default()));
+        shelf.insert(key("s", "a"), kept(&news, 10));
         let later = Instant::now() + SOON * 2;
-        assert!(shelf.find(&key("s", "a"), &news.edition(), later).is_none());
-        shelf.put(key("s", "a"), kept(&news, 10));
+        assert!(shelf.get(&key("s", "a"), &news.mark(), later).is_none());
+        shelf.insert(key("s", "a"), kept(&news, 10));
         shelf.retain(|server| (server == "s").then(|| news.clone()));
-        assert_eq!(shelf.kept.keys().collect::<Vec<_>>(), [&key("s", "a")]);
+        assert_eq!(shelf.entries.keys().collect::<Vec<_>>(), [&key("s", "a")]);
     }
 
     #[test]
     fn the_least_used_leaves_first() {
-        let (mut shelf, news) = (Shelf::default(), News::default());
+        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
         for number in 0..MOST {
-            shelf.put(key("s", &number.to_string()), kept(&news, 1));
+            shelf.insert(key("s", &number.to_string()), kept(&news, 1));
         }
         assert!(has(&mut shelf, &key("s", "0"), &news));
-        shelf.put(key("s", "one more"), kept(&news, 1));
+        shelf.insert(key("s", "one more"), kept(&news, 1));
         assert!(has(&mut shelf, &key("s", "0"), &news));
         assert!(!has(&mut shelf, &key("s", "1"), &news));
     }
 
     #[test]
     fn only_an_answer_that_says_how_long_it_holds_is_kept() {
-        let fresh = |text: &'static str| fresh_for(&Payload::from_json(text.into()));
+        let fresh = |text: &'static str| ttl(&Payload::from_json(text.into()));
         assert_eq!(fresh(r#"{"contents":[],"ttlMs":5000}"#), Some(Duration::from_secs(5)));
         assert_eq!(fresh(r#"{"contents":[],"ttlMs":99999999999}"#), Some(LONGEST));
         for text in
@@ -310,12 +322,12 @@ mod tests {
         fn it_never_holds_too_much_and_knows_how_much_it_holds(
             puts in prop::collection::vec((0u8..40, 0usize..(5 << 20)), 0..80),
         ) {
-            let (mut shelf, news) = (Shelf::default(), News::default());
+            let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
             for (name, size) in puts {
-                shelf.put(key("s", &name.to_string()), kept(&news, size));
-                let bytes: usize = shelf.kept.iter().map(|(key, it)| super::size(key, it)).sum();
+                shelf.insert(key("s", &name.to_string()), kept(&news, size));
+                let bytes: usize = shelf.entries.iter().map(|(key, it)| super::entry_bytes(key, it)).sum();
                 prop_assert_eq!(bytes, shelf.bytes);
-                prop_assert!(bytes <= MOST_BYTES && shelf.kept.len() <= MOST);
+                prop_assert!(bytes <= MOST_BYTES && shelf.entries.len() <= MOST);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use switchboard_wire::process::Leash;
+use switchboard_wire::process::ProcessGroupGuard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -25,27 +25,27 @@ pub(crate) struct ShellCommand<'a> {
     /// Its whole environment; ours where there is none.
     pub(crate) variables: Option<&'a BTreeMap<String, String>>,
     /// How much is read of each stream; one byte more says that there is more.
-    pub(crate) most: u64,
+    pub(crate) max_bytes: u64,
 }
 
 /// What came of a command.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,
     /// On standard output.
-    pub(crate) printed: String,
+    pub(crate) stdout: String,
     /// On standard error.
-    pub(crate) complained: String,
+    pub(crate) stderr: String,
 }
 
 impl ShellCommand<'_> {
     /// Runs it in the shell, which is where people write such commands for.
-    pub(crate) async fn run(&self) -> io::Result<Said> {
+    pub(crate) async fn run(&self) -> io::Result<CommandOutput> {
         let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
         let mut command_line = Command::new(shell);
         if let Some(variables) = self.variables {
             command_line.env_clear().envs(variables);
         }
-        let mut leash = Leash::on(&mut command_line);
+        let mut leash = ProcessGroupGuard::prepare(&mut command_line);
         let mut child = command_line
             .args([flag, self.command])
             .current_dir(self.folder)
@@ -54,7 +54,7 @@ impl ShellCommand<'_> {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        leash.hold(&child);
+        leash.attach(&child);
         let stdin = child.stdin.take();
         let feeding = async {
             if let Some(mut stdin) = stdin {
@@ -63,8 +63,13 @@ impl ShellCommand<'_> {
             }
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let streams =
-            async { tokio::join!(feeding, all(stdout, self.most), all(stderr, self.most)) };
+        let streams = async {
+            tokio::join!(
+                feeding,
+                read_all(stdout, self.max_bytes),
+                read_all(stderr, self.max_bytes)
+            )
+        };
         tokio::pin!(streams);
         let (status, printed, complained) = tokio::select! {
             ((), printed, complained) = &mut streams => (child.wait().await, printed, complained),
@@ -73,18 +78,18 @@ impl ShellCommand<'_> {
                     Ok(streams) => streams,
                     // Whom it left behind holds the streams open.
                     Err(_) => {
-                        leash.end();
+                        leash.kill();
                         streams.await
                     }
                 };
                 (status, printed, complained)
             }
         };
-        Ok(Said { status: status?, printed: printed?, complained: complained? })
+        Ok(CommandOutput { status: status?, stdout: printed?, stderr: complained? })
     }
 }
 
-async fn all(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<String> {
+async fn read_all(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
         from.take(most + 1).read_to_end(&mut bytes).await?;

@@ -7,133 +7,144 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, header};
-use switchboard_wire::network::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
+use switchboard_wire::network::{
+    Authorize, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
+};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use url::{Origin, Url};
 
 /// Headers on their way, or why there are none, without a secret.
-pub(crate) type Producing<'a> =
+pub(crate) type HeadersFuture<'a> =
     Pin<Box<dyn Future<Output = Result<HeaderMap, String>> + Send + 'a>>;
 
 /// Makes headers.
-pub(crate) trait Producer: Send + Sync {
+pub(crate) trait HeaderSource: Send + Sync {
     /// Makes them anew. Has a deadline of its own.
-    fn produce(&self) -> Producing<'_>;
+    fn produce(&self) -> HeadersFuture<'_>;
 }
 
 /// What is shown now.
 #[derive(Clone, Default)]
-struct Current {
+struct CurrentHeaders {
     headers: HeaderMap,
     /// When they were made.
-    made: Option<Instant>,
+    fetched_at: Option<Instant>,
     /// How often that was done.
-    number: u64,
-    trial: Trial,
+    generation: u64,
+    trial: HeaderTrial,
     /// Why they could not be made anew the last time.
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 /// What the server thinks of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Trial {
+enum HeaderTrial {
     /// It may well take them.
     #[default]
-    Open,
+    Accepted,
     /// It refused those before, and has not taken these yet.
-    Pending,
+    Unproven,
 }
 
 /// Headers for every request to a server.
-pub(crate) struct ShownHeaders {
-    producer: Box<dyn Producer>,
-    lasts: Duration,
-    current: watch::Sender<Current>,
+pub(crate) struct DynamicHeaders {
+    source: Box<dyn HeaderSource>,
+    ttl: Duration,
+    current: watch::Sender<CurrentHeaders>,
     /// One makes them at a time, and the others take what that one got.
-    turn: Semaphore,
+    refresh_slot: Semaphore,
 }
 
-impl ShownHeaders {
+impl DynamicHeaders {
     /// Headers that are made anew after so long.
-    pub(crate) fn new(producer: impl Producer + 'static, lasts: Duration) -> ShownHeaders {
-        let current = watch::Sender::new(Current::default());
-        ShownHeaders { producer: Box::new(producer), lasts, current, turn: Semaphore::new(1) }
+    pub(crate) fn new(producer: impl HeaderSource + 'static, ttl: Duration) -> DynamicHeaders {
+        let current = watch::Sender::new(CurrentHeaders::default());
+        DynamicHeaders { source: Box::new(producer), ttl, current, refresh_slot: Semaphore::new(1) }
     }
 
     /// Makes them for the first time, so that what stands in the way is known before anybody is asked anything.
-    pub(crate) async fn begin(&self) -> Result<(), String> {
-        let now = self.anew(0, Trial::Open).await;
-        match now.trouble {
-            Some(trouble) if now.made.is_none() => Err(trouble),
+    pub(crate) async fn load(&self) -> Result<(), String> {
+        let now = self.refresh(0, HeaderTrial::Accepted).await;
+        match now.error {
+            Some(trouble) if now.fetched_at.is_none() => Err(trouble),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Why they could not be made anew the last time.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.current.borrow().trouble.clone()
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.current.borrow().error.clone()
     }
 
     /// What is shown after those with this number; made now unless somebody was faster.
-    async fn anew(&self, seen: u64, trial: Trial) -> Current {
-        let _turn = self.turn.acquire().await;
+    async fn refresh(&self, seen: u64, trial: HeaderTrial) -> CurrentHeaders {
+        let _turn = self.refresh_slot.acquire().await;
         let before = self.current.borrow().clone();
-        if before.number != seen {
+        if before.generation != seen {
             return before;
         }
-        let made = self.producer.produce().await;
+        let made = self.source.produce().await;
         self.current.send_modify(|current| match made {
             Ok(headers) => {
-                let (made, number) = (Some(Instant::now()), current.number + 1);
-                *current = Current { headers, made, number, trial, trouble: None };
+                let (made, number) = (Some(Instant::now()), current.generation + 1);
+                *current = CurrentHeaders {
+                    headers,
+                    fetched_at: made,
+                    generation: number,
+                    trial,
+                    error: None,
+                };
             }
-            Err(trouble) => current.trouble = Some(trouble),
+            Err(trouble) => current.error = Some(trouble),
         });
         self.current.borrow().clone()
     }
 
-    async fn judge(&self, refusal: Reception<'_>) -> Verdict {
+    async fn on_refusal(&self, refusal: ResponseHead<'_>) -> RetryDecision {
         let before = self.current.borrow().clone();
         let ours = before.headers.get(header::AUTHORIZATION);
-        if let (Some(shown), Some(ours)) = (refusal.shown, ours)
+        if let (Some(shown), Some(ours)) = (refusal.authorization, ours)
             && shown != ours
         {
             // Made anew while the request was on its way.
-            return Verdict::Again;
+            return RetryDecision::Retry;
         }
-        if before.trial == Trial::Pending {
-            return Verdict::Stands;
+        if before.trial == HeaderTrial::Unproven {
+            return RetryDecision::GiveUp;
         }
-        let now = self.anew(before.number, Trial::Pending).await;
+        let now = self.refresh(before.generation, HeaderTrial::Unproven).await;
         match now.headers != before.headers {
-            true => Verdict::Again,
-            false => Verdict::Stands,
+            true => RetryDecision::Retry,
+            false => RetryDecision::GiveUp,
         }
     }
 }
 
-impl Authorize for ShownHeaders {
-    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a> {
+impl Authorize for DynamicHeaders {
+    fn headers<'a>(
+        &'a self,
+        _: OutboundRequest<'a>,
+    ) -> Pin<std::boxed::Box<(dyn Future<Output = HeaderMap> + std::marker::Send + 'a)>> {
         Box::pin(async move {
             let current = self.current.borrow().clone();
-            match current.made {
-                Some(made) if made.elapsed() < self.lasts => current.headers,
+            match current.fetched_at {
+                Some(made) if made.elapsed() < self.ttl => current.headers,
                 // What cannot be made anew may still be taken.
-                Some(_) | None => self.anew(current.number, current.trial).await.headers,
+                Some(_) | None => self.refresh(current.generation, current.trial).await.headers,
             }
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
-        Box::pin(self.judge(refusal))
+    fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
+        Box::pin(self.on_refusal(refusal))
     }
 
-    fn answered(&self, reception: Reception<'_>) {
+    fn on_response(&self, reception: ResponseHead<'_>) {
         if (200..300).contains(&reception.status) {
             self.current.send_if_modified(|current| {
-                let was_pending = current.trial == Trial::Pending;
-                current.trial = Trial::Open;
+                let was_pending = current.trial == HeaderTrial::Unproven;
+                current.trial = HeaderTrial::Accepted;
                 was_pending
             });
         }
@@ -141,37 +152,40 @@ impl Authorize for ShownHeaders {
 }
 
 /// Shows something at one origin, and nothing anywhere else.
-pub(crate) struct OnlyAt {
+pub(crate) struct OriginBound {
     pub(crate) origin: Origin,
     pub(crate) inner: Arc<dyn Authorize>,
 }
 
-impl OnlyAt {
+impl OriginBound {
     /// Is this a URL of that origin?
     pub(crate) fn is_for(&self, url: &Url) -> bool {
         url.origin() == self.origin
     }
 }
 
-impl Authorize for OnlyAt {
-    fn headers<'a>(&'a self, outbound: Outbound<'a>) -> Authorizing<'a> {
+impl Authorize for OriginBound {
+    fn headers<'a>(
+        &'a self,
+        outbound: OutboundRequest<'a>,
+    ) -> Pin<std::boxed::Box<(dyn Future<Output = HeaderMap> + std::marker::Send + 'a)>> {
         match self.is_for(outbound.url) {
             true => self.inner.headers(outbound),
             false => Box::pin(std::future::ready(HeaderMap::new())),
         }
     }
 
-    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
+    fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
         // Nothing was shown, so nothing better can be.
-        match refusal.shown {
-            Some(_) => self.inner.refused(refusal),
-            None => Box::pin(std::future::ready(Verdict::Stands)),
+        match refusal.authorization {
+            Some(_) => self.inner.on_unauthorized(refusal),
+            None => Box::pin(std::future::ready(RetryDecision::GiveUp)),
         }
     }
 
-    fn answered(&self, reception: Reception<'_>) {
-        if reception.shown.is_some() {
-            self.inner.answered(reception);
+    fn on_response(&self, reception: ResponseHead<'_>) {
+        if reception.authorization.is_some() {
+            self.inner.on_response(reception);
         }
     }
 }

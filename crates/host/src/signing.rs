@@ -6,34 +6,38 @@ use std::fmt;
 use std::sync::Arc;
 
 use switchboard_auth::assertion::SigningKey;
-use switchboard_auth::challenge::Demand;
+use switchboard_auth::challenge::AuthChallenge;
 use switchboard_auth::confidential::Secret;
-use switchboard_auth::dpop::ProofKey;
-use switchboard_auth::escort::{Escort, Guide};
-use switchboard_auth::fetch::{Fetch, Online};
-use switchboard_auth::flow::{Enterprise, Plan, Way};
-use switchboard_auth::keeper::{Keeper, LoginError, Trouble, Wanting};
-use switchboard_auth::listener::{ListenError, Named, Page, Port};
-use switchboard_auth::refresh::{Need, Refresher, Trust};
-use switchboard_auth::registration::{Configured, Credential, Setup};
+use switchboard_auth::dpop::DpopKey;
+use switchboard_auth::escort::{BrowserFlow, LoginPrompt};
+use switchboard_auth::fetch::{Fetch, HttpFetcher};
+use switchboard_auth::flow::{IdentityProviderLogin, LoginGrant, LoginPlan};
+use switchboard_auth::keeper::{LoginError, RequiredAction, TokenFailure, TokenProvider};
+use switchboard_auth::listener::{CallbackPort, ListenError, LoopbackHost, ResultPage};
+use switchboard_auth::refresh::{RefreshReason, Refresher, TrustSettings};
+use switchboard_auth::registration::{ClientConfig, ClientCredential, ConfiguredClient};
 use switchboard_auth::revocation::{self, RevokeError};
 use switchboard_auth::scopes::Scopes;
-use switchboard_auth::vault::folder::{FolderVault, Place, Wanted as Keeping};
+use switchboard_auth::vault::folder::{
+    FileTokenStore, StorageBackend, StoragePreference as Keeping,
+};
 use switchboard_auth::vault::keychain::SystemKeychain;
-use switchboard_auth::vault::{Record, Standing, Swapped, Vault, VaultError};
-use switchboard_config::account::Account;
-use switchboard_config::entry::{OAuthGrant, Remote, ServerSpec, Transport};
+use switchboard_auth::vault::{
+    LoginRecord, LoginStatus, TokenStore, TokenStoreError, WriteOutcome,
+};
+use switchboard_config::account::ConnectorAccount;
+use switchboard_config::entry::{OAuthGrant, RemoteConfig, ServerSpec, TransportConfig};
 use switchboard_config::identity_provider::IdentityProvider;
 use switchboard_config::scope::Scope;
-use switchboard_config::template::{Template, Text};
+use switchboard_config::template::{ExpandedText, Template};
 use thiserror::Error;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::address::Around;
-use crate::cause::{Cause, CauseKind, Evidence};
-use crate::connection::{Handle, Wanted};
-use crate::engine::{Host, Settings};
+use crate::address::HostEnv;
+use crate::cause::{ConnectionFailure, Evidence, FailureKind};
+use crate::connection::{ConnectionHandle, DesiredServer};
+use crate::engine::{ConnectionContext, Host};
 use crate::reveal;
 
 /// The name by which people will know us.
@@ -43,86 +47,88 @@ const APPLICATION: &str = "switchboard";
 
 /// What a caller decides about signing in.
 #[derive(Clone, Default)]
-pub struct SigningOptions {
+pub struct LoginOptions {
     /// Where tokens are kept.
-    pub keeping: Keeping,
+    pub token_storage: Keeping,
     /// Who is taken along when a server wants a login while it is connected to. Without anybody, it waits for one.
-    pub guide: Option<Arc<dyn Guide>>,
+    pub guide: Option<Arc<dyn LoginPrompt>>,
     /// The address of a document that describes us, where there is one.
-    pub document: Option<Url>,
+    pub client_metadata_url: Option<Url>,
     /// Who vouches for people.
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
-    pub account: Option<Account>,
+    pub account: Option<ConnectorAccount>,
 }
 
-impl fmt::Debug for SigningOptions {
+impl fmt::Debug for LoginOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningOptions").field("keeping", &self.keeping).finish_non_exhaustive()
+        f.debug_struct("SigningOptions")
+            .field("keeping", &self.token_storage)
+            .finish_non_exhaustive()
     }
 }
 
 /// What every login shares.
-pub(crate) struct Signing {
-    vault: Arc<dyn Vault>,
-    place: Place,
+pub(crate) struct LoginServices {
+    token_store: Arc<dyn TokenStore>,
+    storage_place: StorageBackend,
     fetch: Arc<dyn Fetch>,
     proxies: Vec<String>,
 }
 
 /// One server's keeper, made when it is first needed: secrets are fetched then.
 #[derive(Clone, Default)]
-pub(crate) struct Signatory(Arc<OnceCell<Option<Arc<Signer>>>>);
+pub(crate) struct LoginSlot(Arc<OnceCell<Option<Arc<ServerLogin>>>>);
 
-impl fmt::Debug for Signatory {
+impl fmt::Debug for LoginSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Signatory")
     }
 }
 
 /// Signs in at one server.
-pub(crate) struct Signer {
-    pub(crate) keeper: Arc<Keeper>,
-    profile: Arc<Profile>,
-    signing: Arc<Signing>,
+pub(crate) struct ServerLogin {
+    pub(crate) token_provider: Arc<TokenProvider>,
+    profile: Arc<OAuthProfile>,
+    services: Arc<LoginServices>,
 }
 
 /// All of an entry that signing in depends on.
-struct Profile {
+struct OAuthProfile {
     name: String,
     server: Url,
     client_id: Option<String>,
-    credential: Credential,
+    credential: ClientCredential,
     metadata_url: Option<Url>,
     scopes: Option<Scopes>,
     grant: OAuthGrant,
-    port: Option<u16>,
-    workload: Option<Secret>,
-    vouched: Option<Vouched>,
-    document: Option<Url>,
+    callback_port: Option<u16>,
+    workload_token: Option<Secret>,
+    identity_provider: Option<IdentityProviderProfile>,
+    client_metadata_url: Option<Url>,
     proxies: Vec<String>,
 }
 
 /// An identity provider that somebody signed in at, as far as it is known.
-struct Vouched {
+struct IdentityProviderProfile {
     issuer: Url,
     token_endpoint: Option<Url>,
-    client: Configured,
-    identity: Option<Secret>,
+    client: ConfiguredClient,
+    identity_token: Option<Secret>,
 }
 
 /// Why nobody is signed in.
 #[derive(Debug, Error)]
-pub enum SigningError {
+pub enum ServerLoginError {
     /// There is no such server.
     #[error("there is no server `{0}`")]
-    NoServer(String),
+    UnknownServer(String),
     /// It is none that one signs in to.
     #[error("`{0}` is not a server that one signs in to: {1}")]
-    NotForLogins(String, &'static str),
+    Unsupported(String, &'static str),
     /// What it depends on cannot be had.
     #[error("{0}")]
-    Unusable(Arc<Cause>),
+    Unavailable(Arc<ConnectionFailure>),
     /// No browser can come back.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -131,18 +137,18 @@ pub enum SigningError {
     Login(#[from] LoginError),
     /// The login could not be read or removed.
     #[error(transparent)]
-    Vault(#[from] VaultError),
+    TokenStore(#[from] TokenStoreError),
 }
 
 /// How somebody wants to sign in.
 #[derive(Debug, Clone, Default)]
-pub struct LoginWish {
+pub struct LoginRequest {
     /// The port that a browser comes back to, where it is not any.
     pub port: Option<u16>,
     /// Scopes instead of those that the entry or the server names.
     pub scopes: Vec<String>,
     /// With a code on another device instead of a browser here.
-    pub on_another_device: bool,
+    pub use_device_code: bool,
 }
 
 /// A login, for people to read. No token is in it.
@@ -163,57 +169,63 @@ pub struct LoginView {
     /// Is it renewed by itself?
     pub is_renewable: bool,
     /// Can it still be used, as far as we know?
-    pub is_good: bool,
+    pub is_valid: bool,
 }
 
 /// What became of a login that somebody wanted to be rid of.
 #[derive(Debug)]
-pub enum LoggedOut {
+pub enum LogoutOutcome {
     /// There was none.
-    Nothing,
+    NotLoggedIn,
     /// It was given back and forgotten.
     Revoked,
     /// It was forgotten; the authorization server could not be told.
-    Forgotten(RevokeError),
+    RemovedLocally(RevokeError),
 }
 
 impl LoginView {
-    fn of(record: &Record) -> LoginView {
+    fn from_record(record: &LoginRecord) -> LoginView {
         LoginView {
             server: record.key.server.clone(),
             client: Some(record.key.client.clone()).filter(|it| !it.is_empty()),
             issuer: record.key.issuer.clone(),
-            identity: record.identity.clone(),
+            identity: record.account.clone(),
             scopes: record.scopes.iter().flat_map(|it| it.iter().map(str::to_owned)).collect(),
-            expires_at: record.held.expires_at,
-            is_renewable: record.held.refresh.is_some(),
-            is_good: record.standing == Standing::Good,
+            expires_at: record.tokens.expires_at,
+            is_renewable: record.tokens.refresh_token.is_some(),
+            is_valid: record.status == LoginStatus::Good,
         }
     }
 }
 
-impl Signing {
-    pub(crate) async fn open(settings: &Settings) -> Result<Signing, Cause> {
+impl LoginServices {
+    pub(crate) async fn open(
+        settings: &ConnectionContext,
+    ) -> Result<LoginServices, ConnectionFailure> {
         let keychain = SystemKeychain::new(APPLICATION);
-        let opened =
-            FolderVault::open(&settings.logins, settings.signing.keeping, Some(&keychain)).await;
+        let opened = FileTokenStore::open(
+            &settings.logins_folder,
+            settings.login_options.token_storage,
+            Some(&keychain),
+        )
+        .await;
         let (vault, place) = opened.map_err(|error| {
-            unusable(format!("the place where logins are kept cannot be used: {error}"))
+            invalid_config(format!("the place where logins are kept cannot be used: {error}"))
         })?;
         let network = settings.network(None)?;
         let proxies = network.proxy_hosts().to_vec();
-        Ok(Signing {
-            vault: Arc::new(vault),
-            place,
-            fetch: Arc::new(Online::new(network)),
+        Ok(LoginServices {
+            token_store: Arc::new(vault),
+            storage_place: place,
+            fetch: Arc::new(HttpFetcher::new(network)),
             proxies,
         })
     }
 }
 
-impl Signing {
-    pub(crate) fn vault(&self) -> &Arc<dyn Vault> {
-        &self.vault
+impl LoginServices {
+    pub(crate) fn token_store(&self) -> &Arc<dyn TokenStore> {
+        &self.token_store
     }
 
     pub(crate) fn fetch(&self) -> &Arc<dyn Fetch> {
@@ -225,20 +237,24 @@ impl Signing {
     }
 }
 
-fn unusable(detail: String) -> Cause {
-    Cause::of(CauseKind::Unusable).with(Evidence::Detail(detail))
+fn invalid_config(detail: String) -> ConnectionFailure {
+    ConnectionFailure::new(FailureKind::InvalidConfig).with_evidence(Evidence::Detail(detail))
 }
 
 /// The part of an entry that one could sign in with. Whoever writes an `Authorization` needs no login.
-fn remote(spec: &ServerSpec) -> Result<&Remote<Text>, &'static str> {
+fn login_remote(spec: &ServerSpec) -> Result<&RemoteConfig<ExpandedText>, &'static str> {
     let remote = match &spec.transport {
-        Transport::Http(remote) | Transport::Sse(remote) | Transport::Ws(remote) => remote,
-        Transport::ConnectorProxy(_) => return Err("it belongs to your connector account"),
-        Transport::Stdio(_) => return Err("it is a program on this machine"),
-        Transport::SseIde(_) | Transport::WsIde(_) => return Err("it is inside an IDE"),
-        Transport::Sdk { .. } => return Err("it is inside this program"),
+        TransportConfig::Http(remote)
+        | TransportConfig::Sse(remote)
+        | TransportConfig::Ws(remote) => remote,
+        TransportConfig::ConnectorProxy(_) => return Err("it belongs to your connector account"),
+        TransportConfig::Stdio(_) => return Err("it is a program on this machine"),
+        TransportConfig::SseIde(_) | TransportConfig::WsIde(_) => {
+            return Err("it is inside an IDE");
+        }
+        TransportConfig::Sdk { .. } => return Err("it is inside this program"),
     };
-    let is_fixed = |(name, _): &(String, Text)| name.eq_ignore_ascii_case("authorization");
+    let is_fixed = |(name, _): &(String, ExpandedText)| name.eq_ignore_ascii_case("authorization");
     match remote.headers.iter().any(is_fixed) || remote.headers_helper.is_some() {
         true => Err("its entry says what to show it"),
         false => Ok(remote),
@@ -247,171 +263,195 @@ fn remote(spec: &ServerSpec) -> Result<&Remote<Text>, &'static str> {
 
 /// What mends it when a server wants a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entrance {
+pub(crate) enum LoginMethod {
     /// Somebody signs in to it.
-    Login,
+    OAuth,
     /// It belongs to a connector account, whose token is the person's affair.
-    Account,
+    ConnectorAccount,
 }
 
-impl Entrance {
+impl LoginMethod {
     /// That of a server; none where its entry says what to show it, or where no person signs in.
-    pub(crate) fn of(wanted: &Wanted) -> Option<Entrance> {
+    pub(crate) fn for_server(wanted: &DesiredServer) -> Option<LoginMethod> {
         if wanted.scope == Scope::Connectors {
-            return Some(Entrance::Account);
+            return Some(LoginMethod::ConnectorAccount);
         }
         match &wanted.spec.transport {
-            Transport::ConnectorProxy(_) => Some(Entrance::Account),
-            Transport::Http(_)
-            | Transport::Sse(_)
-            | Transport::Ws(_)
-            | Transport::Stdio(_)
-            | Transport::SseIde(_)
-            | Transport::WsIde(_)
-            | Transport::Sdk { .. } => {
-                let oauth = remote(&wanted.spec).ok()?.oauth.as_ref();
-                let is_for_people = oauth.is_none_or(|it| it.grant == OAuthGrant::Person);
-                is_for_people.then_some(Entrance::Login)
+            TransportConfig::ConnectorProxy(_) => Some(LoginMethod::ConnectorAccount),
+            TransportConfig::Http(_)
+            | TransportConfig::Sse(_)
+            | TransportConfig::Ws(_)
+            | TransportConfig::Stdio(_)
+            | TransportConfig::SseIde(_)
+            | TransportConfig::WsIde(_)
+            | TransportConfig::Sdk { .. } => {
+                let oauth = login_remote(&wanted.spec).ok()?.oauth.as_ref();
+                let is_for_people =
+                    oauth.is_none_or(|it| it.grant == OAuthGrant::AuthorizationCode);
+                is_for_people.then_some(LoginMethod::OAuth)
             }
         }
     }
 }
 
-impl Signatory {
+impl LoginSlot {
     /// The server's signer; none where one does not sign in there.
-    pub(crate) async fn signer(
+    pub(crate) async fn login(
         &self,
-        wanted: &Wanted,
-        settings: &Arc<Settings>,
-    ) -> Result<Option<Arc<Signer>>, Cause> {
-        let made = self.0.get_or_try_init(|| Signer::new(wanted, settings)).await;
+        wanted: &DesiredServer,
+        settings: &Arc<ConnectionContext>,
+    ) -> Result<Option<Arc<ServerLogin>>, ConnectionFailure> {
+        let made = self.0.get_or_try_init(|| ServerLogin::new(wanted, settings)).await;
         made.cloned()
     }
 
     /// Waits until what was issued is written down.
-    pub(crate) async fn close(&self) {
+    pub(crate) async fn flush(&self) {
         if let Some(Some(signer)) = self.0.get() {
-            signer.keeper.close().await;
+            signer.token_provider.close().await;
         }
     }
 
     /// Signs in where the server says what it wants and somebody is there for it.
-    pub(crate) async fn signs_in(&self, wanted: &Wanted, settings: &Arc<Settings>) -> bool {
-        let Some(guide) = settings.signing.guide.as_deref() else { return false };
-        let Ok(Some(signer)) = self.signer(wanted, settings).await else { return false };
-        signer.keeper.wanting().is_some()
-            && signer.sign_in(guide, &LoginWish::default()).await.is_ok()
+    pub(crate) async fn sign_in_if_required(
+        &self,
+        wanted: &DesiredServer,
+        settings: &Arc<ConnectionContext>,
+    ) -> bool {
+        let Some(guide) = settings.login_options.guide.as_deref() else { return false };
+        let Ok(Some(signer)) = self.login(wanted, settings).await else { return false };
+        signer.token_provider.required_action().is_some()
+            && signer.sign_in(guide, &LoginRequest::default()).await.is_ok()
     }
 }
 
-impl Signer {
-    async fn new(wanted: &Wanted, settings: &Arc<Settings>) -> Result<Option<Arc<Signer>>, Cause> {
-        if remote(&wanted.spec).is_err() {
+impl ServerLogin {
+    async fn new(
+        wanted: &DesiredServer,
+        settings: &Arc<ConnectionContext>,
+    ) -> Result<Option<Arc<ServerLogin>>, ConnectionFailure> {
+        if login_remote(&wanted.spec).is_err() {
             return Ok(None);
         }
-        let signing = settings.signing_in().await?;
-        let profile = Arc::new(Profile::now(&wanted.spec, settings).await?);
+        let signing = settings.login_services().await?;
+        let profile = Arc::new(OAuthProfile::load(&wanted.spec, settings).await?);
         let refresher =
-            Refresher::new(signing.vault.clone(), signing.fetch.clone(), profile.trust());
-        let mut keeper = Keeper::new(refresher, profile.client_id.as_deref().unwrap_or_default());
-        if profile.may_need_nobody() {
+            Refresher::new(signing.token_store.clone(), signing.fetch.clone(), profile.trust());
+        let mut keeper =
+            TokenProvider::new(refresher, profile.client_id.as_deref().unwrap_or_default());
+        if profile.supports_unattended() {
             let (spec, settings) = (wanted.spec.clone(), settings.clone());
-            keeper = keeper.unattended(move |demand, record| {
-                Box::pin(own_plan(spec.clone(), settings.clone(), demand, record))
+            keeper = keeper.with_non_interactive_login(move |demand, record| {
+                Box::pin(unattended_plan(spec.clone(), settings.clone(), demand, record))
             });
         }
-        Ok(Some(Arc::new(Signer { keeper: Arc::new(keeper), profile, signing })))
+        Ok(Some(Arc::new(ServerLogin {
+            token_provider: Arc::new(keeper),
+            profile,
+            services: signing,
+        })))
     }
 
     /// Is a login kept that may be good? Then what was said of a wall a while ago says nothing.
     pub(crate) async fn has_login(&self) -> bool {
-        let is_good = self.known().await.is_some_and(|it| it.standing == Standing::Good);
-        is_good || self.profile.may_need_nobody()
+        let is_good = self.stored_record().await.is_some_and(|it| it.status == LoginStatus::Good);
+        is_good || self.profile.supports_unattended()
     }
 
     /// What stands in the way besides the person, in words.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let trouble = self.keeper.trouble()?;
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let trouble = self.token_provider.last_failure()?;
         Some(match &*trouble {
-            Trouble::Vault(error) => with_causes(error),
-            Trouble::Renew(error) => with_causes(error),
-            Trouble::SignIn(error) => with_causes(error),
+            TokenFailure::Store(error) => error_chain(error),
+            TokenFailure::Refresh(error) => error_chain(error),
+            TokenFailure::SignIn(error) => error_chain(error),
         })
     }
 
     /// Is there a login that only an outage kept from being renewed?
-    pub(crate) fn may_be_renewed_later(&self) -> bool {
-        let wants_nobody = self.keeper.wanting().is_none();
-        wants_nobody && self.keeper.trouble().is_some_and(|it| matches!(&*it, Trouble::Renew(_)))
+    pub(crate) fn may_refresh_later(&self) -> bool {
+        let wants_nobody = self.token_provider.required_action().is_none();
+        wants_nobody
+            && self
+                .token_provider
+                .last_failure()
+                .is_some_and(|it| matches!(&*it, TokenFailure::Refresh(_)))
     }
 
     /// Signs in with somebody's help.
     pub(crate) async fn sign_in(
         &self,
-        guide: &dyn Guide,
-        wish: &LoginWish,
-    ) -> Result<Record, SigningError> {
-        let (demand, held) = match self.keeper.wanting() {
-            Some(Wanting::Login { demand }) => (demand, None),
-            Some(Wanting::MoreScopes { demand, held }) => (demand, held),
-            None => (Demand::default(), None),
+        guide: &dyn LoginPrompt,
+        wish: &LoginRequest,
+    ) -> Result<LoginRecord, ServerLoginError> {
+        let (demand, held) = match self.token_provider.required_action() {
+            Some(RequiredAction::SignIn { challenge: demand }) => (demand, None),
+            Some(RequiredAction::GrantMoreScopes { demand, granted: held }) => (demand, held),
+            None => (AuthChallenge::default(), None),
         };
-        let port = match wish.port.or(self.profile.port) {
-            Some(port) => Port::Fixed(port),
-            None => Port::Any,
+        let port = match wish.port.or(self.profile.callback_port) {
+            Some(port) => CallbackPort::Fixed(port),
+            None => CallbackPort::Any,
         };
-        let named = if wish.port.or(self.profile.port).is_some() {
-            Named::ByName
+        let named = if wish.port.or(self.profile.callback_port).is_some() {
+            LoopbackHost::Localhost
         } else {
-            Named::ByAddress
+            LoopbackHost::Ipv4
         };
-        let escort = Escort::at(port, named, guide).await?;
-        let way = match wish.on_another_device {
-            true => Way::Device,
-            false => Way::Browser { redirect: escort.redirect().clone() },
+        let escort = BrowserFlow::bind(port, named, guide).await?;
+        let way = match wish.use_device_code {
+            true => LoginGrant::Device,
+            false => LoginGrant::Browser { redirect_uri: escort.redirect_uri().clone() },
         };
-        let known = self.known().await;
+        let known = self.stored_record().await;
         let mut plan = self.profile.plan(demand, known.as_ref(), held, way);
         if !wish.scopes.is_empty() {
-            plan.scopes = Some(Scopes::of(&wish.scopes));
+            plan.scopes = Some(Scopes::new(&wish.scopes));
         }
-        let outcome = self.keeper.sign_in(plan, &escort).await;
+        let outcome = self.token_provider.sign_in(plan, &escort).await;
         let page = match &outcome {
-            Ok(_) => Page::SignedIn { server: self.profile.name.clone() },
-            Err(error) => Page::Failed { why: with_causes(error) },
+            Ok(_) => ResultPage::SignedIn { server: self.profile.name.clone() },
+            Err(error) => ResultPage::Failed { why: error_chain(error) },
         };
-        let obstacle = escort.take_obstacle();
-        escort.farewell(page).await;
+        let obstacle = escort.take_listen_error();
+        escort.finish(page).await;
         match obstacle {
             Some(error) => Err(error.into()),
             None => Ok(outcome?),
         }
     }
 
-    async fn known(&self) -> Option<Record> {
+    async fn stored_record(&self) -> Option<LoginRecord> {
         let (server, client) = (self.profile.server.as_str(), &self.profile.client_id);
-        self.signing.vault.find(server, client.as_deref().unwrap_or_default()).await.ok().flatten()
+        self.services
+            .token_store
+            .find(server, client.as_deref().unwrap_or_default())
+            .await
+            .ok()
+            .flatten()
     }
 
     /// Gives a login back and forgets it.
-    async fn sign_out(&self) -> Result<LoggedOut, SigningError> {
-        let Some(mut record) = self.known().await else { return Ok(LoggedOut::Nothing) };
+    async fn sign_out(&self) -> Result<LogoutOutcome, ServerLoginError> {
+        let Some(mut record) = self.stored_record().await else {
+            return Ok(LogoutOutcome::NotLoggedIn);
+        };
         let revoked =
-            revocation::revoke(&record, &*self.signing.fetch, &self.profile.trust()).await;
-        while let Swapped::Stale(Some(newer)) =
-            self.signing.vault.remove(&record.key, record.version).await?
+            revocation::revoke(&record, &*self.services.fetch, &self.profile.trust()).await;
+        while let WriteOutcome::Conflict(Some(newer)) =
+            self.services.token_store.remove(&record.key, record.version).await?
         {
             record = *newer;
         }
         Ok(match revoked {
-            Ok(()) => LoggedOut::Revoked,
-            Err(error) => LoggedOut::Forgotten(error),
+            Ok(()) => LogoutOutcome::Revoked,
+            Err(error) => LogoutOutcome::RemovedLocally(error),
         })
     }
 }
 
 /// An error with everything behind it, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -427,332 +467,380 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
 
 /// The plan of a login that needs nobody, with what vouches for us at this moment: a platform's token may have been
 /// replaced, and somebody may have signed in at the identity provider.
-async fn own_plan(
+async fn unattended_plan(
     spec: ServerSpec,
-    settings: Arc<Settings>,
-    demand: Demand,
-    record: Option<Arc<Record>>,
-) -> Option<Plan> {
-    let profile = match Profile::now(&spec, &settings).await {
+    settings: Arc<ConnectionContext>,
+    demand: AuthChallenge,
+    record: Option<Arc<LoginRecord>>,
+) -> Option<LoginPlan> {
+    let profile = match OAuthProfile::load(&spec, &settings).await {
         Ok(profile) => profile,
         Err(cause) => {
-            settings.logbook.note(spec.name.as_str(), &cause.to_string());
+            settings.stderr_log.note(spec.name.as_str(), &cause.to_string());
             return None;
         }
     };
-    let way = profile.own_way()?;
+    let way = profile.unattended_grant()?;
     Some(profile.plan(demand, record.as_deref(), None, way))
 }
 
 /// The identity that a provider gave to somebody who signed in there, renewed where it has ended.
-async fn identity(vouched: &Vouched, signing: &Signing) -> Option<Secret> {
-    let found = signing.vault.find(vouched.issuer.as_str(), &vouched.client.id).await.ok()??;
+async fn identity_token(
+    vouched: &IdentityProviderProfile,
+    signing: &LoginServices,
+) -> Option<Secret> {
+    let found =
+        signing.token_store.find(vouched.issuer.as_str(), &vouched.client.id).await.ok()??;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    if !found.held.is_expired(now.map_or(0, |it| it.as_secs())) {
-        return found.held.identity;
+    if !found.tokens.is_expired(now.map_or(0, |it| it.as_secs())) {
+        return found.tokens.id_token;
     }
-    let trust = Trust {
+    let trust = TrustSettings {
         server: vouched.issuer.clone(),
-        typed: vec![vouched.issuer.clone()],
+        trusted_urls: vec![vouched.issuer.clone()],
         proxies: signing.proxies.clone(),
-        key: vouched.client.credential.key().cloned(),
+        signing_key: vouched.client.credential.signing_key().cloned(),
     };
-    let refresher = Refresher::new(signing.vault.clone(), signing.fetch.clone(), trust);
-    let renewed = refresher.renew(&found, Need::Expiring).await;
+    let refresher = Refresher::new(signing.token_store.clone(), signing.fetch.clone(), trust);
+    let renewed = refresher.refresh(&found, RefreshReason::Expiring).await;
     refresher.close().await;
-    renewed.ok()?.held.identity
+    renewed.ok()?.tokens.id_token
 }
 
-impl Profile {
+impl OAuthProfile {
     /// What an entry comes to at this moment.
-    async fn now(spec: &ServerSpec, settings: &Arc<Settings>) -> Result<Profile, Cause> {
-        let signing = settings.signing_in().await?;
+    async fn load(
+        spec: &ServerSpec,
+        settings: &Arc<ConnectionContext>,
+    ) -> Result<OAuthProfile, ConnectionFailure> {
+        let signing = settings.login_services().await?;
         let (spec, shared) = (spec.clone(), settings.clone());
-        let revealing = tokio::task::spawn_blocking(move || Profile::of(&spec, &shared)).await;
-        let mut profile = revealing.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
+        let revealing =
+            tokio::task::spawn_blocking(move || OAuthProfile::read(&spec, &shared)).await;
+        let mut profile = revealing
+            .unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
         profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) = profile.vouched.as_mut().filter(|it| it.identity.is_none()) {
-            vouched.identity = identity(vouched, &signing).await;
+        if let Some(vouched) =
+            profile.identity_provider.as_mut().filter(|it| it.identity_token.is_none())
+        {
+            vouched.identity_token = identity_token(vouched, &signing).await;
         }
         Ok(profile)
     }
 
     /// Reads an entry. Fetches the secrets that it names, and blocks meanwhile.
-    fn of(spec: &ServerSpec, settings: &Settings) -> Result<Profile, Cause> {
-        let around = &settings.around;
-        let remote = remote(spec).map_err(|why| unusable(why.to_owned()))?;
+    fn read(
+        spec: &ServerSpec,
+        settings: &ConnectionContext,
+    ) -> Result<OAuthProfile, ConnectionFailure> {
+        let around = &settings.env;
+        let remote = login_remote(spec).map_err(|why| invalid_config(why.to_owned()))?;
         let oauth = remote.oauth.as_ref();
-        let text = |it: Option<&Text>| it.map(|it| revealed(it, around)).transpose();
+        let text = |it: Option<&ExpandedText>| it.map(|it| reveal_text(it, around)).transpose();
         let url = |what: &str, text: &str| {
-            Url::parse(text).map_err(|error| unusable(format!("`{what}` is no URL: {error}")))
+            Url::parse(text).map_err(|error| invalid_config(format!("`{what}` is no URL: {error}")))
         };
         let secret = text(oauth.and_then(|it| it.client_secret.as_ref()))?;
         let key = text(oauth.and_then(|it| it.private_key.as_ref()))?;
         let key = key.map(|pem| SigningKey::from_pem(&pem)).transpose();
-        let key = key.map_err(|error| unusable(format!("`oauth.privateKey`: {error}")))?;
+        let key = key.map_err(|error| invalid_config(format!("`oauth.privateKey`: {error}")))?;
         let metadata = text(oauth.and_then(|it| it.auth_server_metadata_url.as_ref()))?;
         let workload = text(oauth.and_then(|it| it.workload_token.as_ref()))?;
-        if workload.is_none() && oauth.is_some_and(|it| it.grant == OAuthGrant::Workload) {
+        if workload.is_none() && oauth.is_some_and(|it| it.grant == OAuthGrant::JwtBearer) {
             let detail = "`oauth.grant` is `jwt_bearer`, and there is no `oauth.workloadToken`";
-            return Err(unusable(detail.to_owned()));
+            return Err(invalid_config(detail.to_owned()));
         }
         let vouched = match oauth.is_some_and(|it| it.xaa) {
             false => None,
-            true => Some(Vouched::of(settings)?),
+            true => Some(IdentityProviderProfile::from_settings(settings)?),
         };
-        Ok(Profile {
+        Ok(OAuthProfile {
             name: spec.name.as_str().to_owned(),
-            server: url("url", &revealed(&remote.url, around)?)?,
+            server: url("url", &reveal_text(&remote.url, around)?)?,
             client_id: text(oauth.and_then(|it| it.client_id.as_ref()))?,
             credential: match (key, secret) {
-                (Some(key), _) => Credential::Key(key),
-                (None, Some(secret)) => Credential::Secret(Secret::new(secret)),
-                (None, None) => Credential::None,
+                (Some(key), _) => ClientCredential::PrivateKey(key),
+                (None, Some(secret)) => ClientCredential::Secret(Secret::new(secret)),
+                (None, None) => ClientCredential::None,
             },
             metadata_url: metadata.map(|it| url("oauth.authServerMetadataUrl", &it)).transpose()?,
-            scopes: oauth.map(|it| Scopes::of(&it.scopes)).filter(|it| !it.is_empty()),
+            scopes: oauth.map(|it| Scopes::new(&it.scopes)).filter(|it| !it.is_empty()),
             grant: oauth.map(|it| it.grant).unwrap_or_default(),
-            port: oauth.and_then(|it| it.callback_port),
-            workload: workload.map(Secret::new),
-            vouched,
-            document: settings.signing.document.clone(),
+            callback_port: oauth.and_then(|it| it.callback_port),
+            workload_token: workload.map(Secret::new),
+            identity_provider: vouched,
+            client_metadata_url: settings.login_options.client_metadata_url.clone(),
             proxies: Vec::new(),
         })
     }
 
-    fn trust(&self) -> Trust {
+    fn trust(&self) -> TrustSettings {
         let mut typed: Vec<Url> = self.metadata_url.iter().cloned().collect();
-        typed.extend(self.vouched.iter().map(|it| it.issuer.clone()));
-        typed.extend(self.vouched.iter().filter_map(|it| it.token_endpoint.clone()));
-        Trust {
+        typed.extend(self.identity_provider.iter().map(|it| it.issuer.clone()));
+        typed.extend(self.identity_provider.iter().filter_map(|it| it.token_endpoint.clone()));
+        TrustSettings {
             server: self.server.clone(),
-            typed,
+            trusted_urls: typed,
             proxies: self.proxies.clone(),
-            key: self.credential.key().cloned(),
+            signing_key: self.credential.signing_key().cloned(),
         }
     }
 
     /// Is there a way to sign in that may need nobody?
-    fn may_need_nobody(&self) -> bool {
-        self.grant != OAuthGrant::Person || self.vouched.is_some()
+    fn supports_unattended(&self) -> bool {
+        self.grant != OAuthGrant::AuthorizationCode || self.identity_provider.is_some()
     }
 
     /// How to sign in.
     fn plan(
         &self,
-        demand: Demand,
-        record: Option<&Record>,
+        demand: AuthChallenge,
+        record: Option<&LoginRecord>,
         held: Option<Scopes>,
-        way: Way,
-    ) -> Plan {
-        let Trust { server, typed, proxies, .. } = self.trust();
-        let configured = self.client_id.as_ref().map(|id| Configured {
+        way: LoginGrant,
+    ) -> LoginPlan {
+        let TrustSettings { server, trusted_urls: typed, proxies, .. } = self.trust();
+        let configured = self.client_id.as_ref().map(|id| ConfiguredClient {
             id: id.clone(),
             credential: self.credential.clone(),
             // Nobody but who knew this client the last time is shown its secret.
             issuer: record.map(|it| it.key.issuer.clone()),
         });
-        Plan {
-            demand,
-            typed,
+        LoginPlan {
+            challenge: demand,
+            trusted_urls: typed,
             proxies,
             metadata_url: self.metadata_url.clone(),
-            setup: Setup { configured, document: self.document.clone() },
-            known: record.and_then(|it| it.known_client().cloned()),
+            client_config: ClientConfig {
+                configured,
+                metadata_document: self.client_metadata_url.clone(),
+            },
+            previous_client: record.and_then(|it| it.reusable_client().cloned()),
             scopes: self.scopes.clone(),
-            held,
-            proof: Some(ProofKey::generate()),
-            ..Plan::new(server, way, NAME)
+            granted_scopes: held,
+            dpop_key: Some(DpopKey::generate()),
+            ..LoginPlan::new(server, way, NAME)
         }
     }
 
-    fn own_way(&self) -> Option<Way> {
-        if let Some(vouched) = &self.vouched
-            && let Some(identity) = &vouched.identity
+    fn unattended_grant(&self) -> Option<LoginGrant> {
+        if let Some(vouched) = &self.identity_provider
+            && let Some(identity) = &vouched.identity_token
         {
-            let Vouched { issuer, token_endpoint, client, .. } = vouched;
-            return Some(Way::Enterprise(Enterprise {
+            let IdentityProviderProfile { issuer, token_endpoint, client, .. } = vouched;
+            return Some(LoginGrant::IdentityProvider(IdentityProviderLogin {
                 issuer: issuer.clone(),
                 token_endpoint: token_endpoint.clone(),
                 client: client.clone(),
-                identity: identity.clone(),
+                id_token: identity.clone(),
             }));
         }
-        match (self.grant, &self.workload) {
-            (OAuthGrant::ClientCredentials, _) => Some(Way::ClientCredentials),
-            (OAuthGrant::Workload, Some(token)) => Some(Way::Workload(token.clone())),
-            (OAuthGrant::Workload, None) | (OAuthGrant::Person, _) => None,
+        match (self.grant, &self.workload_token) {
+            (OAuthGrant::ClientCredentials, _) => Some(LoginGrant::ClientCredentials),
+            (OAuthGrant::JwtBearer, Some(token)) => {
+                Some(LoginGrant::WorkloadIdentity(token.clone()))
+            }
+            (OAuthGrant::JwtBearer, None) | (OAuthGrant::AuthorizationCode, _) => None,
         }
     }
 }
 
-impl Vouched {
-    fn of(settings: &Settings) -> Result<Vouched, Cause> {
+impl IdentityProviderProfile {
+    fn from_settings(
+        settings: &ConnectionContext,
+    ) -> Result<IdentityProviderProfile, ConnectionFailure> {
         let missing =
-            || unusable("`oauth.xaa` needs `identityProvider` in your settings".to_owned());
-        let provider = settings.signing.identity_provider.as_ref().ok_or_else(missing)?;
-        let around = &settings.around;
+            || invalid_config("`oauth.xaa` needs `identityProvider` in your settings".to_owned());
+        let provider = settings.login_options.identity_provider.as_ref().ok_or_else(missing)?;
+        let around = &settings.env;
         let text = |template: &Template| {
             let mut unset = BTreeSet::new();
             let text = template.expand(&around.variables.clone().into_iter().collect(), &mut unset);
             match unset.first() {
-                None => revealed(&text, around),
-                Some(name) => {
-                    Err(unusable(format!("`identityProvider` names {name}, which is not set")))
-                }
+                None => reveal_text(&text, around),
+                Some(name) => Err(invalid_config(format!(
+                    "`identityProvider` names {name}, which is not set"
+                ))),
             }
         };
         let secret = provider.client_secret.as_ref().map(&text).transpose()?;
-        Ok(Vouched {
+        Ok(IdentityProviderProfile {
             issuer: Url::parse(&provider.issuer).map_err(|_| missing())?,
-            client: Configured {
+            client: ConfiguredClient {
                 id: text(&provider.client_id)?,
                 credential: match secret {
-                    Some(secret) => Credential::Secret(Secret::new(secret)),
-                    None => Credential::None,
+                    Some(secret) => ClientCredential::Secret(Secret::new(secret)),
+                    None => ClientCredential::None,
                 },
                 issuer: Some(provider.issuer.clone()),
             },
             token_endpoint: provider.token_endpoint.as_deref().and_then(|it| Url::parse(it).ok()),
-            identity: provider.identity_token.as_ref().map(&text).transpose()?.map(Secret::new),
+            identity_token: provider
+                .identity_token
+                .as_ref()
+                .map(&text)
+                .transpose()?
+                .map(Secret::new),
         })
     }
 }
 
-fn revealed(text: &Text, around: &Around) -> Result<String, Cause> {
-    let revealed = reveal::text(text, &around.home).map_err(|error| {
+fn reveal_text(text: &ExpandedText, around: &HostEnv) -> Result<String, ConnectionFailure> {
+    let revealed = reveal::reveal_text(text, &around.home).map_err(|error| {
         let detail = format!("{error}: {}", error.kind);
-        Cause::of(CauseKind::NoSecret).with(Evidence::Detail(detail))
+        ConnectionFailure::new(FailureKind::SecretUnavailable)
+            .with_evidence(Evidence::Detail(detail))
     })?;
     Ok(revealed.reveal().to_owned())
 }
 
 impl Host {
-    async fn signer_of(&self, server: &str) -> Result<Arc<Signer>, SigningError> {
-        let missing = || SigningError::NoServer(server.to_owned());
-        let handle = self.handle(server).ok_or_else(missing)?;
-        let wanted = handle.wanted();
-        if let Err(why) = remote(&wanted.spec) {
-            return Err(SigningError::NotForLogins(server.to_owned(), why));
+    async fn server_login(&self, server: &str) -> Result<Arc<ServerLogin>, ServerLoginError> {
+        let missing = || ServerLoginError::UnknownServer(server.to_owned());
+        let handle = self.connection(server).ok_or_else(missing)?;
+        let wanted = handle.desired();
+        if let Err(why) = login_remote(&wanted.spec) {
+            return Err(ServerLoginError::Unsupported(server.to_owned(), why));
         }
-        let signer = handle.signatory().signer(wanted, self.shared_settings()).await;
-        let signer = signer.map_err(|cause| SigningError::Unusable(Arc::new(cause)))?;
+        let signer = handle.login_slot().login(wanted, self.shared_context()).await;
+        let signer = signer.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
         signer.ok_or_else(missing)
     }
 
     /// Signs in for a call that was turned away, where the server says what it wants and somebody is there for it.
-    pub(crate) async fn signs_in_for(&self, handle: &Handle) -> bool {
-        handle.signatory().signs_in(handle.wanted(), self.shared_settings()).await
+    pub(crate) async fn sign_in_for(&self, handle: &ConnectionHandle) -> bool {
+        handle.login_slot().sign_in_if_required(handle.desired(), self.shared_context()).await
     }
 
     /// Signs somebody in to a server, and has it connected to anew.
     pub async fn login(
         &self,
         server: &str,
-        guide: &dyn Guide,
-        wish: &LoginWish,
-    ) -> Result<LoginView, SigningError> {
-        let signer = self.signer_of(server).await?;
+        guide: &dyn LoginPrompt,
+        wish: &LoginRequest,
+    ) -> Result<LoginView, ServerLoginError> {
+        let signer = self.server_login(server).await?;
         let record = signer.sign_in(guide, wish).await?;
         self.reconnect(server).await;
-        Ok(LoginView::of(&record))
+        Ok(LoginView::from_record(&record))
     }
 
     /// Gives a server's login back and forgets it. The connection is made anew, and will want a login.
-    pub async fn logout(&self, server: &str) -> Result<LoggedOut, SigningError> {
-        let outcome = self.signer_of(server).await?.sign_out().await?;
+    pub async fn logout(&self, server: &str) -> Result<LogoutOutcome, ServerLoginError> {
+        let outcome = self.server_login(server).await?.sign_out().await?;
         self.reconnect(server).await;
         Ok(outcome)
     }
 
     /// The login at a server, where there is one.
-    pub async fn login_at(&self, server: &str) -> Result<Option<LoginView>, SigningError> {
-        Ok(self.signer_of(server).await?.known().await.as_ref().map(LoginView::of))
+    pub async fn stored_login(&self, server: &str) -> Result<Option<LoginView>, ServerLoginError> {
+        Ok(self
+            .server_login(server)
+            .await?
+            .stored_record()
+            .await
+            .as_ref()
+            .map(LoginView::from_record))
     }
 
     /// The scopes that a server turned us away for the last time, and those that we have; `None` where it did not.
-    pub async fn scopes_wanted(&self, server: &str) -> Option<Vec<String>> {
-        match self.signer_of(server).await.ok()?.keeper.wanting()? {
-            Wanting::Login { .. } => None,
-            Wanting::MoreScopes { demand, held } => {
-                let all = held.unwrap_or_default().and(&demand.scopes.unwrap_or_default());
+    pub async fn required_scopes(&self, server: &str) -> Option<Vec<String>> {
+        match self.server_login(server).await.ok()?.token_provider.required_action()? {
+            RequiredAction::SignIn { .. } => None,
+            RequiredAction::GrantMoreScopes { demand, granted: held } => {
+                let all = held.unwrap_or_default().union(&demand.scopes.unwrap_or_default());
                 Some(all.iter().map(str::to_owned).collect())
             }
         }
     }
 
     /// Every login that is kept, and how they are kept.
-    pub async fn logins(&self) -> Result<(Vec<LoginView>, String), SigningError> {
-        let signing = self.shared_settings().signing_in().await;
-        let signing = signing.map_err(|cause| SigningError::Unusable(Arc::new(cause)))?;
-        let place = match &signing.place {
-            Place::Keychain => "sealed; the key is in the system's keychain".to_owned(),
-            Place::File { because: None } => "in files that only you can read".to_owned(),
-            Place::File { because: Some(error) } => {
+    pub async fn logins(&self) -> Result<(Vec<LoginView>, String), ServerLoginError> {
+        let signing = self.shared_context().login_services().await;
+        let signing = signing.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
+        let place = match &signing.storage_place {
+            StorageBackend::Keychain => "sealed; the key is in the system's keychain".to_owned(),
+            StorageBackend::File { keychain_error: None } => {
+                "in files that only you can read".to_owned()
+            }
+            StorageBackend::File { keychain_error: Some(error) } => {
                 format!("in files that only you can read ({error})")
             }
         };
-        let all = signing.vault.all().await?;
-        Ok((all.iter().map(LoginView::of).collect(), place))
+        let all = signing.token_store.all().await?;
+        Ok((all.iter().map(LoginView::from_record).collect(), place))
     }
 
     /// Gives the login of a server back and forgets it, without connecting to the server.
-    pub async fn forget_login(&self, wanted: &Wanted) -> Result<LoggedOut, SigningError> {
+    pub async fn forget_login(
+        &self,
+        wanted: &DesiredServer,
+    ) -> Result<LogoutOutcome, ServerLoginError> {
         let name = wanted.name().to_owned();
-        if let Err(why) = remote(&wanted.spec) {
-            return Err(SigningError::NotForLogins(name, why));
+        if let Err(why) = login_remote(&wanted.spec) {
+            return Err(ServerLoginError::Unsupported(name, why));
         }
-        let signer = Signer::new(wanted, self.shared_settings()).await;
-        let signer = signer.map_err(|cause| SigningError::Unusable(Arc::new(cause)))?;
-        signer.ok_or(SigningError::NoServer(name))?.sign_out().await
+        let signer = ServerLogin::new(wanted, self.shared_context()).await;
+        let signer = signer.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
+        signer.ok_or(ServerLoginError::UnknownServer(name))?.sign_out().await
     }
 
     /// Signs somebody in at the identity provider, which then vouches at every server with `oauth.xaa`.
-    pub async fn login_at_provider(
+    pub async fn login_to_identity_provider(
         &self,
-        guide: &dyn Guide,
-        wish: &LoginWish,
-    ) -> Result<LoginView, SigningError> {
-        let record = self.provider_signer().await?.sign_in(guide, wish).await?;
-        Ok(LoginView::of(&record))
+        guide: &dyn LoginPrompt,
+        wish: &LoginRequest,
+    ) -> Result<LoginView, ServerLoginError> {
+        let record = self.identity_provider_session().await?.sign_in(guide, wish).await?;
+        Ok(LoginView::from_record(&record))
     }
 
     /// The login at the identity provider, where there is one.
-    pub async fn provider_login(&self) -> Result<Option<LoginView>, SigningError> {
-        Ok(self.provider_signer().await?.known().await.as_ref().map(LoginView::of))
+    pub async fn identity_provider_login(&self) -> Result<Option<LoginView>, ServerLoginError> {
+        Ok(self
+            .identity_provider_session()
+            .await?
+            .stored_record()
+            .await
+            .as_ref()
+            .map(LoginView::from_record))
     }
 
     /// Gives the login at the identity provider back and forgets it.
-    pub async fn logout_at_provider(&self) -> Result<LoggedOut, SigningError> {
-        self.provider_signer().await?.sign_out().await
+    pub async fn logout_from_identity_provider(&self) -> Result<LogoutOutcome, ServerLoginError> {
+        self.identity_provider_session().await?.sign_out().await
     }
 
-    async fn provider_signer(&self) -> Result<Signer, SigningError> {
-        let settings = self.shared_settings();
-        let unusable = |cause| SigningError::Unusable(Arc::new(cause));
-        let signing = settings.signing_in().await.map_err(unusable)?;
+    async fn identity_provider_session(&self) -> Result<ServerLogin, ServerLoginError> {
+        let settings = self.shared_context();
+        let unusable = |cause| ServerLoginError::Unavailable(Arc::new(cause));
+        let signing = settings.login_services().await.map_err(unusable)?;
         let shared = settings.clone();
-        let vouched = tokio::task::spawn_blocking(move || Vouched::of(&shared)).await;
-        let vouched = vouched.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)));
-        let Vouched { issuer, client, .. } = vouched.map_err(unusable)?;
-        let port = settings.signing.identity_provider.as_ref().and_then(|it| it.callback_port);
-        let profile = Arc::new(Profile {
+        let vouched =
+            tokio::task::spawn_blocking(move || IdentityProviderProfile::from_settings(&shared))
+                .await;
+        let vouched =
+            vouched.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)));
+        let IdentityProviderProfile { issuer, client, .. } = vouched.map_err(unusable)?;
+        let port =
+            settings.login_options.identity_provider.as_ref().and_then(|it| it.callback_port);
+        let profile = Arc::new(OAuthProfile {
             name: issuer.host_str().unwrap_or_default().to_owned(),
             server: issuer.clone(),
             client_id: Some(client.id.clone()),
             credential: client.credential.clone(),
             metadata_url: None,
-            scopes: Some(Scopes::of(["openid", "profile", "email", "offline_access"])),
-            grant: OAuthGrant::Person,
-            port,
-            workload: None,
-            vouched: None,
-            document: None,
+            scopes: Some(Scopes::new(["openid", "profile", "email", "offline_access"])),
+            grant: OAuthGrant::AuthorizationCode,
+            callback_port: port,
+            workload_token: None,
+            identity_provider: None,
+            client_metadata_url: None,
             proxies: signing.proxies.clone(),
         });
-        let trust = Trust { typed: vec![issuer], ..profile.trust() };
-        let refresher = Refresher::new(signing.vault.clone(), signing.fetch.clone(), trust);
-        let keeper = Arc::new(Keeper::new(refresher, &client.id));
-        Ok(Signer { keeper, profile, signing })
+        let trust = TrustSettings { trusted_urls: vec![issuer], ..profile.trust() };
+        let refresher = Refresher::new(signing.token_store.clone(), signing.fetch.clone(), trust);
+        let keeper = Arc::new(TokenProvider::new(refresher, &client.id));
+        Ok(ServerLogin { token_provider: keeper, profile, services: signing })
     }
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use switchboard_wire::message::Payload;
 use thiserror::Error;
 
-use crate::ask::{AskError, Question};
+use crate::ask::{RequestError, ServerRequest};
 use crate::engine::Host;
 
 /// The name of the extension among a server's capabilities.
@@ -54,7 +54,7 @@ pub struct SkillFile {
 pub enum SkillError {
     /// The server was not heard.
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Request(#[from] RequestError),
     /// The answer is no list, or no file.
     #[error("the server's answer makes no sense")]
     Unreadable,
@@ -63,7 +63,7 @@ pub enum SkillError {
     NotListed(String),
     /// The file is not what the list said.
     #[error("`{uri}` is not what the server listed: {mismatch}")]
-    Altered {
+    ContentMismatch {
         /// The file.
         uri: String,
         /// In what.
@@ -89,7 +89,7 @@ pub enum Mismatch {
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct SkillPage {
     skills: Vec<Json>,
     #[serde(default, rename = "nextCursor")]
     next_cursor: Option<String>,
@@ -101,8 +101,8 @@ impl Host {
         let mut skills = Vec::new();
         let mut params = json!({});
         for _ in 0..MOST_PAGES {
-            let answer = self.ask_about_skills(server, "skills/list", &params).await?;
-            let page: Page = answer.decode().map_err(|_| SkillError::Unreadable)?;
+            let answer = self.request_skills(server, "skills/list", &params).await?;
+            let page: SkillPage = answer.decode().map_err(|_| SkillError::Unreadable)?;
             skills.extend(page.skills.into_iter().filter_map(|it| serde_json::from_value(it).ok()));
             match page.next_cursor.filter(|_| skills.len() < MOST) {
                 Some(cursor) => params = json!({"cursor": cursor}),
@@ -118,7 +118,7 @@ impl Host {
         let text = self.skill_file(server, skill, &skill.uri).await?;
         match front_matter(&text).is_some_and(|said| is_same(&said, &skill.frontmatter)) {
             true => Ok(text),
-            false => Err(altered(&skill.uri, Mismatch::Frontmatter)),
+            false => Err(content_mismatch(&skill.uri, Mismatch::Frontmatter)),
         }
     }
 
@@ -131,29 +131,29 @@ impl Host {
     ) -> Result<String, SkillError> {
         let listed = skill.files.iter().find(|file| file.uri == uri);
         let Some(file) = listed else { return Err(SkillError::NotListed(uri.to_owned())) };
-        let answer = self.ask_about_skills(server, "resources/read", &json!({"uri": uri})).await?;
+        let answer = self.request_skills(server, "resources/read", &json!({"uri": uri})).await?;
         let answer: Json = answer.decode().map_err(|_| SkillError::Unreadable)?;
         let text = answer["contents"][0]["text"].as_str().ok_or(SkillError::Unreadable)?;
         match file.mismatch(text.as_bytes()) {
             None => Ok(text.to_owned()),
-            Some(mismatch) => Err(altered(uri, mismatch)),
+            Some(mismatch) => Err(content_mismatch(uri, mismatch)),
         }
     }
 
-    async fn ask_about_skills(
+    async fn request_skills(
         &self,
         server: &str,
         method: &'static str,
         params: &Json,
-    ) -> Result<Payload, AskError> {
-        let mut question = Question::harmless(method, PATIENCE);
+    ) -> Result<Payload, RequestError> {
+        let mut question = ServerRequest::idempotent(method, PATIENCE);
         question.params = Some(Payload::from_json(params.to_string().into()));
-        self.ask(server, question).await
+        self.request(server, question).await
     }
 }
 
-fn altered(uri: &str, mismatch: Mismatch) -> SkillError {
-    SkillError::Altered { uri: uri.to_owned(), mismatch }
+fn content_mismatch(uri: &str, mismatch: Mismatch) -> SkillError {
+    SkillError::ContentMismatch { uri: uri.to_owned(), mismatch }
 }
 
 impl SkillFile {

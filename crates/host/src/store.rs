@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use switchboard_config::edit::EditError;
-use switchboard_config::problem::Unreadable;
+use switchboard_config::problem::ReadFailure;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use crate::read::{self, Content, Kinds};
+use crate::read::{self, AllowedFiles, FileContent};
 
 /// How long to wait for another process that changes the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,23 +21,23 @@ const DRAFT_PREFIX: &str = ".swb-draft-";
 /// A file could not be changed; it is as it was.
 #[derive(Debug, Error)]
 #[error("could not change {}", .path.display())]
-pub struct StoreError {
+pub struct FileChangeError {
     /// The file.
     pub path: PathBuf,
     /// Why.
     #[source]
-    pub kind: StoreErrorKind,
+    pub kind: FileChangeErrorKind,
 }
 
 /// Why a file could not be changed.
 #[derive(Debug, Error)]
-pub enum StoreErrorKind {
+pub enum FileChangeErrorKind {
     /// Another process held on to it.
     #[error("another process has been changing files beside it for {} seconds", PATIENCE.as_secs())]
     Busy,
     /// What is there could not be read.
     #[error("the file {0}")]
-    Unreadable(Unreadable),
+    Unreadable(ReadFailure),
     /// The text could not be changed.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -57,7 +57,7 @@ pub enum Privacy {
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// It holds a new text.
     Written,
     /// The new text would have been the old one.
@@ -70,28 +70,28 @@ pub fn change(
     path: &Path,
     privacy: Privacy,
     edit: impl FnOnce(&str) -> Result<String, EditError>,
-) -> Result<Outcome, StoreError> {
-    let fail = |kind: StoreErrorKind| StoreError { path: path.to_owned(), kind };
-    let target = follow_links(path).map_err(|kind| fail(StoreErrorKind::Unreadable(kind)))?;
+) -> Result<ChangeOutcome, FileChangeError> {
+    let fail = |kind: FileChangeErrorKind| FileChangeError { path: path.to_owned(), kind };
+    let target = follow_links(path).map_err(|kind| fail(FileChangeErrorKind::Unreadable(kind)))?;
     let folder = target.parent().unwrap_or(Path::new("."));
     make_folder(folder, privacy).map_err(|error| fail(error.into()))?;
     let _held = lock(folder).map_err(fail)?;
-    sweep_drafts(folder);
-    let before = match read::text(&target, Kinds::RegularOnly) {
-        Ok(Content::Text(text)) => text,
-        Ok(Content::Absent) => String::new(),
-        Err(kind) => return Err(fail(StoreErrorKind::Unreadable(kind))),
+    remove_stale_drafts(folder);
+    let before = match read::read_text(&target, AllowedFiles::RegularOnly) {
+        Ok(FileContent::Text(text)) => text,
+        Ok(FileContent::Absent) => String::new(),
+        Err(kind) => return Err(fail(FileChangeErrorKind::Unreadable(kind))),
     };
     let after = edit(&before).map_err(|error| fail(error.into()))?;
     if after == before {
-        return Ok(Outcome::Unchanged);
+        return Ok(ChangeOutcome::Unchanged);
     }
     replace(&target, folder, privacy, &after).map_err(|error| fail(error.into()))?;
-    Ok(Outcome::Written)
+    Ok(ChangeOutcome::Written)
 }
 
 /// Opens a file of the person's own for adding to its end; it and its folder are made where they are not there.
-pub fn append(path: &Path) -> io::Result<File> {
+pub fn open_append(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         make_folder(folder, Privacy::Owner)?;
     }
@@ -106,7 +106,7 @@ pub fn append(path: &Path) -> io::Result<File> {
 }
 
 /// The file that a path leads to in the end, there or not.
-fn follow_links(path: &Path) -> Result<PathBuf, Unreadable> {
+fn follow_links(path: &Path) -> Result<PathBuf, ReadFailure> {
     const MOST_LINKS: usize = 40;
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -115,7 +115,7 @@ fn follow_links(path: &Path) -> Result<PathBuf, Unreadable> {
             Err(_) => return Ok(at),
         }
     }
-    Err(Unreadable::LinkLoop)
+    Err(ReadFailure::SymlinkLoop)
 }
 
 fn make_folder(folder: &Path, privacy: Privacy) -> io::Result<()> {
@@ -133,7 +133,7 @@ fn make_folder(folder: &Path, privacy: Privacy) -> io::Result<()> {
 
 /// Holds the folder against every other process of ours until dropped. The lock is on the folder itself:
 /// nothing is left lying about, and it ends with the process however that ends.
-fn lock(folder: &Path) -> Result<File, StoreErrorKind> {
+fn lock(folder: &Path) -> Result<File, FileChangeErrorKind> {
     let file = lock_file(folder)?;
     let start = Instant::now();
     loop {
@@ -142,7 +142,7 @@ fn lock(folder: &Path) -> Result<File, StoreErrorKind> {
             Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            Err(TryLockError::WouldBlock) => return Err(StoreErrorKind::Busy),
+            Err(TryLockError::WouldBlock) => return Err(FileChangeErrorKind::Busy),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
@@ -159,7 +159,7 @@ fn lock_file(folder: &Path) -> io::Result<File> {
 }
 
 /// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
-fn sweep_drafts(folder: &Path) {
+fn remove_stale_drafts(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
@@ -171,14 +171,14 @@ fn sweep_drafts(folder: &Path) {
 fn replace(target: &Path, folder: &Path, privacy: Privacy, text: &str) -> io::Result<()> {
     let mut draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)?;
     draft.write_all(text.as_bytes())?;
-    dress(&draft, target, privacy)?;
+    copy_metadata(&draft, target, privacy)?;
     draft.as_file().sync_all()?;
     draft.persist(target).map_err(|error| error.error)?;
     sync_folder(folder)
 }
 
 /// Gives the draft the rights and the owner of the file it replaces.
-fn dress(draft: &NamedTempFile, target: &Path, privacy: Privacy) -> io::Result<()> {
+fn copy_metadata(draft: &NamedTempFile, target: &Path, privacy: Privacy) -> io::Result<()> {
     match target.metadata() {
         Ok(old) => {
             keep_owner(draft, &old);
@@ -249,9 +249,15 @@ mod tests {
     fn a_private_file_and_its_folder_are_the_owners_alone() {
         let home = tempfile::tempdir().expect("a temp folder");
         let path = home.path().join("a/b/settings.json");
-        assert_eq!(change(&path, Privacy::Owner, set("x")).expect("written"), Outcome::Written);
+        assert_eq!(
+            change(&path, Privacy::Owner, set("x")).expect("written"),
+            ChangeOutcome::Written
+        );
         assert_eq!((mode(&path), mode(&home.path().join("a/b"))), (0o600, 0o700));
-        assert_eq!(change(&path, Privacy::Owner, set("x")).expect("the same"), Outcome::Unchanged);
+        assert_eq!(
+            change(&path, Privacy::Owner, set("x")).expect("the same"),
+            ChangeOutcome::Unchanged
+        );
     }
 
     #[test]
@@ -278,7 +284,7 @@ mod tests {
         symlink("a", &a).expect("a link");
         let error = change(&a, Privacy::Shared, set("new")).expect_err("it never ends");
         assert!(
-            matches!(error.kind, StoreErrorKind::Unreadable(Unreadable::LinkLoop)),
+            matches!(error.kind, FileChangeErrorKind::Unreadable(ReadFailure::SymlinkLoop)),
             "{error:?}"
         );
     }
@@ -309,7 +315,7 @@ mod tests {
             )
         })
         .expect_err("it is no JSON");
-        assert!(matches!(error.kind, StoreErrorKind::Edit(EditError::Syntax(_))));
+        assert!(matches!(error.kind, FileChangeErrorKind::Edit(EditError::Syntax(_))));
         assert_eq!(fs::read_to_string(&path).expect("text"), "{");
     }
 

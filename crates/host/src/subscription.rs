@@ -9,35 +9,35 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::connection::{Handle, Use, View};
+use crate::connection::{ConnectionHandle, ConnectionUse, ServerView};
 use crate::engine::Host;
-use crate::lane::Lane;
+use crate::lane::DedicatedConnection;
 
 /// How long a server may take to be told that nobody listens any more.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How often something happened to a resource. A reader that was away sees the sum: nothing queues up.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct ResourceActivity {
     /// How often the server said that it tells us.
     pub(crate) subscribed: u64,
     /// How often it said that the resource changed.
     pub(crate) updates: u64,
     /// What changed last: the resource, or a part of it.
-    pub(crate) changed: Option<Arc<str>>,
+    pub(crate) last_changed: Option<Arc<str>>,
     /// How often it said that it does not tell us.
     pub(crate) refusals: u64,
     /// Why, the last time.
-    pub(crate) refused: Option<Arc<str>>,
+    pub(crate) refusal_reason: Option<Arc<str>>,
 }
 
 /// What a holder hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum ResourceEvent {
     /// The server tells of changes from now on.
     Subscribed,
     /// It does so again, on another connection or stream. Changes between the two were missed.
-    Again,
+    Resubscribed,
     /// The resource changed, once or more since the last news. One change may be told twice, none is left out.
     Updated {
         /// The resource, or the part of it that changed last.
@@ -52,13 +52,13 @@ pub enum News {
 pub enum SubscribeError {
     /// There is no such server.
     #[error("there is no server `{0}`")]
-    NoServer(String),
+    UnknownServer(String),
     /// The server is not connected; the view says why.
     #[error("`{}` is not connected", .0.name)]
-    NotConnected(Arc<View>),
+    NotConnected(Arc<ServerView>),
     /// The server cannot do it.
     #[error("`{0}` does not tell of changes to its resources")]
-    Unable(String),
+    Unsupported(String),
     /// Too many resources of one server are heard of already.
     #[error("`{0}` is asked about too many resources already")]
     TooMany(String),
@@ -69,43 +69,44 @@ pub enum SubscribeError {
 #[derive(Debug)]
 pub struct Subscription {
     uri: String,
-    handle: Handle,
+    handle: ConnectionHandle,
     /// There until the end.
-    pulse: Option<watch::Receiver<Pulse>>,
-    seen: Pulse,
-    _use: Use,
+    activity: Option<watch::Receiver<ResourceActivity>>,
+    seen: ResourceActivity,
+    _use: ConnectionUse,
 }
 
 impl Host {
     /// Hears of changes to a resource from now on, across reconnects. Connects where nothing is connected.
     pub async fn subscribe(&self, server: &str, uri: &str) -> Result<Subscription, SubscribeError> {
-        self.subscribe_on(server, uri, None).await
+        self.subscribe_dedicated(server, uri, None).await
     }
 
     /// The same on a connection that is not the one for everybody.
-    pub async fn subscribe_on(
+    pub async fn subscribe_dedicated(
         &self,
         server: &str,
         uri: &str,
-        lane: Option<&Lane>,
+        lane: Option<&DedicatedConnection>,
     ) -> Result<Subscription, SubscribeError> {
-        let no_server = || SubscribeError::NoServer(server.to_owned());
-        let handle = self.handle_on(server, lane).await.ok_or_else(no_server)?;
-        handle.live(None).await.map_err(SubscribeError::NotConnected)?;
+        let no_server = || SubscribeError::UnknownServer(server.to_owned());
+        let handle = self.connection_for(server, lane).await.ok_or_else(no_server)?;
+        handle.ensure_active(None).await.map_err(SubscribeError::NotConnected)?;
         let view = handle.view();
-        let is_able = view.introduction.as_ref().is_some_and(|it| match it.era {
-            Era::Legacy => it.capabilities.resources.is_some_and(|it| it.takes_subscriptions),
+        let is_able = view.server_info.as_ref().is_some_and(|it| match it.era {
+            Era::Legacy => it.capabilities.resources.is_some_and(|it| it.subscribe),
             // Such a server says of each resource whether it tells of it.
             Era::Modern => it.capabilities.resources.is_some(),
         });
         if !is_able {
-            return Err(SubscribeError::Unable(server.to_owned()));
+            return Err(SubscribeError::Unsupported(server.to_owned()));
         }
         let pulse = handle.subscribe(uri).await;
         let pulse = pulse.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
-        let seen = Pulse { updates: pulse.borrow().updates, ..Pulse::default() };
-        let _use = handle.in_use();
-        Ok(Subscription { uri: uri.to_owned(), handle, pulse: Some(pulse), seen, _use })
+        let seen =
+            ResourceActivity { updates: pulse.borrow().updates, ..ResourceActivity::default() };
+        let _use = handle.begin_use();
+        Ok(Subscription { uri: uri.to_owned(), handle, activity: Some(pulse), seen, _use })
     }
 }
 
@@ -116,11 +117,11 @@ impl Subscription {
     }
 
     /// The next news; none when the server is not wanted any more. May be dropped and asked again.
-    pub async fn next(&mut self) -> Option<News> {
-        let pulse = self.pulse.as_mut()?;
+    pub async fn next(&mut self) -> Option<ResourceEvent> {
+        let pulse = self.activity.as_mut()?;
         loop {
             let now = pulse.borrow_and_update().clone();
-            if let Some(news) = news(&mut self.seen, &now) {
+            if let Some(news) = next_event(&mut self.seen, &now) {
                 return Some(news);
             }
             pulse.changed().await.ok()?;
@@ -128,8 +129,8 @@ impl Subscription {
     }
 
     /// Ends it, and comes back when the server was told, unless that takes too long.
-    pub async fn end(mut self) {
-        drop(self.pulse.take());
+    pub async fn unsubscribe(mut self) {
+        drop(self.activity.take());
         let _took_too_long = timeout(FAREWELL, self.handle.unsubscribe()).await;
     }
 }
@@ -137,7 +138,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         // The task counts those who listen, so this one goes first.
-        if let Some(pulse) = self.pulse.take() {
+        if let Some(pulse) = self.activity.take() {
             drop(pulse);
             self.handle.unsubscribe_soon();
         }
@@ -145,22 +146,28 @@ impl Drop for Subscription {
 }
 
 /// The first thing in `now` that was not seen.
-fn news(seen: &mut Pulse, now: &Pulse) -> Option<News> {
+fn next_event(seen: &mut ResourceActivity, now: &ResourceActivity) -> Option<ResourceEvent> {
     // A server that tells of a change has subscribed us, whether its answer was heard already or not.
     let is_silently = seen.subscribed == 0 && now.updates > seen.updates;
     if now.subscribed > seen.subscribed || is_silently {
         let is_first = seen.subscribed == 0;
         seen.subscribed = now.subscribed.max(1);
-        return Some(if is_first { News::Subscribed } else { News::Again });
+        return Some(if is_first {
+            ResourceEvent::Subscribed
+        } else {
+            ResourceEvent::Resubscribed
+        });
     }
     if now.updates > seen.updates {
         seen.updates = now.updates;
-        let uri = now.changed.as_deref().unwrap_or_default().to_owned();
-        return Some(News::Updated { uri });
+        let uri = now.last_changed.as_deref().unwrap_or_default().to_owned();
+        return Some(ResourceEvent::Updated { uri });
     }
     if now.refusals > seen.refusals {
         seen.refusals = now.refusals;
-        return Some(News::Refused(now.refused.as_deref().unwrap_or_default().to_owned()));
+        return Some(ResourceEvent::Refused(
+            now.refusal_reason.as_deref().unwrap_or_default().to_owned(),
+        ));
     }
     None
 }
@@ -171,25 +178,44 @@ mod tests {
 
     #[test]
     fn a_change_that_comes_before_the_answer_is_news_after_it() {
-        let mut seen = Pulse::default();
-        let early = Pulse { updates: 1, changed: Some("a".into()), ..Pulse::default() };
-        assert_eq!(news(&mut seen, &early), Some(News::Subscribed));
-        assert_eq!(news(&mut seen, &early), Some(News::Updated { uri: "a".to_owned() }));
-        let answered = Pulse { subscribed: 1, ..early };
-        assert_eq!(news(&mut seen, &answered), None);
+        let mut seen = ResourceActivity::default();
+        let early = ResourceActivity {
+            updates: 1,
+            last_changed: Some("a".into()),
+            ..ResourceActivity::default()
+        };
+        assert_eq!(next_event(&mut seen, &early), Some(ResourceEvent::Subscribed));
+        assert_eq!(
+            next_event(&mut seen, &early),
+            Some(ResourceEvent::Updated { uri: "a".to_owned() })
+        );
+        let answered = ResourceActivity { subscribed: 1, ..early };
+        assert_eq!(next_event(&mut seen, &answered), None);
     }
 
     #[test]
     fn many_updates_that_nobody_read_are_one() {
-        let mut seen = Pulse::default();
-        let now =
-            Pulse { subscribed: 2, updates: 9, changed: Some("a".into()), ..Pulse::default() };
-        assert_eq!(news(&mut seen, &now), Some(News::Subscribed));
-        assert_eq!(news(&mut seen, &now), Some(News::Updated { uri: "a".to_owned() }));
-        assert_eq!(news(&mut seen, &now), None);
-        let later = Pulse { subscribed: 3, refusals: 1, refused: Some("no".into()), ..now };
-        assert_eq!(news(&mut seen, &later), Some(News::Again));
-        assert_eq!(news(&mut seen, &later), Some(News::Refused("no".to_owned())));
-        assert_eq!(news(&mut seen, &later), None);
+        let mut seen = ResourceActivity::default();
+        let now = ResourceActivity {
+            subscribed: 2,
+            updates: 9,
+            last_changed: Some("a".into()),
+            ..ResourceActivity::default()
+        };
+        assert_eq!(next_event(&mut seen, &now), Some(ResourceEvent::Subscribed));
+        assert_eq!(
+            next_event(&mut seen, &now),
+            Some(ResourceEvent::Updated { uri: "a".to_owned() })
+        );
+        assert_eq!(next_event(&mut seen, &now), None);
+        let later = ResourceActivity {
+            subscribed: 3,
+            refusals: 1,
+            refusal_reason: Some("no".into()),
+            ..now
+        };
+        assert_eq!(next_event(&mut seen, &later), Some(ResourceEvent::Resubscribed));
+        assert_eq!(next_event(&mut seen, &later), Some(ResourceEvent::Refused("no".to_owned())));
+        assert_eq!(next_event(&mut seen, &later), None);
     }
 }

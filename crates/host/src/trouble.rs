@@ -1,25 +1,25 @@
 //! What a failed call says of the connection it went over.
 
-use switchboard_wire::fault::Fault;
+use switchboard_wire::fault::TransportError;
 use switchboard_wire::peer::CallError;
 
 /// Has the server forgotten us?
-pub fn is_gone(error: &CallError) -> bool {
+pub fn is_session_expired(error: &CallError) -> bool {
     // The codes that servers in the wild answer an unknown session with, beside the status.
     const CODES: [i64; 3] = [-32001, -32000, -32600];
     match error {
-        CallError::Lost(Fault::Status(answer)) => match answer.status {
+        CallError::Transport(TransportError::Status(answer)) => match answer.status {
             404 => true,
             // Only the words tell this from any other bad request; servers agree on no code.
-            400 | 410 => says_session(&answer.body),
+            400 | 410 => mentions_session(&answer.body),
             _ => false,
         },
-        CallError::Remote(error) => CODES.contains(&error.code) && says_session(&error.message),
-        CallError::Lost(_) | CallError::Timeout(_) | CallError::Ended { .. } => false,
+        CallError::Remote(error) => CODES.contains(&error.code) && mentions_session(&error.message),
+        CallError::Transport(_) | CallError::Timeout(_) | CallError::Closed { .. } => false,
     }
 }
 
-fn says_session(text: &str) -> bool {
+fn mentions_session(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text.contains("session")
         && ["not found", "no valid", "invalid", "expired", "unknown", "missing", "terminated"]
@@ -29,40 +29,45 @@ fn says_session(text: &str) -> bool {
 
 /// Does the server want a login?
 pub fn is_unauthorized(error: &CallError) -> bool {
-    matches!(error, CallError::Lost(fault) if fault.status() == Some(401))
+    matches!(error, CallError::Transport(fault) if fault.status() == Some(401))
 }
 
 /// Does the server not let us in, or not as far as that?
-pub fn is_turned_away(error: &CallError) -> bool {
-    matches!(error, CallError::Lost(fault) if matches!(fault.status(), Some(401 | 403)))
+pub fn is_auth_rejection(error: &CallError) -> bool {
+    matches!(error, CallError::Transport(fault) if matches!(fault.status(), Some(401 | 403)))
 }
 
 /// Is the way to the server broken?
-pub fn is_terminal(error: &CallError) -> bool {
+pub fn is_transport_failure(error: &CallError) -> bool {
     match error {
-        CallError::Lost(fault) => match fault {
-            Fault::Unreachable { .. } | Fault::CutShort | Fault::Silent(_) => true,
-            Fault::Status(answer) => matches!(answer.status, 502..=504),
-            Fault::RedirectedAway { .. } | Fault::NotMcp { .. } | Fault::TooLarge { .. } => false,
+        CallError::Transport(fault) => match fault {
+            TransportError::Unreachable { .. }
+            | TransportError::IncompleteResponse
+            | TransportError::Timeout(_) => true,
+            TransportError::Status(answer) => matches!(answer.status, 502..=504),
+            TransportError::CrossOriginRedirect { .. }
+            | TransportError::NotMcp { .. }
+            | TransportError::TooLarge { .. } => false,
         },
-        CallError::Remote(_) | CallError::Timeout(_) | CallError::Ended { .. } => false,
+        CallError::Remote(_) | CallError::Timeout(_) | CallError::Closed { .. } => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use switchboard_wire::fault::HttpAnswer;
-    use switchboard_wire::message::RemoteError;
+    use switchboard_wire::fault::HttpErrorResponse;
+    use switchboard_wire::message::RpcError;
 
     use super::*;
 
     fn status(status: u16, body: &str) -> CallError {
-        let answer = HttpAnswer { status, body: body.to_owned(), ..HttpAnswer::default() };
-        CallError::Lost(Fault::Status(Box::new(answer)))
+        let answer =
+            HttpErrorResponse { status, body: body.to_owned(), ..HttpErrorResponse::default() };
+        CallError::Transport(TransportError::Status(Box::new(answer)))
     }
 
     fn remote(code: i64, message: &str) -> CallError {
-        CallError::Remote(RemoteError { code, message: message.to_owned(), data: None })
+        CallError::Remote(RpcError { code, message: message.to_owned(), data: None })
     }
 
     #[test]
@@ -75,7 +80,7 @@ mod tests {
             remote(-32600, "Session has expired"),
             remote(-32001, "Session not found"),
         ] {
-            assert!(is_gone(&gone), "{gone:?}");
+            assert!(is_session_expired(&gone), "{gone:?}");
         }
         for other in [
             status(400, "bad arguments"),
@@ -83,7 +88,7 @@ mod tests {
             remote(-32600, "no"),
             remote(-32602, "unknown session"),
         ] {
-            assert!(!is_gone(&other), "{other:?}");
+            assert!(!is_session_expired(&other), "{other:?}");
         }
     }
 }

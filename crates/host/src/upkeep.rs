@@ -6,56 +6,56 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use switchboard_config::entry::{Fingerprint, ToolFilter};
-use switchboard_config::permission::{self, Effect};
+use switchboard_config::permission::{self, PermissionEffect};
 use tokio::sync::watch;
 
 use crate::built_in;
-use crate::catalogue::{Catalogue, Item, List};
-use crate::connection::state::Persistence;
-use crate::connection::{Status, View};
+use crate::catalogue::{Catalogue, ListItem, ListKind};
+use crate::connection::state::RetryPolicy;
+use crate::connection::{ServerView, Status};
 use crate::engine::{Host, Snapshot};
-use crate::pool::difference::{Changes, difference};
-use crate::pool::naming::{Origin, sanitised};
+use crate::pool::difference::{PoolDiff, diff};
+use crate::pool::naming::{NameOrigin, sanitise};
 use crate::pool::tool::ToolKind;
-use crate::pool::{Pool, Rules, Source};
-use crate::signing::Entrance;
+use crate::pool::{Pool, PoolRules, ServerTools};
+use crate::signing::LoginMethod;
 
 /// More tools than this are put together on a thread of their own.
 const MANY: usize = 200;
 
 /// The pool, for readers.
 #[derive(Debug, Clone)]
-pub(crate) struct Pools {
+pub(crate) struct PoolReceiver {
     pools: watch::Receiver<Arc<Pool>>,
     /// The revision of the newest snapshot that is in the pool.
-    covered: watch::Receiver<u64>,
+    covered_revision: watch::Receiver<u64>,
 }
 
 /// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
 /// stay has no tools to sign in with: nobody would be there when the browser comes back.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    persistence: Persistence,
-) -> (Pools, impl Future<Output = ()> + Send + 'static) {
-    let first = Ingredients::default().after(&Pool::default());
+    persistence: RetryPolicy,
+) -> (PoolReceiver, impl Future<Output = ()> + Send + 'static) {
+    let first = PoolInputs::default().build(&Pool::default());
     let (pool, pools) = watch::channel(Arc::new(first));
     let (cover, covered) = watch::channel(0);
-    (Pools { pools, covered }, run(snapshots, persistence, pool, cover))
+    (PoolReceiver { pools, covered_revision: covered }, run(snapshots, persistence, pool, cover))
 }
 
 async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    persistence: Persistence,
+    persistence: RetryPolicy,
     pool: watch::Sender<Arc<Pool>>,
     covered: watch::Sender<u64>,
 ) {
-    let mut used = Ingredients::default();
+    let mut used = PoolInputs::default();
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        let now = Ingredients::of(&snapshot, &used, persistence);
-        if !now.are_same(&used) {
+        let now = PoolInputs::of(&snapshot, &used, persistence);
+        if !now.builds_same_pool(&used) {
             let before = pool.borrow().clone();
-            pool.send_replace(assembled(before, now.clone()).await);
+            pool.send_replace(assemble(before, now.clone()).await);
             used = now;
         }
         covered.send_replace(snapshot.revision);
@@ -65,107 +65,108 @@ async fn run(
     }
 }
 
-async fn assembled(before: Arc<Pool>, now: Ingredients) -> Arc<Pool> {
+async fn assemble(before: Arc<Pool>, now: PoolInputs) -> Arc<Pool> {
     if now.count() <= MANY {
-        return Arc::new(now.after(&before));
+        return Arc::new(now.build(&before));
     }
     let kept = before.clone();
-    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.after(&before)));
+    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before)));
     // What cannot be put together must not take away what there is.
     assembling.await.unwrap_or(kept)
 }
 
 /// Everything that a pool is made of.
 #[derive(Debug, Clone, Default)]
-struct Ingredients {
-    servers: BTreeMap<String, Ingredient>,
-    rules: Arc<permission::Rules>,
+struct PoolInputs {
+    servers: BTreeMap<String, ServerInput>,
+    rules: Arc<permission::PermissionRules>,
 }
 
 /// What a server adds.
 #[derive(Debug, Clone)]
-struct Ingredient {
-    origin: Origin,
+struct ServerInput {
+    origin: NameOrigin,
     catalogue: Arc<Catalogue>,
     filter: ToolFilter,
     fingerprint: Fingerprint,
     /// The tool that stands for a server which wants a login.
-    stand_in: Option<(Entrance, Arc<Item>)>,
+    placeholder: Option<(LoginMethod, Arc<ListItem>)>,
 }
 
-impl Ingredients {
-    fn of(snapshot: &Snapshot, before: &Ingredients, persistence: Persistence) -> Ingredients {
-        let one = |view: &Arc<View>| {
+impl PoolInputs {
+    fn of(snapshot: &Snapshot, before: &PoolInputs, persistence: RetryPolicy) -> PoolInputs {
+        let one = |view: &Arc<ServerView>| {
             let before = before.servers.get(&view.name);
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
-            let ingredient = Ingredient {
-                origin: Origin::of(view.scope),
+            let ingredient = ServerInput {
+                origin: NameOrigin::of(view.scope),
                 catalogue: view.catalogue.clone(),
-                filter: snapshot.filters.get(&view.name).cloned().unwrap_or_default(),
+                filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
                 fingerprint: view.fingerprint.clone(),
-                stand_in: match persistence {
-                    Persistence::Patient => stand_in(view, snapshot, before),
-                    Persistence::Once => None,
+                placeholder: match persistence {
+                    RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, before),
+                    RetryPolicy::NoRetry => None,
                 },
             };
             (view.name.clone(), ingredient)
         };
         let servers = snapshot.servers.values().map(one).collect();
-        Ingredients { servers, rules: snapshot.rules.clone() }
+        PoolInputs { servers, rules: snapshot.rules.clone() }
     }
 
     fn count(&self) -> usize {
-        self.servers.values().map(|it| it.catalogue.items(List::Tools).len()).sum()
+        self.servers.values().map(|it| it.catalogue.items(ListKind::Tools).len()).sum()
     }
 
     /// Would the same pool come of both?
-    fn are_same(&self, other: &Ingredients) -> bool {
-        let is_same = |(one, other): (&Ingredient, &Ingredient)| {
+    fn builds_same_pool(&self, other: &PoolInputs) -> bool {
+        let is_same = |(one, other): (&ServerInput, &ServerInput)| {
             let (old, new) = (&other.catalogue, &one.catalogue);
-            let entrance = |it: &Ingredient| it.stand_in.as_ref().map(|it| it.0);
+            let entrance = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
             (one.origin, &one.filter) == (other.origin, &other.filter)
                 && entrance(one) == entrance(other)
-                && (Arc::ptr_eq(old, new) || old.items(List::Tools) == new.items(List::Tools))
+                && (Arc::ptr_eq(old, new)
+                    || old.items(ListKind::Tools) == new.items(ListKind::Tools))
         };
         Arc::ptr_eq(&self.rules, &other.rules)
             && self.servers.keys().eq(other.servers.keys())
             && self.servers.values().zip(other.servers.values()).all(is_same)
     }
 
-    fn after(&self, before: &Pool) -> Pool {
-        let sources = self.servers.iter().map(|(server, it)| Source {
+    fn build(&self, before: &Pool) -> Pool {
+        let sources = self.servers.iter().map(|(server, it)| ServerTools {
             server,
             origin: it.origin,
-            tools: match &it.stand_in {
+            tools: match &it.placeholder {
                 Some((_, item)) => std::slice::from_ref(&**item),
-                None => it.catalogue.items(List::Tools),
+                None => it.catalogue.items(ListKind::Tools),
             },
-            kind: match it.stand_in {
-                Some(_) => ToolKind::StandIn,
-                None => ToolKind::Served,
+            kind: match it.placeholder {
+                Some(_) => ToolKind::LoginPlaceholder,
+                None => ToolKind::Server,
             },
             filter: &it.filter,
         });
         let is_hidden = |server: &str, tool: &str| {
-            permission::hides(&self.rules, server, &sanitised(tool)).is_some()
+            permission::tool_hidden_by(&self.rules, server, &sanitise(tool)).is_some()
         };
-        let denies = self.rules.listed().iter().any(|it| it.effect == Effect::Deny);
+        let denies = self.rules.entries().iter().any(|it| it.effect == PermissionEffect::Deny);
         let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
-        before.next(sources, &Rules { hidden, built_in: built_in::all() })
+        before.next_revision(sources, &PoolRules { hidden, built_in: built_in::definitions() })
     }
 }
 
 /// The tool that stands for a server which wants a login. It stays while that server is being connected to after one,
 /// so that the server's own tools take its place at once.
-fn stand_in(
-    view: &View,
+fn login_placeholder(
+    view: &ServerView,
     snapshot: &Snapshot,
-    before: Option<&Ingredient>,
-) -> Option<(Entrance, Arc<Item>)> {
-    let kept = before.and_then(|it| it.stand_in.clone());
+    before: Option<&ServerInput>,
+) -> Option<(LoginMethod, Arc<ListItem>)> {
+    let kept = before.and_then(|it| it.placeholder.clone());
     match &view.status {
         Status::NeedsAuth(_) => kept.or_else(|| {
-            let entrance = snapshot.handles.get(&view.name)?.entrance()?;
+            let entrance = snapshot.connections.get(&view.name)?.login_method()?;
             Some((entrance, Arc::new(built_in::stand_in(&view.name, entrance))))
         }),
         Status::Pending { .. } => kept,
@@ -188,11 +189,11 @@ impl PoolWatch {
 
     /// Waits for the next change and tells it; changes that came together are told together. None when the host is
     /// gone.
-    pub async fn next(&mut self) -> Option<Changes> {
+    pub async fn next(&mut self) -> Option<PoolDiff> {
         loop {
             self.pools.changed().await.ok()?;
             let now = self.pools.borrow_and_update().clone();
-            let changes = difference(&self.seen, &now);
+            let changes = diff(&self.seen, &now);
             self.seen = now;
             if !changes.is_empty() {
                 return Some(changes);
@@ -213,7 +214,7 @@ impl Host {
     }
 
     /// What changes about the tools from now on.
-    pub fn pool_changes(&self) -> PoolWatch {
+    pub fn watch_pool_changes(&self) -> PoolWatch {
         let mut pools = self.watch_pool();
         let seen = pools.borrow_and_update().clone();
         PoolWatch { pools, seen }
@@ -222,7 +223,7 @@ impl Host {
     /// All tools, once those of [`Host::snapshot`] are among them.
     pub async fn settled_pool(&self) -> Arc<Pool> {
         let revision = self.snapshot().revision;
-        let mut covered = self.pools().covered.clone();
+        let mut covered = self.pools().covered_revision.clone();
         let _host_gone = covered.wait_for(|it| *it >= revision).await;
         self.pool()
     }

@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Payload, RpcError};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use crate::ask::{AskError, Question};
+use crate::ask::{RequestError, ServerRequest};
 use crate::engine::Host;
-use crate::inquiry::{Inquiry, Reply, Subject, Unaskable, Visit, Waited};
+use crate::inquiry::{
+    ElicitResult, Elicitation, ElicitationKind, InvalidElicitation, UrlElicitation, WaitOutcome,
+};
 
 /// What a server answers that wants a page visited first.
 const VISIT_FIRST: i64 = -32042;
@@ -24,51 +26,52 @@ const LONGEST_VISIT: Duration = Duration::from_secs(3600);
 
 impl Host {
     /// Asks one server; what it wants visited first is visited, where somebody agrees.
-    pub(crate) async fn put_after_visits(
+    pub(crate) async fn send_after_url_elicitation(
         &self,
         server: &str,
-        question: Question,
-    ) -> Result<Payload, AskError> {
+        question: ServerRequest,
+    ) -> Result<Payload, RequestError> {
         for _ in 0..ROUNDS {
             // Heard from before the question is asked: a server may be done before we have begun to wait.
-            let mut done = self.settings().visited.subscribe();
-            let wanted = match self.put(server, question.clone()).await {
-                Err(AskError::Refused(error)) if error.code == VISIT_FIRST => error,
+            let mut done = self.context().completed_elicitations.subscribe();
+            let wanted = match self.send_with_retries(server, question.clone()).await {
+                Err(RequestError::ErrorResponse(error)) if error.code == VISIT_FIRST => error,
                 outcome => return outcome,
             };
-            self.visit(server, &wanted, &mut done).await.map_err(|reason| {
+            self.complete_url_elicitations(server, &wanted, &mut done).await.map_err(|reason| {
                 let server = server.to_owned();
-                AskError::NotVisited { server, reason }
+                RequestError::UrlElicitationDeclined { server, reason }
             })?;
         }
-        self.put(server, question).await
+        self.send_with_retries(server, question).await
     }
 
     /// Has every page visited. The error is why one was not.
-    async fn visit(
+    async fn complete_url_elicitations(
         &self,
         server: &str,
-        wanted: &RemoteError,
+        wanted: &RpcError,
         done: &mut Receiver<(String, String)>,
     ) -> Result<(), String> {
-        let visits = visits(wanted).map_err(|error| error.to_string())?;
-        let asker = self.settings().counsel.asker();
+        let visits = parse_url_elicitations(wanted).map_err(|error| error.to_string())?;
+        let asker = self.context().client_features.elicitor();
         for visit in visits {
             let id = visit.id.clone();
-            let inquiry = Inquiry { server: server.to_owned(), subject: Subject::Visit(visit) };
-            match asker.ask(&inquiry).await {
-                Reply::Accept(_) => {}
-                Reply::Decline(reason) | Reply::Cancel(reason) => return Err(reason),
+            let inquiry =
+                Elicitation { server: server.to_owned(), kind: ElicitationKind::Url(visit) };
+            match asker.elicit(&inquiry).await {
+                ElicitResult::Accept(_) => {}
+                ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
             }
             let over = async {
                 tokio::select! {
-                    () = heard(done, server, id.as_deref()) => Waited::Enough,
-                    waited = asker.wait(&inquiry) => waited,
+                    () = wait_for_notification(done, server, id.as_deref()) => WaitOutcome::Retry,
+                    waited = asker.wait_for_completion(&inquiry) => waited,
                 }
             };
             match timeout(LONGEST_VISIT, over).await {
-                Ok(Waited::Enough) | Err(_) => {}
-                Ok(Waited::GivenUp) => return Err("somebody gave up waiting".to_owned()),
+                Ok(WaitOutcome::Retry) | Err(_) => {}
+                Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
             }
         }
         Ok(())
@@ -76,7 +79,11 @@ impl Host {
 }
 
 /// Comes back when the server has said that it is done.
-async fn heard(done: &mut Receiver<(String, String)>, server: &str, id: Option<&str>) {
+async fn wait_for_notification(
+    done: &mut Receiver<(String, String)>,
+    server: &str,
+    id: Option<&str>,
+) {
     let Some(id) = id else { return std::future::pending().await };
     loop {
         match done.recv().await {
@@ -90,11 +97,11 @@ async fn heard(done: &mut Receiver<(String, String)>, server: &str, id: Option<&
 }
 
 /// The pages that an error names.
-fn visits(error: &RemoteError) -> Result<Vec<Visit>, Unaskable> {
+fn parse_url_elicitations(error: &RpcError) -> Result<Vec<UrlElicitation>, InvalidElicitation> {
     let data: Json = error.data.as_ref().and_then(|it| it.decode().ok()).unwrap_or_default();
     let pages = data["elicitations"].as_array().cloned().unwrap_or_default();
     if pages.is_empty() {
-        return Err(Unaskable::Address);
+        return Err(InvalidElicitation::Url);
     }
-    pages.iter().take(PAGES).map(Visit::read).collect()
+    pages.iter().take(PAGES).map(UrlElicitation::parse).collect()
 }

@@ -17,52 +17,52 @@ use std::path::PathBuf;
 
 use switchboard_wire::message::Payload;
 
-use gather::Gathering;
-use keep::{Keep, Kept};
-use picture::PictureLimits;
-use remark::Remark;
+use gather::OutputBuilder;
+use keep::{SpillFile, SpillStore};
+use picture::ImageLimits;
+use remark::Note;
 
-pub use pager::{Lines, Page, PageError};
+pub use pager::{LineRange, SpillPage, SpillPageError};
 
 /// How much of an answer is shown, and how much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct OutputLimits {
     /// The most characters of text, all parts together.
     pub characters: usize,
     /// The most tokens of text, where the caller counts them; a token is taken for four characters.
     pub tokens: Option<usize>,
     /// The most parts.
-    pub parts: usize,
+    pub blocks: usize,
     /// The most pictures that are looked at; further ones are saved.
-    pub pictures: usize,
+    pub images: usize,
     /// How a picture has to be.
-    pub picture: PictureLimits,
+    pub image: ImageLimits,
     /// The most bytes that one answer may leave on disk.
-    pub kept_bytes: u64,
+    pub spill_bytes: u64,
     /// The most files that one answer may leave on disk.
-    pub kept_files: usize,
+    pub spill_files: usize,
 }
 
 /// Four characters make about one token in most languages and models.
 const CHARACTERS_A_TOKEN: usize = 4;
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for OutputLimits {
+    fn default() -> OutputLimits {
+        OutputLimits {
             characters: 100_000,
             tokens: None,
-            parts: 10_000,
-            pictures: 20,
-            picture: PictureLimits::default(),
-            kept_bytes: 256 * 1024 * 1024,
-            kept_files: 200,
+            blocks: 10_000,
+            images: 20,
+            image: ImageLimits::default(),
+            spill_bytes: 256 * 1024 * 1024,
+            spill_files: 200,
         }
     }
 }
 
-impl Limits {
+impl OutputLimits {
     /// The most characters, whichever limit is the tighter.
-    pub fn most_characters(&self) -> usize {
+    pub fn max_characters(&self) -> usize {
         let by_tokens = self.tokens.map(|tokens| tokens.saturating_mul(CHARACTERS_A_TOKEN));
         by_tokens.map_or(self.characters, |most| most.min(self.characters))
     }
@@ -70,9 +70,9 @@ impl Limits {
 
 /// What an answer yields.
 #[derive(Debug)]
-pub struct Yield {
+pub struct ToolOutput {
     /// Its content, in order.
-    pub parts: Vec<Part>,
+    pub blocks: Vec<ContentBlock>,
     /// Does the tool say that it failed?
     pub is_error: bool,
     /// `structuredContent`, byte for byte.
@@ -80,29 +80,29 @@ pub struct Yield {
     /// `_meta`, byte for byte.
     pub meta: Option<Payload>,
     /// The whole text, where the parts hold only some of it.
-    pub full: Option<Kept>,
+    pub full_text: Option<SpillFile>,
     /// What was done to it, and what was odd about it.
-    pub remarks: Vec<Remark>,
+    pub notes: Vec<Note>,
 }
 
-impl Yield {
+impl ToolOutput {
     /// Its texts, a line end between them.
     pub fn text(&self) -> String {
-        let text = |part: &Part| match part {
-            Part::Text { text, .. } => Some(text.clone()),
-            Part::Image { .. }
-            | Part::Saved { .. }
-            | Part::Unsaved { .. }
-            | Part::Link { .. }
-            | Part::Unknown { .. } => None,
+        let text = |part: &ContentBlock| match part {
+            ContentBlock::Text { text, .. } => Some(text.clone()),
+            ContentBlock::Image { .. }
+            | ContentBlock::Saved { .. }
+            | ContentBlock::NotSaved { .. }
+            | ContentBlock::Link { .. }
+            | ContentBlock::Unknown { .. } => None,
         };
-        self.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        self.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
     }
 }
 
 /// One piece of an answer. Texts in it are the server's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum ContentBlock {
     /// A text, cut if the answer held too much of it.
     Text {
         /// The text.
@@ -133,7 +133,7 @@ pub enum Part {
         from_uri: Option<String>,
     },
     /// Something that should lie in a file and could not be written; a remark says why.
-    Unsaved {
+    NotSaved {
         /// What the server says it is.
         mime: Option<String>,
         /// The resource that it is the content of.
@@ -162,11 +162,21 @@ pub enum Part {
 }
 
 /// Takes the answer to `tools/call`.
-pub fn of_call(answer: &Payload, server: &str, limits: &Limits, keep: &Keep) -> Yield {
-    Gathering::new(answer, server, limits, keep).of_call()
+pub fn from_tool_call(
+    answer: &Payload,
+    server: &str,
+    limits: &OutputLimits,
+    keep: &SpillStore,
+) -> ToolOutput {
+    OutputBuilder::new(answer, server, limits, keep).from_tool_call()
 }
 
 /// Takes the answer to `resources/read`.
-pub fn of_read(answer: &Payload, server: &str, limits: &Limits, keep: &Keep) -> Yield {
-    Gathering::new(answer, server, limits, keep).of_read()
+pub fn from_resource_read(
+    answer: &Payload,
+    server: &str,
+    limits: &OutputLimits,
+    keep: &SpillStore,
+) -> ToolOutput {
+    OutputBuilder::new(answer, server, limits, keep).from_resource_read()
 }

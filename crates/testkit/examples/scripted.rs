@@ -5,12 +5,12 @@ use std::env;
 use std::process::ExitCode;
 
 use testkit::Script;
-use testkit::scripted::{Transport, linger, serve_network, serve_stdio};
+use testkit::scripted::{Transport, run_if_grandchild, serve_network, serve_stdio};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if let Some(first) = arguments.first() {
-        linger(first);
+        run_if_grandchild(first);
     }
     let (transport, text) = match arguments.as_slice() {
         [text] => (None, text),

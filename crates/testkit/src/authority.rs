@@ -24,96 +24,98 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::loopback::Keeper;
+use crate::loopback::ServerThread;
 use crate::processes::wait_until;
-use crate::scripted::{Actor, Life, Recorded};
-use premises::Premises;
+use crate::scripted::{RecordedRequest, RunMode, ServerState};
+use premises::SharedState;
 
 pub use charter::{
-    Binding, Challenge, Charter, Consent, DeviceCourse, DeviceEnding, Documents, Habit, Housing,
-    Indicator, IssuerPaper, IssuerParameter, KnownClient, Need, Registration, ResourcePaper,
+    AuthorizationConfig, Challenge, ClientMetadataDocuments, Consent, DeviceOutcome, DevicePolling,
+    DpopPolicy, IssuerMetadataLocation, IssuerOrigin, IssuerParameter, OAuthQuirk,
+    PreregisteredClient, Registration, ResourceIndicator, ResourceMetadataLocation,
+    ScopeRequirement,
 };
-pub use lapse::{Endpoint, How, Lapse};
-pub use ledger::Tally;
-pub use sighting::{Sighting, Site};
-pub(crate) use signature_key::unguessable;
-pub use signature_key::{SignatureKey, Unverified, hashed, thumbprint};
+pub use lapse::{Endpoint, EndpointFault, ResponseFault};
+pub use ledger::Counters;
+pub use sighting::{ObservedRequest, Site};
+pub(crate) use signature_key::random_token;
+pub use signature_key::{SigningKey, UnverifiedJwt, jwk_thumbprint, sha256_base64url};
 
 /// How long a test waits for something that has to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All of it, on a thread of its own. Dropping it ends it and every connection to it.
 #[derive(Debug)]
-pub struct Authority {
-    premises: Arc<Premises>,
-    actor: Arc<Actor>,
+pub struct AuthorizationServer {
+    shared: Arc<SharedState>,
+    server: Arc<ServerState>,
     /// Ends with us.
-    _keeper: Keeper,
+    _thread: ServerThread,
 }
 
-impl Authority {
+impl AuthorizationServer {
     /// Starts one.
-    pub fn start(charter: Charter) -> Authority {
-        let actor = Actor::new(charter.script.clone(), Life::Guest);
-        let opened = premises::open(charter, Arc::clone(&actor));
-        let (premises, keeper) = opened.expect("an authority can be started");
-        Authority { premises, actor, _keeper: keeper }
+    pub fn start(charter: AuthorizationConfig) -> AuthorizationServer {
+        let server = ServerState::new(charter.script.clone(), RunMode::InTest);
+        let opened = premises::start(charter, Arc::clone(&server));
+        let (shared, keeper) = opened.expect("an authority can be started");
+        AuthorizationServer { shared, server, _thread: keeper }
     }
 
     /// The address of the protected server.
     pub fn url(&self) -> String {
-        self.premises.resource()
+        self.shared.resource_url()
     }
 
     /// The authorization server's name for itself.
     pub fn issuer(&self) -> String {
-        self.premises.issuer(&self.premises.charter(), Site::Issuer)
+        self.shared.issuer_url(&self.shared.config(), Site::Issuer)
     }
 
     /// The origin of a site.
     pub fn origin(&self, site: Site) -> &str {
-        let origins = &self.premises.origins;
+        let origins = &self.shared.origins;
         match site {
             Site::Resource => &origins.resource,
             Site::Issuer => &origins.issuer,
             Site::Identity => &origins.identity,
-            Site::Elsewhere => &origins.elsewhere,
+            Site::Attacker => &origins.attacker,
         }
     }
 
     /// Publishes a client's document about itself, and returns its address, which is the client's id.
-    pub fn publish_client(&self, redirects: &[&str]) -> String {
-        let id = format!("{}/client.json", self.premises.origins.elsewhere);
+    pub fn publish_client_metadata(&self, redirects: &[&str]) -> String {
+        let id = format!("{}/client.json", self.shared.origins.attacker);
         let paper = json!({
             "client_id": id,
             "client_name": "published",
             "redirect_uris": redirects,
             "token_endpoint_auth_method": "none",
         });
-        *self.premises.client_document.lock().expect("nobody panics with it") = Some(paper);
+        *self.shared.client_document.lock().expect("nobody panics with it") = Some(paper);
         id
     }
 
     /// Does something else from now on. What was given out stays good.
-    pub fn change(&self, change: impl FnOnce(&mut Charter)) {
-        self.premises.ledger().change(change);
+    pub fn reconfigure(&self, change: impl FnOnce(&mut AuthorizationConfig)) {
+        self.shared.store().reconfigure(change);
     }
 
     /// How often things happened.
-    pub fn tally(&self) -> Tally {
-        self.premises.ledger().tally.clone()
+    pub fn counters(&self) -> Counters {
+        self.shared.store().counters.clone()
     }
 
     /// Every request so far, in order.
-    pub fn sightings(&self) -> Vec<Sighting> {
-        self.premises.ledger().sightings.clone()
+    pub fn requests(&self) -> Vec<ObservedRequest> {
+        self.shared.store().requests.clone()
     }
 
     /// The sites at which this text was seen, each once.
-    pub fn sites_that_saw(&self, text: &str) -> Vec<Site> {
-        let seen = self.sightings();
+    pub fn sites_that_received(&self, text: &str) -> Vec<Site> {
+        let seen = self.requests();
         let mut sites: Vec<Site> =
-            seen.iter().filter(|it| it.holds(text)).map(|it| it.site).collect();
+            seen.iter().filter(|it| it.contains(text)).map(|it| it.site).collect();
         sites.sort_unstable();
         sites.dedup();
         sites
@@ -121,48 +123,48 @@ impl Authority {
 
     /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
     #[track_caller]
-    pub fn wait_for(&self, enough: impl Fn(&[Sighting]) -> bool) -> Vec<Sighting> {
-        wait_until(PATIENCE, "the requests came", || {
-            let seen = self.sightings();
+    pub fn wait_for(&self, enough: impl Fn(&[ObservedRequest]) -> bool) -> Vec<ObservedRequest> {
+        wait_until(REQUEST_TIMEOUT, "the requests came", || {
+            let seen = self.requests();
             enough(&seen).then_some(seen)
         })
     }
 
     /// The requests that were let in, as the server behind the gate saw them.
-    pub fn let_in(&self) -> Vec<Recorded> {
-        self.actor.recorded()
+    pub fn admitted_requests(&self) -> Vec<RecordedRequest> {
+        self.server.recorded()
     }
 
     /// Makes every token for the server worthless; refresh tokens stay good.
-    pub fn forget_access(&self) {
-        self.premises.ledger().forget_access();
+    pub fn revoke_access_tokens(&self) {
+        self.shared.store().revoke_access_tokens();
     }
 
     /// Ends every login.
-    pub fn end_all(&self) {
-        self.premises.ledger().end_all();
+    pub fn end_all_logins(&self) {
+        self.shared.store().end_all_logins();
     }
 
     /// An id token for a client of the identity provider, as a login there gives it.
     pub fn id_token(&self, client: &str, lives: Duration) -> String {
-        mint::id_token(&self.premises, client, None, lives.as_secs())
+        mint::id_token(&self.shared, client, None, lives.as_secs())
     }
 
     /// A signed token of the authorization server, for a resource that checks it with the keys that are published:
     /// good for ten minutes, of `ada`, with the scope `mcp`. `changes` is an object of claims to put in their place.
     pub fn access_token(&self, resource: &str, changes: &Value) -> String {
-        mint::access_token(&self.premises, resource, changes)
+        mint::access_token(&self.shared, resource, changes)
     }
 
     /// What a platform says about a program that runs on it, for the authorization server; with a negative lifetime
     /// it is over already.
     pub fn workload_token(&self, lives_seconds: i64) -> String {
-        barter::workload(&self.premises, &self.issuer(), lives_seconds)
+        barter::workload_token(&self.shared, &self.issuer(), lives_seconds)
     }
 }
 
 /// The time in seconds, as tokens write it.
-fn now() -> u64 {
+fn unix_time() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.expect("the clock is past 1970").as_secs()
 }

@@ -13,11 +13,12 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::authority::unguessable;
-use crate::loopback::{Keeper, Port};
+use crate::authority::random_token;
+use crate::loopback::{LoopbackListener, ServerThread};
 use crate::script::Script;
 use crate::scripted::{
-    Actor, Life, Recorded, Transport, document, recorded_headers, router, status, with_header,
+    RecordedRequest, RunMode, ServerState, Transport, empty_response, json_response,
+    recorded_headers, router, with_header,
 };
 
 /// A connector of the account.
@@ -41,25 +42,25 @@ impl Connector {
 
 /// The account, on a thread of its own. Dropping it ends it and every connection to it.
 #[derive(Debug)]
-pub struct ConnectorAccount {
+pub struct ConnectorService {
     origin: String,
-    office: Arc<Office>,
+    state: Arc<AccountState>,
     /// Ends with us.
-    _keeper: Keeper,
+    _thread: ServerThread,
 }
 
 #[derive(Debug)]
-struct Office {
+struct AccountState {
     connectors: Vec<Value>,
     page_size: usize,
     bearer: Mutex<String>,
-    recorded: Mutex<Vec<Recorded>>,
+    recorded: Mutex<Vec<RecordedRequest>>,
 }
 
-impl ConnectorAccount {
+impl ConnectorService {
     /// Starts one with these connectors, listed in pages of this size.
-    pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorAccount> {
-        let port = Port::open()?;
+    pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorService> {
+        let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
         let listed = connectors.iter().enumerate().map(|(at, connector)| {
             let vendor: String =
@@ -67,21 +68,21 @@ impl ConnectorAccount {
             let url = format!("{origin}/proxy/{at}/mcp?mcp_url={vendor}");
             json!({"id": format!("connector-{at}"), "name": connector.name, "url": url})
         });
-        let office = Arc::new(Office {
+        let office = Arc::new(AccountState {
             connectors: listed.collect(),
             page_size: page_size.max(1),
-            bearer: Mutex::new(new_bearer()),
+            bearer: Mutex::new(new_token()),
             recorded: Mutex::default(),
         });
-        let mut front = Router::new().route("/v1/connectors", get(list));
+        let mut front = Router::new().route("/v1/connectors", get(list_connectors));
         for (at, connector) in connectors.iter().enumerate() {
-            let actor = Actor::new(connector.script.clone(), Life::Guest);
+            let actor = ServerState::new(connector.script.clone(), RunMode::InTest);
             front = front.nest_service(&format!("/proxy/{at}"), router(Transport::Http, actor));
         }
         let front = front.with_state(Arc::clone(&office));
-        let front = front.layer(from_fn_with_state(Arc::clone(&office), admit));
-        let keeper = Keeper::serve("connectors", vec![(port, front)])?;
-        Ok(ConnectorAccount { origin, office, _keeper: keeper })
+        let front = front.layer(from_fn_with_state(Arc::clone(&office), authenticate));
+        let keeper = ServerThread::spawn("connectors", vec![(port, front)])?;
+        Ok(ConnectorService { origin, state: office, _thread: keeper })
     }
 
     /// Where connectors are listed.
@@ -90,67 +91,71 @@ impl ConnectorAccount {
     }
 
     /// The token that is good now.
-    pub fn bearer(&self) -> String {
-        self.office.bearer().clone()
+    pub fn bearer_token(&self) -> String {
+        self.state.current_token().clone()
     }
 
     /// Makes the token worthless, and another one good.
-    pub fn rotate(&self) -> String {
-        let fresh = new_bearer();
-        self.office.bearer().clone_from(&fresh);
+    pub fn rotate_token(&self) -> String {
+        let fresh = new_token();
+        self.state.current_token().clone_from(&fresh);
         fresh
     }
 
     /// Every request so far, in order.
-    pub fn requests(&self) -> Vec<Recorded> {
-        self.office.recorded.lock().expect("nobody panics with it").clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.recorded.lock().expect("nobody panics with it").clone()
     }
 }
 
-impl Office {
-    fn bearer(&self) -> std::sync::MutexGuard<'_, String> {
+impl AccountState {
+    fn current_token(&self) -> std::sync::MutexGuard<'_, String> {
         self.bearer.lock().expect("nobody panics with it")
     }
 }
 
-fn new_bearer() -> String {
-    format!("session-{}", unguessable())
+fn new_token() -> String {
+    format!("session-{}", random_token())
 }
 
-async fn admit(State(office): State<Arc<Office>>, request: Request, next: Next) -> Response {
+async fn authenticate(
+    State(office): State<Arc<AccountState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
-        return status(StatusCode::BAD_REQUEST);
+        return empty_response(StatusCode::BAD_REQUEST);
     };
-    office.recorded.lock().expect("nobody panics with it").push(Recorded {
+    office.recorded.lock().expect("nobody panics with it").push(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         headers: recorded_headers(&parts.headers),
         body: serde_json::from_slice(&bytes).ok(),
     });
-    let wanted = format!("Bearer {}", *office.bearer());
+    let wanted = format!("Bearer {}", *office.current_token());
     let is_known =
         parts.headers.get("authorization").is_some_and(|it| it.as_bytes() == wanted.as_bytes());
     match is_known {
         true => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         false => {
-            let refusal = document(StatusCode::UNAUTHORIZED, Body::from("{}"));
+            let refusal = json_response(StatusCode::UNAUTHORIZED, Body::from("{}"));
             with_header(refusal, "www-authenticate", "Bearer error=\"invalid_token\"")
         }
     }
 }
 
 /// A page of the list. A cursor is the number of the connector that it begins with.
-async fn list(State(office): State<Arc<Office>>, request: Request) -> Response {
+async fn list_connectors(State(office): State<Arc<AccountState>>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let cursor = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "cursor");
     let Ok(from) = cursor.map_or(Ok(0), |(_, value)| value.parse::<usize>()) else {
-        return status(StatusCode::BAD_REQUEST);
+        return empty_response(StatusCode::BAD_REQUEST);
     };
     let all = &office.connectors;
     let page: Vec<&Value> = all.iter().skip(from).take(office.page_size).collect();
     let next = from + page.len();
     let next = (next < all.len()).then(|| next.to_string());
     let answer = json!({"connectors": page, "nextCursor": next});
-    document(StatusCode::OK, Body::from(answer.to_string()))
+    json_response(StatusCode::OK, Body::from(answer.to_string()))
 }

@@ -11,44 +11,44 @@ use tokio::task::JoinSet;
 
 /// A port that nobody answers at yet.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct LoopbackListener {
     /// The origin, without a slash at its end.
     pub origin: String,
     listener: TcpListener,
 }
 
-impl Port {
+impl LoopbackListener {
     /// A free one.
-    pub fn open() -> io::Result<Port> {
+    pub fn bind() -> io::Result<LoopbackListener> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
-        Ok(Port { origin: format!("http://{}", listener.local_addr()?), listener })
+        Ok(LoopbackListener { origin: format!("http://{}", listener.local_addr()?), listener })
     }
 }
 
 /// The thread that they run on. Dropping it ends all of them and every connection to them.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct ServerThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl ServerThread {
     /// Has somebody answer at each port.
-    pub fn serve(name: &str, servers: Vec<(Port, Router)>) -> io::Result<Keeper> {
+    pub fn spawn(name: &str, servers: Vec<(LoopbackListener, Router)>) -> io::Result<ServerThread> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime can be made");
-            runtime.block_on(run(servers, stopped));
+            runtime.block_on(serve_all(servers, stopped));
         })?;
-        Ok(Keeper { stop: Some(stop), thread: Some(thread) })
+        Ok(ServerThread { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-async fn run(servers: Vec<(Port, Router)>, stopped: oneshot::Receiver<()>) {
+async fn serve_all(servers: Vec<(LoopbackListener, Router)>, stopped: oneshot::Receiver<()>) {
     let mut running = JoinSet::new();
     for (port, router) in servers {
         let listener = tokio::net::TcpListener::from_std(port.listener);
@@ -61,7 +61,7 @@ async fn run(servers: Vec<(Port, Router)>, stopped: oneshot::Receiver<()>) {
     let _dropped = stopped.await;
 }
 
-impl Drop for Keeper {
+impl Drop for ServerThread {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _has_ended = stop.send(());

@@ -21,24 +21,24 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::loopback::{Keeper, Port};
+use crate::loopback::{LoopbackListener, ServerThread};
 use crate::scripted::recorded_headers;
-use crate::served::Recorded;
+use crate::served::RecordedRequest;
 
 /// How long a test waits for a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The only key that is good.
-pub const KEY: &str = "sk-canary-0123456789";
+pub const API_KEY: &str = "sk-canary-0123456789";
 
 /// What is said in an answer, in order.
 #[derive(Debug, Clone)]
-pub enum Piece {
+pub enum ReplyPart {
     /// Words, in one piece each.
-    Say(String),
+    Text(String),
     /// A thought, with something that has to come back.
-    Think(String),
+    Thinking(String),
     /// A call.
-    Call {
+    ToolCall {
         /// Its name.
         id: String,
         /// The tool.
@@ -49,49 +49,49 @@ pub enum Piece {
     /// Nothing more, until [`ModelService::release`] is called.
     Stall,
     /// The connection breaks.
-    BreakOff,
+    Disconnect,
     /// The service says in the stream that it is overloaded.
     Overloaded,
 }
 
-impl Piece {
+impl ReplyPart {
     /// Words.
-    pub fn say(text: &str) -> Piece {
-        Piece::Say(text.to_owned())
+    pub fn text(text: &str) -> ReplyPart {
+        ReplyPart::Text(text.to_owned())
     }
 
     /// A thought.
-    pub fn think(text: &str) -> Piece {
-        Piece::Think(text.to_owned())
+    pub fn thinking(text: &str) -> ReplyPart {
+        ReplyPart::Thinking(text.to_owned())
     }
 
     /// A call.
-    pub fn call(id: &str, tool: &str, arguments: &Value) -> Piece {
+    pub fn tool_call(id: &str, tool: &str, arguments: &Value) -> ReplyPart {
         let arguments = arguments.to_string();
-        Piece::Call { id: id.to_owned(), tool: tool.to_owned(), arguments }
+        ReplyPart::ToolCall { id: id.to_owned(), tool: tool.to_owned(), arguments }
     }
 }
 
 /// Why an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ReplyEnd {
     /// It is over; with calls in it, they are wanted.
-    Done,
+    EndTurn,
     /// It was too long.
-    Length,
+    MaxTokens,
     /// It was refused.
     Refusal,
     /// The stream ends without a word about it.
-    Silence,
+    Missing,
 }
 
 /// What becomes of one request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// An answer.
-    Answer(Vec<Piece>, Ending),
+    Message(Vec<ReplyPart>, ReplyEnd),
     /// A status, headers and a body instead.
-    Refuse {
+    Error {
         /// The status.
         status: u16,
         /// Headers.
@@ -105,25 +105,25 @@ pub enum Reply {
 
 impl Reply {
     /// An answer that ends well.
-    pub fn answer(pieces: impl IntoIterator<Item = Piece>) -> Reply {
-        Reply::Answer(pieces.into_iter().collect(), Ending::Done)
+    pub fn message(pieces: impl IntoIterator<Item = ReplyPart>) -> Reply {
+        Reply::Message(pieces.into_iter().collect(), ReplyEnd::EndTurn)
     }
 
     /// An answer of words.
-    pub fn say(text: &str) -> Reply {
-        Reply::answer([Piece::say(text)])
+    pub fn text(text: &str) -> Reply {
+        Reply::message([ReplyPart::text(text)])
     }
 
     /// A refusal in the shape that the services have.
-    pub fn refuse(status: u16, kind: &str, message: &str) -> Reply {
+    pub fn error(status: u16, kind: &str, message: &str) -> Reply {
         let body =
             json!({"type": "error", "error": {"type": kind, "code": kind, "message": message}});
-        Reply::Refuse { status, headers: Vec::new(), body: body.to_string() }
+        Reply::Error { status, headers: Vec::new(), body: body.to_string() }
     }
 
     /// The same with a header.
-    pub fn with(mut self, name: &'static str, value: &str) -> Reply {
-        if let Reply::Refuse { headers, .. } = &mut self {
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Reply {
+        if let Reply::Error { headers, .. } = &mut self {
             headers.push((name, value.to_owned()));
         }
         self
@@ -132,7 +132,7 @@ impl Reply {
 
 /// Which of the services is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum ModelApi {
     Messages,
     Completions,
     Responses,
@@ -142,47 +142,47 @@ enum Shape {
 #[derive(Debug)]
 pub struct ModelService {
     origin: String,
-    lectern: Arc<Lectern>,
+    state: Arc<ServiceState>,
     /// Ends with us.
-    _keeper: Keeper,
+    _thread: ServerThread,
 }
 
 #[derive(Debug)]
-struct Lectern {
+struct ServiceState {
     replies: Mutex<VecDeque<Reply>>,
-    recorded: Mutex<Vec<Recorded>>,
-    came: Condvar,
+    recorded: Mutex<Vec<RecordedRequest>>,
+    request_arrived: Condvar,
     /// How many answers nobody heard to their end.
-    unheard: Mutex<usize>,
-    left: Condvar,
-    released: Semaphore,
+    aborted_replies: Mutex<usize>,
+    client_left: Condvar,
+    stall_permits: Semaphore,
 }
 
 impl ModelService {
     /// Starts one that answers so, request by request.
     pub fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<ModelService> {
-        let port = Port::open()?;
+        let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
-        let lectern = Arc::new(Lectern {
+        let lectern = Arc::new(ServiceState {
             replies: Mutex::new(replies.into_iter().collect()),
             recorded: Mutex::default(),
-            came: Condvar::new(),
-            unheard: Mutex::default(),
-            left: Condvar::new(),
-            released: Semaphore::new(0),
+            request_arrived: Condvar::new(),
+            aborted_replies: Mutex::default(),
+            client_left: Condvar::new(),
+            stall_permits: Semaphore::new(0),
         });
-        let answer = |shape: Shape| {
-            post(move |State(lectern): State<Arc<Lectern>>, request: Request| async move {
-                lectern.answer(shape, request).await
+        let answer = |shape: ModelApi| {
+            post(move |State(lectern): State<Arc<ServiceState>>, request: Request| async move {
+                lectern.respond(shape, request).await
             })
         };
         let front = Router::new()
-            .route("/v1/messages", answer(Shape::Messages))
-            .route("/v1/chat/completions", answer(Shape::Completions))
-            .route("/v1/responses", answer(Shape::Responses))
+            .route("/v1/messages", answer(ModelApi::Messages))
+            .route("/v1/chat/completions", answer(ModelApi::Completions))
+            .route("/v1/responses", answer(ModelApi::Responses))
             .with_state(Arc::clone(&lectern));
-        let keeper = Keeper::serve("model", vec![(port, front)])?;
-        Ok(ModelService { origin, lectern, _keeper: keeper })
+        let keeper = ServerThread::spawn("model", vec![(port, front)])?;
+        Ok(ModelService { origin, state: lectern, _thread: keeper })
     }
 
     /// Where it is, without a path.
@@ -191,125 +191,127 @@ impl ModelService {
     }
 
     /// Where it is, as OpenAI's clients are told.
-    pub fn versioned(&self) -> String {
+    pub fn openai_base_url(&self) -> String {
         format!("{}/v1", self.origin)
     }
 
     /// Adds to the script.
-    pub fn then(&self, reply: Reply) {
-        self.lectern.replies().push_back(reply);
+    pub fn add_reply(&self, reply: Reply) {
+        self.state.replies().push_back(reply);
     }
 
     /// Lets one answer that stalls go on.
-    pub fn release(&self) {
-        self.lectern.released.add_permits(1);
+    pub fn resume_stalled(&self) {
+        self.state.stall_permits.add_permits(1);
     }
 
     /// Every request so far, in order.
-    pub fn requests(&self) -> Vec<Recorded> {
-        self.lectern.recorded().clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.recorded().clone()
     }
 
     /// The body of a request, from nought.
-    pub fn body(&self, at: usize) -> Value {
+    pub fn request_body(&self, at: usize) -> Value {
         let requests = self.requests();
         let body = requests.get(at).and_then(|it| it.body.clone());
         body.unwrap_or_else(|| panic!("there are {} requests", requests.len()))
     }
 
     /// Waits until somebody has left in the middle of an answer. Blocks.
-    pub fn wait_for_leaving(&self) {
-        let unheard = self.lectern.unheard.lock().expect("nobody panics with it");
-        let waited = self.lectern.left.wait_timeout_while(unheard, PATIENCE, |it| *it == 0);
+    pub fn wait_for_disconnect(&self) {
+        let unheard = self.state.aborted_replies.lock().expect("nobody panics with it");
+        let waited =
+            self.state.client_left.wait_timeout_while(unheard, REQUEST_TIMEOUT, |it| *it == 0);
         let (_unheard, timeout) = waited.expect("nobody panics with it");
         assert!(!timeout.timed_out(), "nobody left");
     }
 
     /// Waits until so many requests came. Blocks.
-    pub fn wait_for(&self, count: usize) {
-        let recorded = self.lectern.recorded();
-        let is_less = |it: &mut Vec<Recorded>| it.len() < count;
-        let waited = self.lectern.came.wait_timeout_while(recorded, PATIENCE, is_less);
+    pub fn wait_for_requests(&self, count: usize) {
+        let recorded = self.state.recorded();
+        let is_less = |it: &mut Vec<RecordedRequest>| it.len() < count;
+        let waited =
+            self.state.request_arrived.wait_timeout_while(recorded, REQUEST_TIMEOUT, is_less);
         let (recorded, timeout) = waited.expect("nobody panics with it");
         assert!(!timeout.timed_out(), "only {} requests came", recorded.len());
     }
 }
 
-impl Lectern {
+impl ServiceState {
     fn replies(&self) -> MutexGuard<'_, VecDeque<Reply>> {
         self.replies.lock().expect("nobody panics with it")
     }
 
-    fn recorded(&self) -> MutexGuard<'_, Vec<Recorded>> {
+    fn recorded(&self) -> MutexGuard<'_, Vec<RecordedRequest>> {
         self.recorded.lock().expect("nobody panics with it")
     }
 
-    async fn answer(self: Arc<Lectern>, shape: Shape, request: Request) -> Response {
+    async fn respond(self: Arc<ServiceState>, shape: ModelApi, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
         let body: Option<Value> = serde_json::from_slice(&bytes).ok();
-        let recorded = Recorded {
+        let recorded = RecordedRequest {
             method: parts.method.to_string(),
             path: parts.uri.to_string(),
             headers: recorded_headers(&parts.headers),
             body: body.clone(),
         };
         self.recorded().push(recorded);
-        self.came.notify_all();
+        self.request_arrived.notify_all();
         let reply = self.replies().pop_front();
-        let objection = objection::to(shape, &parts.headers, body.as_ref());
+        let objection = objection::rejection(shape, &parts.headers, body.as_ref());
         let reply = match (objection, reply) {
-            (Some((status, message)), _) => {
-                Reply::refuse(status, "invalid_request_error", &message)
-            }
+            (Some((status, message)), _) => Reply::error(status, "invalid_request_error", &message),
             (None, Some(reply)) => reply,
-            (None, None) => Reply::refuse(500, "api_error", "the script is over")
-                .with("x-should-retry", "false"),
+            (None, None) => Reply::error(500, "api_error", "the script is over")
+                .with_header("x-should-retry", "false"),
         };
         match reply {
-            Reply::Refuse { status, headers, body } => refusal(status, &headers, body),
-            Reply::Raw(text) => events(stream::iter([Ok::<_, io::Error>(Bytes::from(text))])),
-            Reply::Answer(pieces, ending) => {
+            Reply::Error { status, headers, body } => error_response(status, &headers, body),
+            Reply::Raw(text) => {
+                event_stream_response(stream::iter([Ok::<_, io::Error>(Bytes::from(text))]))
+            }
+            Reply::Message(pieces, ending) => {
                 let frames = match shape {
-                    Shape::Messages => message_events::frames(&pieces, ending),
-                    Shape::Completions => completion_chunks::frames(&pieces, ending),
-                    Shape::Responses => response_events::frames(&pieces, ending),
+                    ModelApi::Messages => message_events::encode(&pieces, ending),
+                    ModelApi::Completions => completion_chunks::encode(&pieces, ending),
+                    ModelApi::Responses => response_events::encode(&pieces, ending),
                 };
-                self.stream(frames)
+                self.stream_events(frames)
             }
         }
     }
 
     /// Sends frames one by one, each in two pieces: nobody may count on whole ones.
-    fn stream(self: Arc<Lectern>, frames: Vec<Frame>) -> Response {
+    fn stream_events(self: Arc<ServiceState>, frames: Vec<StreamEvent>) -> Response {
         let halves = frames.into_iter().flat_map(|frame| match frame {
-            Frame::Event(text) => {
+            StreamEvent::Event(text) => {
                 let mut bytes = Bytes::from(text);
                 let rest = bytes.split_off(bytes.len() / 2);
-                vec![Sent::Bytes(bytes), Sent::Bytes(rest)]
+                vec![StreamChunk::Bytes(bytes), StreamChunk::Bytes(rest)]
             }
-            Frame::Stall => vec![Sent::Stall],
-            Frame::BreakOff => vec![Sent::BreakOff],
+            StreamEvent::Stall => vec![StreamChunk::Stall],
+            StreamEvent::Disconnect => vec![StreamChunk::Disconnect],
         });
-        let halves: VecDeque<Sent> = halves.collect();
-        let speech = Speech { lectern: self, halves };
+        let halves: VecDeque<StreamChunk> = halves.collect();
+        let speech = ReplyStream { state: self, chunks: halves };
         let flow = stream::unfold(speech, |mut speech| async move {
             loop {
-                match speech.halves.pop_front()? {
-                    Sent::Bytes(bytes) => {
+                match speech.chunks.pop_front()? {
+                    StreamChunk::Bytes(bytes) => {
                         // Each piece leaves by itself.
                         tokio::task::yield_now().await;
                         return Some((Ok(bytes), speech));
                     }
-                    Sent::Stall => {
+                    StreamChunk::Stall => {
                         // While it is waited for, there is more to say.
-                        speech.halves.push_front(Sent::Stall);
-                        let permit = speech.lectern.released.acquire().await;
+                        speech.chunks.push_front(StreamChunk::Stall);
+                        let permit = speech.state.stall_permits.acquire().await;
                         permit.expect("it is never closed").forget();
-                        speech.halves.pop_front();
+                        speech.chunks.pop_front();
                     }
-                    Sent::BreakOff => {
-                        speech.halves.clear();
+                    StreamChunk::Disconnect => {
+                        speech.chunks.clear();
                         // What was sent before is to arrive.
                         for _ in 0..100 {
                             tokio::task::yield_now().await;
@@ -319,39 +321,39 @@ impl Lectern {
                 }
             }
         });
-        events(flow)
+        event_stream_response(flow)
     }
 }
 
 /// An answer that is being given.
-struct Speech {
-    lectern: Arc<Lectern>,
-    halves: VecDeque<Sent>,
+struct ReplyStream {
+    state: Arc<ServiceState>,
+    chunks: VecDeque<StreamChunk>,
 }
 
-impl Drop for Speech {
+impl Drop for ReplyStream {
     fn drop(&mut self) {
-        if !self.halves.is_empty() {
-            *self.lectern.unheard.lock().expect("nobody panics with it") += 1;
-            self.lectern.left.notify_all();
+        if !self.chunks.is_empty() {
+            *self.state.aborted_replies.lock().expect("nobody panics with it") += 1;
+            self.state.client_left.notify_all();
         }
     }
 }
 
-enum Sent {
+enum StreamChunk {
     Bytes(Bytes),
     Stall,
-    BreakOff,
+    Disconnect,
 }
 
 /// What goes over the wire.
-enum Frame {
+enum StreamEvent {
     Event(String),
     Stall,
-    BreakOff,
+    Disconnect,
 }
 
-fn events(
+fn event_stream_response(
     flow: impl futures_util::Stream<Item = Result<Bytes, io::Error>> + Send + 'static,
 ) -> Response {
     Response::builder()
@@ -360,7 +362,7 @@ fn events(
         .expect("the parts are good")
 }
 
-fn refusal(status: u16, headers: &[(&'static str, String)], body: String) -> Response {
+fn error_response(status: u16, headers: &[(&'static str, String)], body: String) -> Response {
     let status = StatusCode::from_u16(status).expect("a status");
     let is_json = serde_json::from_str::<Value>(&body).is_ok();
     let kind = if is_json { "application/json" } else { "text/html" };
@@ -378,6 +380,6 @@ fn halves(text: &str) -> [&str; 2] {
     [first, second]
 }
 
-fn has_calls(pieces: &[Piece]) -> bool {
-    pieces.iter().any(|it| matches!(it, Piece::Call { .. }))
+fn has_tool_calls(pieces: &[ReplyPart]) -> bool {
+    pieces.iter().any(|it| matches!(it, ReplyPart::ToolCall { .. }))
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Is there a process with this number that has not ended?
-pub fn alive(pid: u32) -> bool {
+pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     // The name is in brackets and may hold anything; the state follows the last bracket.
     stat.is_ok_and(|it| {
@@ -17,12 +17,12 @@ pub fn alive(pid: u32) -> bool {
 
 /// Waits until a process has ended. Panics when it takes longer than `patience`.
 #[track_caller]
-pub fn wait_until_gone(pid: u32, patience: Duration) {
-    wait_until(patience, &format!("process {pid} is gone"), || (!alive(pid)).then_some(()));
+pub fn wait_until_exited(pid: u32, patience: Duration) {
+    wait_until(patience, &format!("process {pid} is gone"), || (!is_alive(pid)).then_some(()));
 }
 
 /// All processes, this one apart, with `marker` in the environment they were started with; a zombie has none.
-pub fn descendants_with_environment(marker: &str) -> Vec<u32> {
+pub fn processes_with_environment(marker: &str) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut found: Vec<u32> = numbers
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -45,6 +45,6 @@ pub fn wait_until<T>(patience: Duration, what: &str, mut look: impl FnMut() -> O
             return found;
         }
         assert!(start.elapsed() < patience, "waited {patience:?} in vain until {what}");
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
 }

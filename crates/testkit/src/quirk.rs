@@ -56,7 +56,8 @@ pub enum Quirk {
     /// Greets on standard output before the protocol starts.
     PrintsBeforeProtocol,
     /// Writes half of its answer and exits. A quirk of single answers.
-    HalfALine,
+    #[serde(rename = "half_a_line")]
+    TruncatesAnswer,
     /// Writes half of its answer and closes the stream properly, but lives on. A quirk of single answers.
     ClosesStreamMidAnswer,
     /// Answers with a message of at least this size. A quirk of single answers.
@@ -135,11 +136,15 @@ pub enum Quirk {
     /// Has contents of a kind that nobody knows in its results, and members that nobody knows everywhere.
     UnknownContent,
     /// Asks for a name as soon as it may, in the legacy era, whoever it is that comes.
-    AsksAtOnce,
+    #[serde(rename = "asks_at_once")]
+    ElicitsOnInitialized,
     /// Has a tool `say` that returns the `result` it is given, whatever that is.
-    SaysWhatItIsTold,
+    #[serde(rename = "says_what_it_is_told")]
+    HasSayTool,
     /// Has a tool `talk {text, ms, steps, ask}` that says its text in progress, logs and questions before it returns it.
-    Talks,
+    #[serde(rename = "talks")]
+    HasTalkTool,
     /// Says that it has tools and answers `tools/list` with an error.
-    WontListTools,
+    #[serde(rename = "wont_list_tools")]
+    FailsToolList,
 }

@@ -2,7 +2,7 @@
 
 /// A program's output, with everything taken out that differs from run to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandOutput {
     /// The exit code; -1 where a signal ended it.
     pub code: i32,
     /// Standard output.
@@ -11,9 +11,9 @@ pub struct Ran {
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// The whole of it, for snapshots.
-    pub fn shown(&self) -> String {
+    pub fn to_snapshot(&self) -> String {
         let mut text = format!("exit: {}\n", self.code);
         for (name, stream) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !stream.is_empty() {
@@ -25,15 +25,15 @@ impl Ran {
 
     /// Standard output, where the program ended well.
     #[track_caller]
-    pub fn ok(&self) -> &str {
-        assert_eq!(self.code, 0, "{}", self.shown());
+    pub fn expect_success(&self) -> &str {
+        assert_eq!(self.code, 0, "{}", self.to_snapshot());
         &self.stdout
     }
 
     /// Standard error, where the program ended with this code and printed nothing else.
     #[track_caller]
-    pub fn fails(&self, code: i32) -> &str {
-        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.shown());
+    pub fn expect_failure(&self, code: i32) -> &str {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.to_snapshot());
         &self.stderr
     }
 }

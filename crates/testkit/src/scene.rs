@@ -7,24 +7,24 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::Ran;
+use crate::CommandOutput;
 
 /// What the administrator's folder is called in output.
-pub const MANAGED: &str = "/etc/switchboard";
+pub const MANAGED_DIR: &str = "/etc/switchboard";
 
 /// A temp folder with `person`, `person/project` (under version control) and `managed` in it.
 #[derive(Debug)]
-pub struct Scene {
+pub struct Sandbox {
     folder: TempDir,
     program: PathBuf,
     variables: BTreeMap<String, String>,
 }
 
-impl Scene {
+impl Sandbox {
     /// Sets the scene for a program that takes its administrator's folder from `SWB_TESTBED_MANAGED`.
-    pub fn new(program: impl Into<PathBuf>) -> Scene {
+    pub fn new(program: impl Into<PathBuf>) -> Sandbox {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        let scene = Scene { folder, program: program.into(), variables: BTreeMap::new() };
+        let scene = Sandbox { folder, program: program.into(), variables: BTreeMap::new() };
         for path in [scene.project().join(".git"), scene.managed()] {
             fs::create_dir_all(path).expect("a folder can be made");
         }
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     /// Writes a file, its folders included.
-    pub fn write(&self, place: &str, text: &str) -> &Scene {
+    pub fn write(&self, place: &str, text: &str) -> &Sandbox {
         let path = self.path(place);
         let folder = path.parent().expect("every place has a folder");
         fs::create_dir_all(folder).expect("a folder can be made");
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     /// Writes `mcpServers` with the given members.
-    pub fn servers(&self, place: &str, members: &str) -> &Scene {
+    pub fn write_servers(&self, place: &str, members: &str) -> &Sandbox {
         self.write(place, &format!("{{\"mcpServers\": {{\n{members}\n}}}}\n"))
     }
 
@@ -80,20 +80,20 @@ impl Scene {
     }
 
     /// Sets a variable for every program that is run from now on.
-    pub fn set(&mut self, name: &str, value: &str) -> &mut Scene {
+    pub fn set_env(&mut self, name: &str, value: &str) -> &mut Sandbox {
         self.variables.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// Runs the program in the project.
-    pub fn swb(&self, arguments: &[&str]) -> Ran {
+    pub fn swb(&self, arguments: &[&str]) -> CommandOutput {
         self.swb_in(&self.project(), arguments)
     }
 
     /// Runs the program in some folder.
-    pub fn swb_in(&self, folder: &Path, arguments: &[&str]) -> Ran {
+    pub fn swb_in(&self, folder: &Path, arguments: &[&str]) -> CommandOutput {
         let output = self.command(folder, arguments).output().expect("the program can be run");
-        self.ran(output.status.code(), &output.stdout, &output.stderr)
+        self.normalized_output(output.status.code(), &output.stdout, &output.stderr)
     }
 
     /// The program, ready to be started.
@@ -112,14 +112,19 @@ impl Scene {
     }
 
     /// Output without what differs from run to run.
-    pub fn ran(&self, code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> Ran {
-        let text = |bytes: &[u8]| self.settled(&String::from_utf8_lossy(bytes));
-        Ran { code: code.unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+    pub fn normalized_output(
+        &self,
+        code: Option<i32>,
+        stdout: &[u8],
+        stderr: &[u8],
+    ) -> CommandOutput {
+        let text = |bytes: &[u8]| self.normalized(&String::from_utf8_lossy(bytes));
+        CommandOutput { code: code.unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
     }
 
     /// The administrator's folder has its usual name, other temp paths become `[ROOT]`, the key of the project's local settings always the same; folders above
     /// the person's home are left out, and tables are laid out anew for what is left.
-    fn settled(&self, text: &str) -> String {
+    fn normalized(&self, text: &str) -> String {
         let root = self.root();
         let above: Vec<String> =
             root.ancestors().map(|it| it.join(".mcp.json").display().to_string()).collect();
@@ -130,14 +135,16 @@ impl Scene {
         };
         let root = root.display().to_string();
         let managed = self.managed().display().to_string();
-        let replaced = |line: &str| line.replace(&managed, MANAGED).replace(&root, "[ROOT]");
+        let replaced = |line: &str| line.replace(&managed, MANAGED_DIR).replace(&root, "[ROOT]");
         let lines = text.split_inclusive('\n').filter(|line| !is_above(line));
-        realigned(&lines.map(|line| with_fixed_key(&replaced(line))).collect::<String>())
+        realign_tables(
+            &lines.map(|line| with_fixed_project_key(&replaced(line))).collect::<String>(),
+        )
     }
 }
 
 /// A table is as wide as its widest path: lays out every table for the paths it has now.
-fn realigned(text: &str) -> String {
+fn realign_tables(text: &str) -> String {
     let mut settled = String::new();
     let mut table: Vec<Vec<&str>> = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -150,15 +157,15 @@ fn realigned(text: &str) -> String {
         let goes_on = !table.is_empty() && cells.len() > 1 && cells.len() <= table[0].len();
         if !line.starts_with(' ') && (goes_on || is_header(&cells)) {
             if is_header(&cells) {
-                settled.push_str(&laid_out(&std::mem::take(&mut table)));
+                settled.push_str(&format_table(&std::mem::take(&mut table)));
             }
             table.push(cells);
             continue;
         }
-        settled.push_str(&laid_out(&std::mem::take(&mut table)));
+        settled.push_str(&format_table(&std::mem::take(&mut table)));
         settled.push_str(line);
     }
-    settled.push_str(&laid_out(&table));
+    settled.push_str(&format_table(&table));
     settled
 }
 
@@ -167,7 +174,7 @@ fn is_header(cells: &[&str]) -> bool {
     cells.len() > 1 && cells.iter().all(is_title)
 }
 
-fn laid_out(table: &[Vec<&str>]) -> String {
+fn format_table(table: &[Vec<&str>]) -> String {
     let columns = table.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -192,7 +199,7 @@ fn laid_out(table: &[Vec<&str>]) -> String {
 }
 
 /// The hash in `projects/NAME-HASH/` depends on where the temp folder is; here it is always the same.
-fn with_fixed_key(line: &str) -> String {
+fn with_fixed_project_key(line: &str) -> String {
     const DIGITS: usize = 16;
     let Some(start) = line.find("projects/").map(|at| at + "projects/".len()) else {
         return line.to_owned();

@@ -28,7 +28,7 @@ pub enum Era {
 /// How a request over HTTP is answered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answers {
+pub enum ResponseFormat {
     /// With one JSON document.
     Json,
     /// With a stream of events.
@@ -39,7 +39,7 @@ pub enum Answers {
 /// Whether the legacy era over HTTP has sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sessions {
+pub enum SessionMode {
     /// `initialize` opens one, and every later request has to name it.
     #[default]
     Required,
@@ -76,9 +76,10 @@ pub struct Script {
     /// For how long the modern era's lists may be kept.
     pub ttl_ms: u64,
     /// How requests over HTTP are answered.
-    pub answers: Answers,
+    #[serde(rename = "answers")]
+    pub response_format: ResponseFormat,
     /// Whether the legacy era over HTTP has sessions.
-    pub sessions: Sessions,
+    pub sessions: SessionMode,
     /// A file to which every message that arrives is added as a line.
     pub journal: Option<PathBuf>,
     /// A file that holds the description of `echo`, read each time its tools are listed.
@@ -106,8 +107,8 @@ impl Default for Script {
             list_delay_ms: 0,
             start_delay_ms: 0,
             ttl_ms: 0,
-            answers: Answers::Sse,
-            sessions: Sessions::Required,
+            response_format: ResponseFormat::Sse,
+            sessions: SessionMode::Required,
             journal: None,
             echo_description: None,
             taint: None,
@@ -134,7 +135,7 @@ impl Script {
     }
 
     /// With this name.
-    pub fn named(mut self, name: &str) -> Script {
+    pub fn name(mut self, name: &str) -> Script {
         self.name = name.to_owned();
         self
     }
@@ -182,14 +183,14 @@ impl Script {
     }
 
     /// Answering over HTTP in this way.
-    pub fn answers(mut self, answers: Answers) -> Script {
-        self.answers = answers;
+    pub fn response_format(mut self, answers: ResponseFormat) -> Script {
+        self.response_format = answers;
         self
     }
 
     /// Without sessions over HTTP.
     pub fn without_sessions(mut self) -> Script {
-        self.sessions = Sessions::None;
+        self.sessions = SessionMode::None;
         self
     }
 
@@ -206,7 +207,7 @@ impl Script {
     }
 
     /// With this text in everything it says.
-    pub fn tainted(mut self, taint: &str) -> Script {
+    pub fn taint(mut self, taint: &str) -> Script {
         self.taint = Some(taint.to_owned());
         self
     }
@@ -224,7 +225,7 @@ impl Script {
     }
 
     /// The script as it is given to the program.
-    pub fn json(&self) -> String {
+    pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a script is plain data")
     }
 
@@ -232,7 +233,7 @@ impl Script {
     pub(crate) fn legacy_versions(&self) -> Vec<&str> {
         match self.era {
             Era::Modern => Vec::new(),
-            Era::Legacy | Era::Both => self.spoken(&LEGACY_VERSIONS, |it| !is_modern(it)),
+            Era::Legacy | Era::Both => self.supported(&LEGACY_VERSIONS, |it| !is_modern(it)),
         }
     }
 
@@ -240,11 +241,11 @@ impl Script {
     pub(crate) fn modern_versions(&self) -> Vec<&str> {
         match self.era {
             Era::Legacy => Vec::new(),
-            Era::Modern | Era::Both => self.spoken(&MODERN_VERSIONS, is_modern),
+            Era::Modern | Era::Both => self.supported(&MODERN_VERSIONS, is_modern),
         }
     }
 
-    fn spoken(&self, usual: &'static [&'static str], fits: fn(&str) -> bool) -> Vec<&str> {
+    fn supported(&self, usual: &'static [&'static str], fits: fn(&str) -> bool) -> Vec<&str> {
         match self.versions.is_empty() {
             true => usual.to_vec(),
             false => self.versions.iter().map(String::as_str).filter(|it| fits(it)).collect(),
@@ -252,17 +253,17 @@ impl Script {
     }
 
     /// Does it misbehave exactly so?
-    pub(crate) fn does(&self, quirk: &Quirk) -> bool {
+    pub(crate) fn has_quirk(&self, quirk: &Quirk) -> bool {
         self.quirks.contains(quirk)
     }
 
     /// The first quirk of which something can be said.
-    pub(crate) fn quirk_with<T>(&self, pick: impl Fn(&Quirk) -> Option<T>) -> Option<T> {
+    pub(crate) fn find_quirk<T>(&self, pick: impl Fn(&Quirk) -> Option<T>) -> Option<T> {
         self.quirks.iter().find_map(pick)
     }
 
     /// Do quirks of single answers touch answers to this method?
-    pub(crate) fn touches(&self, method: &str) -> bool {
+    pub(crate) fn quirks_apply_to(&self, method: &str) -> bool {
         self.quirks_on.is_empty() || self.quirks_on.iter().any(|it| it == method)
     }
 }
@@ -279,12 +280,12 @@ mod tests {
     #[test]
     fn a_script_reads_what_it_writes_and_fills_in_the_rest() {
         let script = Script::both()
-            .named("zoo")
+            .name("zoo")
             .tools(3)
             .quirk(Quirk::NeverAnswers)
             .quirk(Quirk::AnswersLate { ms: 5 })
             .quirks_on("tools/call");
-        assert_eq!(serde_json::from_str::<Script>(&script.json()).unwrap(), script);
+        assert_eq!(serde_json::from_str::<Script>(&script.to_json()).unwrap(), script);
         assert_eq!(serde_json::from_str::<Script>("{}").unwrap(), Script::default());
     }
 

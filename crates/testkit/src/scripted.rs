@@ -27,32 +27,35 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-pub use actor::Recorded;
-pub(crate) use actor::{Actor, Life};
+pub use actor::RecordedRequest;
+pub(crate) use actor::{RunMode, ServerState};
 pub use carried::Transport;
-pub(crate) use carried::{Running, document, recorded_headers, router, run, status, with_header};
-pub use over_stdio::{linger, serve_network, serve_stdio};
+pub(crate) use carried::{
+    RunningServer, empty_response, json_response, recorded_headers, router, spawn_server,
+    with_header,
+};
+pub use over_stdio::{run_if_grandchild, serve_network, serve_stdio};
 
 use crate::script::Script;
 
 /// The program that plays scripts.
 #[derive(Debug)]
-pub struct Scripted;
+pub struct ScriptedProgram;
 
-impl Scripted {
+impl ScriptedProgram {
     /// A server entry that starts it over stdio, as JSON for a configuration file.
-    pub fn entry(script: &Script) -> String {
-        json!({"command": program(), "args": [script.json()]}).to_string()
+    pub fn config_entry(script: &Script) -> String {
+        json!({"command": program(), "args": [script.to_json()]}).to_string()
     }
 }
 
 /// Where the program is that follows a script.
 pub fn program() -> PathBuf {
-    example("scripted")
+    example_program("scripted")
 }
 
 /// Where a program of this crate is: built as an example, next to the tests that run now.
-pub fn example(name: &str) -> PathBuf {
+pub fn example_program(name: &str) -> PathBuf {
     let running = env::current_exe().expect("a test knows its own program");
     let found = running
         .ancestors()
@@ -69,7 +72,7 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 /// What was written to a journal: the messages that arrived, in order. A journal not begun is empty.
-pub fn journal(path: &Path) -> Vec<Value> {
+pub fn read_journal(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).expect("a journal holds JSON")).collect()
 }

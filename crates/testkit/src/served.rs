@@ -6,47 +6,48 @@ use serde_json::Value;
 
 use crate::processes::wait_until;
 use crate::script::Script;
-use crate::scripted::{Life, Running, Transport, run};
+use crate::scripted::{RunMode, RunningServer, Transport, spawn_server};
 
-pub use crate::scripted::Recorded;
+pub use crate::scripted::RecordedRequest;
 
 /// How long a test waits for a request that has to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server on a thread of its own. Dropping it ends it and every connection to it.
 #[derive(Debug)]
-pub struct Served {
-    running: Running,
+pub struct ScriptedServer {
+    running: RunningServer,
     transport: Transport,
 }
 
-impl Served {
+impl ScriptedServer {
     /// Streamable HTTP.
-    pub fn http(script: Script) -> Served {
-        Served::start(Transport::Http, script, 0)
+    pub fn http(script: Script) -> ScriptedServer {
+        ScriptedServer::start(Transport::Http, script, 0)
     }
 
     /// HTTP with server-sent events.
-    pub fn sse(script: Script) -> Served {
-        Served::start(Transport::Sse, script, 0)
+    pub fn sse(script: Script) -> ScriptedServer {
+        ScriptedServer::start(Transport::Sse, script, 0)
     }
 
     /// WebSocket.
-    pub fn ws(script: Script) -> Served {
-        Served::start(Transport::WebSocket, script, 0)
+    pub fn ws(script: Script) -> ScriptedServer {
+        ScriptedServer::start(Transport::WebSocket, script, 0)
     }
 
-    fn start(transport: Transport, script: Script, port: u16) -> Served {
-        let running = run(transport, script, Life::Guest, port).expect("a server can be started");
-        Served { running, transport }
+    fn start(transport: Transport, script: Script, port: u16) -> ScriptedServer {
+        let running = spawn_server(transport, script, RunMode::InTest, port)
+            .expect("a server can be started");
+        ScriptedServer { running, transport }
     }
 
     /// Ends it and starts another at the same address, which knows nothing of what was before.
-    pub fn restart(self, script: Script) -> Served {
-        let Served { running, transport } = self;
+    pub fn restart(self, script: Script) -> ScriptedServer {
+        let ScriptedServer { running, transport } = self;
         let port = running.port;
         drop(running);
-        Served::start(transport, script, port)
+        ScriptedServer::start(transport, script, port)
     }
 
     /// Where it is reached.
@@ -55,14 +56,14 @@ impl Served {
     }
 
     /// Every request so far, in order.
-    pub fn requests(&self) -> Vec<Recorded> {
-        self.running.actor.recorded()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.running.server.recorded()
     }
 
     /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
     #[track_caller]
-    pub fn wait_for(&self, enough: impl Fn(&[Recorded]) -> bool) -> Vec<Recorded> {
-        wait_until(PATIENCE, "the requests came", || {
+    pub fn wait_for(&self, enough: impl Fn(&[RecordedRequest]) -> bool) -> Vec<RecordedRequest> {
+        wait_until(REQUEST_TIMEOUT, "the requests came", || {
             let requests = self.requests();
             enough(&requests).then_some(requests)
         })
@@ -70,22 +71,22 @@ impl Served {
 
     /// How often each method and each tool was asked for, and what was cancelled: what the tool `count` returns.
     pub fn counts(&self) -> Value {
-        self.running.actor.counts()
+        self.running.server.counts()
     }
 
     /// Adds a tool and tells every client that listens; returns the tool's name.
     pub fn change_tools(&self) -> String {
-        self.running.actor.change_tools()
+        self.running.server.change_tools()
     }
 
     /// Tells every client that wants to hear it that a resource changed.
-    pub fn touch(&self, uri: &str) {
+    pub fn notify_resource_updated(&self, uri: &str) {
         let params = serde_json::json!({"uri": uri});
-        self.running.actor.announce("notifications/resources/updated", &params);
+        self.running.server.notify_all("notifications/resources/updated", &params);
     }
 
     /// Ends every modern subscription, with an answer to the request that opened it.
-    pub fn end_listening(&self) {
-        self.running.actor.end_listening();
+    pub fn end_subscriptions(&self) {
+        self.running.server.end_subscriptions();
     }
 }

@@ -6,22 +6,22 @@ use std::time::Duration;
 use vt100::{Cell, Color, Screen};
 
 /// How large a cell is, in the picture's own measure.
-const CELL: (u32, u32) = (84, 180);
+const CELL_SIZE: (u32, u32) = (84, 180);
 /// What is left free around the screen.
 const MARGIN: u32 = 140;
 /// Where letters stand in a cell.
 const BASELINE: u32 = 136;
-const GROUND: &str = "#171b24";
-const INK: &str = "#d7dce5";
+const BACKGROUND: &str = "#171b24";
+const FOREGROUND: &str = "#d7dce5";
 /// The sixteen colours that programs name by number, as they look on that ground.
-const NAMED: [&str; 16] = [
+const ANSI_COLOURS: [&str; 16] = [
     "#2b3140", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#c8cfdb",
     "#77819a", "#ff8b92", "#b5e08c", "#ffd58a", "#82c4ff", "#ddb0ff", "#7fe3f0", "#ffffff",
 ];
 
 /// A screen as it was at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Still {
+pub struct Screenshot {
     columns: u32,
     rows: u32,
     body: String,
@@ -29,27 +29,27 @@ pub struct Still {
 
 /// How a stretch of cells looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Dress {
-    ink: String,
-    ground: Option<String>,
-    more: &'static str,
+struct CellStyle {
+    foreground: String,
+    background: Option<String>,
+    class_attribute: &'static str,
 }
 
-impl Still {
+impl Screenshot {
     /// Looks at a screen.
-    pub(crate) fn of(screen: &Screen) -> Still {
+    pub(crate) fn capture(screen: &Screen) -> Screenshot {
         let (rows, columns) = screen.size();
         let mut body = String::new();
         for row in 0..rows.get() {
             let mut column = 0;
             while column < columns.get() {
                 let Some(cell) = screen.cell(row, column) else { break };
-                let dress = Dress::of(cell);
+                let dress = CellStyle::from_cell(cell);
                 let start = column;
                 let mut text = String::new();
                 while let Some(cell) = screen.cell(row, column)
                     && column < columns.get()
-                    && (cell.is_wide_continuation() || Dress::of(cell) == dress)
+                    && (cell.is_wide_continuation() || CellStyle::from_cell(cell) == dress)
                 {
                     if !cell.is_wide_continuation() {
                         text.push_str(if cell.has_contents() { cell.contents() } else { " " });
@@ -60,12 +60,12 @@ impl Still {
                 dress.write(&mut body, place, &text);
             }
         }
-        Still { columns: columns.get().into(), rows: rows.get().into(), body }
+        Screenshot { columns: columns.get().into(), rows: rows.get().into(), body }
     }
 
     /// The picture of it.
-    pub fn svg(&self) -> String {
-        self.framed("", &self.body)
+    pub fn to_svg(&self) -> String {
+        self.svg_document("", &self.body)
     }
 
     /// A picture that shows one after the other, each for its time, again and again. All are of one size.
@@ -73,7 +73,7 @@ impl Still {
     /// # Panics
     ///
     /// Panics where there are none.
-    pub fn film(stills: &[(Still, Duration)]) -> String {
+    pub fn to_animated_svg(stills: &[(Screenshot, Duration)]) -> String {
         let all: u128 = stills.iter().map(|(_, time)| time.as_millis()).sum();
         let percent =
             |time: u128| format!("{}.{:02}%", time * 100 / all, time * 10_000 / all % 100);
@@ -97,17 +97,17 @@ impl Still {
             style,
             "@media (prefers-reduced-motion:reduce){{g{{animation:none!important}}#f{last}{{opacity:1}}}}"
         );
-        first.framed(&style, &body)
+        first.svg_document(&style, &body)
     }
 
-    fn framed(&self, style: &str, body: &str) -> String {
-        let width = self.columns * CELL.0 + 2 * MARGIN;
-        let height = self.rows * CELL.1 + 2 * MARGIN;
+    fn svg_document(&self, style: &str, body: &str) -> String {
+        let width = self.columns * CELL_SIZE.0 + 2 * MARGIN;
+        let height = self.rows * CELL_SIZE.1 + 2 * MARGIN;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\" width=\"{}\" height=\"{}\">\n\
-             <style>\ntext{{font:140px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{INK}}}\n\
+             <style>\ntext{{font:140px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{FOREGROUND}}}\n\
              .b{{font-weight:700}}.d{{opacity:.6}}.i{{font-style:italic}}.u{{text-decoration:underline}}\n{style}</style>\n\
-             <rect width=\"{width}\" height=\"{height}\" rx=\"100\" fill=\"{GROUND}\"/>\n\
+             <rect width=\"{width}\" height=\"{height}\" rx=\"100\" fill=\"{BACKGROUND}\"/>\n\
              <g transform=\"translate({MARGIN} {MARGIN})\">\n{body}</g>\n</svg>\n",
             width / 10,
             height / 10,
@@ -115,28 +115,32 @@ impl Still {
     }
 }
 
-impl Dress {
-    fn of(cell: &Cell) -> Dress {
-        let (mut ink, mut ground) = (coloured(cell.fgcolor()), coloured(cell.bgcolor()));
+impl CellStyle {
+    fn from_cell(cell: &Cell) -> CellStyle {
+        let (mut ink, mut background) = (svg_colour(cell.fgcolor()), svg_colour(cell.bgcolor()));
         if cell.inverse() {
-            let swapped = ground.unwrap_or_else(|| GROUND.to_owned());
-            ground = Some(ink.unwrap_or_else(|| INK.to_owned()));
+            let swapped = background.unwrap_or_else(|| BACKGROUND.to_owned());
+            background = Some(ink.unwrap_or_else(|| FOREGROUND.to_owned()));
             ink = Some(swapped);
         }
-        let more = match (cell.bold(), cell.dim(), cell.italic(), cell.underline()) {
+        let class_attribute = match (cell.bold(), cell.dim(), cell.italic(), cell.underline()) {
             (true, _, _, _) => " class=\"b\"",
             (false, true, _, _) => " class=\"d\"",
             (false, false, true, _) => " class=\"i\"",
             (false, false, false, true) => " class=\"u\"",
             (false, false, false, false) => "",
         };
-        Dress { ink: ink.unwrap_or_else(|| INK.to_owned()), ground, more }
+        CellStyle {
+            foreground: ink.unwrap_or_else(|| FOREGROUND.to_owned()),
+            background,
+            class_attribute,
+        }
     }
 
     fn write(&self, body: &mut String, (column, row, cells): (u32, u32, u32), text: &str) {
-        let (x, y) = (column * CELL.0, row * CELL.1);
-        if let Some(ground) = &self.ground {
-            let (width, height) = (cells * CELL.0, CELL.1);
+        let (x, y) = (column * CELL_SIZE.0, row * CELL_SIZE.1);
+        if let Some(ground) = &self.background {
+            let (width, height) = (cells * CELL_SIZE.0, CELL_SIZE.1);
             let _infallible = writeln!(
                 body,
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{ground}\"/>"
@@ -150,29 +154,32 @@ impl Dress {
         }
         let skipped = u32::try_from(shown.len() - begins.len()).unwrap_or(0);
         let trailing = u32::try_from(text.len() - shown.len()).unwrap_or(0);
-        let x = x + skipped * CELL.0;
-        let length = (cells - skipped - trailing) * CELL.0;
-        let fill =
-            if self.ink == INK { String::new() } else { format!(" style=\"fill:{}\"", self.ink) };
+        let x = x + skipped * CELL_SIZE.0;
+        let length = (cells - skipped - trailing) * CELL_SIZE.0;
+        let fill = if self.foreground == FOREGROUND {
+            String::new()
+        } else {
+            format!(" style=\"fill:{}\"", self.foreground)
+        };
         let _infallible = writeln!(
             body,
             "<text x=\"{x}\" y=\"{}\" textLength=\"{length}\"{}{fill}>{}</text>",
             y + BASELINE,
-            self.more,
-            escaped(begins)
+            self.class_attribute,
+            escape_xml(begins)
         );
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A colour as SVG says it; nothing for the terminal's own.
-fn coloured(colour: Color) -> Option<String> {
+fn svg_colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,
-        Color::Idx(number @ 0..=15) => Some(NAMED[usize::from(number)].to_owned()),
+        Color::Idx(number @ 0..=15) => Some(ANSI_COLOURS[usize::from(number)].to_owned()),
         // A cube of six steps a side, then greys: xterm's table.
         Color::Idx(number @ 16..=231) => {
             let step = |it: u8| if it == 0 { 0 } else { 55 + it * 40 };

@@ -9,14 +9,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::still::Still;
+use crate::still::Screenshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a screen must stay as it is to be looked at.
-const CALM: Duration = Duration::from_millis(150);
+const STABLE_FOR: Duration = Duration::from_millis(150);
 
 /// How large a terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub struct Size {
 
 impl Size {
     /// What terminals have been for fifty years.
-    pub const USUAL: Size = Size { columns: 80, rows: 24 };
+    pub const STANDARD: Size = Size { columns: 80, rows: 24 };
     /// What people have now.
     pub const LARGE: Size = Size { columns: 120, rows: 40 };
-    const OF_OLD_TESTS: Size = Size { columns: 100, rows: 40 };
+    const DEFAULT: Size = Size { columns: 100, rows: 40 };
 
-    fn cells(self) -> (NonZeroU16, NonZeroU16) {
+    fn non_zero(self) -> (NonZeroU16, NonZeroU16) {
         let cells = |number| NonZeroU16::new(number).expect("a terminal has cells");
         (cells(self.rows), cells(self.columns))
     }
 
-    fn set(self, terminal: &impl std::os::fd::AsFd) {
+    fn apply_to(self, terminal: &impl std::os::fd::AsFd) {
         let Size { columns, rows } = self;
         let size =
             rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -50,11 +50,11 @@ impl Size {
 /// A terminal with a program at it.
 pub struct Terminal {
     keyboard: File,
-    shown: mpsc::Receiver<Vec<u8>>,
+    output: mpsc::Receiver<Vec<u8>>,
     /// Everything that was shown.
-    seen: String,
+    transcript: String,
     /// How much of it was looked at.
-    looked: usize,
+    transcript_position: usize,
     screen: vt100::Parser,
     child: Child,
 }
@@ -68,17 +68,17 @@ impl std::fmt::Debug for Terminal {
 impl Terminal {
     /// Starts a command at a terminal of its own, 100 columns wide.
     pub fn start(command: &Command) -> Terminal {
-        Terminal::sized(command, Size::OF_OLD_TESTS)
+        Terminal::with_size(command, Size::DEFAULT)
     }
 
     /// The same at a terminal of another size.
-    pub fn sized(command: &Command, size: Size) -> Terminal {
+    pub fn with_size(command: &Command, size: Size) -> Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
         grantpt(&ours).expect("it is ours");
         unlockpt(&ours).expect("it can be opened");
         let name = ptsname(&ours, Vec::new()).expect("it has a name");
         let name = name.into_string().expect("the name is text");
-        size.set(&ours);
+        size.apply_to(&ours);
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(&name);
             Stdio::from(OwnedFd::from(file.expect("the other end opens")))
@@ -96,7 +96,7 @@ impl Terminal {
         let child = child.expect("setsid (util-linux) can be run");
         let keyboard = File::from(ours);
         let mut screen = keyboard.try_clone().expect("a second handle");
-        let (tell, shown) = mpsc::channel();
+        let (tell, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             // Reading fails when the last program at the terminal is gone.
@@ -105,23 +105,30 @@ impl Terminal {
                 && tell.send(buffer[..length].to_vec()).is_ok()
             {}
         });
-        let (rows, columns) = size.cells();
+        let (rows, columns) = size.non_zero();
         let screen = vt100::Parser::new(rows, columns, 0);
-        Terminal { keyboard, shown, seen: String::new(), looked: 0, screen, child }
+        Terminal {
+            keyboard,
+            output,
+            transcript: String::new(),
+            transcript_position: 0,
+            screen,
+            child,
+        }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        self.seen.push_str(&String::from_utf8_lossy(bytes));
+    fn consume(&mut self, bytes: &[u8]) {
+        self.transcript.push_str(&String::from_utf8_lossy(bytes));
         self.screen.process(bytes);
     }
 
     /// Makes the terminal another size; the program hears of it.
     pub fn resize(&mut self, size: Size) -> &mut Terminal {
-        while let Ok(bytes) = self.shown.try_recv() {
-            self.take(&bytes);
+        while let Ok(bytes) = self.output.try_recv() {
+            self.consume(&bytes);
         }
-        size.set(&self.keyboard);
-        let (rows, columns) = size.cells();
+        size.apply_to(&self.keyboard);
+        let (rows, columns) = size.non_zero();
         self.screen.screen_mut().set_size(rows, columns);
         self
     }
@@ -134,40 +141,40 @@ impl Terminal {
     }
 
     /// The screen as a picture can show it, without what is half drawn.
-    pub fn still(&mut self) -> Still {
-        let deadline = Instant::now() + CALM;
+    pub fn screenshot(&mut self) -> Screenshot {
+        let deadline = Instant::now() + STABLE_FOR;
         while Instant::now() < deadline
-            && let Ok(bytes) = self.shown.recv_timeout(CALM / 8)
+            && let Ok(bytes) = self.output.recv_timeout(STABLE_FOR / 8)
         {
-            self.take(&bytes);
+            self.consume(&bytes);
         }
-        Still::of(self.screen.screen())
+        Screenshot::capture(self.screen.screen())
     }
 
     /// Is the program on the other screen, that is gone when it leaves?
-    pub fn is_on_other_screen(&self) -> bool {
+    pub fn is_on_alternate_screen(&self) -> bool {
         self.screen.screen().alternate_screen()
     }
 
     /// Waits until the screen holds something.
     #[track_caller]
-    pub fn shows(&mut self, text: &str) -> &mut Terminal {
-        self.waits_until(text, |screen| screen.contains(text))
+    pub fn wait_for_screen(&mut self, text: &str) -> &mut Terminal {
+        self.wait_for_screen_where(text, |screen| screen.contains(text))
     }
 
     /// Waits until the screen does not hold something any more.
     #[track_caller]
-    pub fn hides(&mut self, text: &str) -> &mut Terminal {
-        self.waits_until(text, |screen| !screen.contains(text))
+    pub fn wait_until_absent(&mut self, text: &str) -> &mut Terminal {
+        self.wait_for_screen_where(text, |screen| !screen.contains(text))
     }
 
     #[track_caller]
-    fn waits_until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) -> &mut Terminal {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_for_screen_where(&mut self, what: &str, is_so: impl Fn(&str) -> bool) -> &mut Terminal {
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so(&self.screen()) {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.shown.recv_timeout(left) {
-                Ok(bytes) => self.take(&bytes),
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.consume(&bytes),
                 Err(_) => panic!("waited in vain for `{what}`; the screen:\n{}", self.screen()),
             }
         }
@@ -176,67 +183,67 @@ impl Terminal {
 
     /// The screen, once nothing changes on it for a moment.
     #[track_caller]
-    pub fn calm_screen(&mut self) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        while let Ok(bytes) = self.shown.recv_timeout(CALM) {
-            self.take(&bytes);
+    pub fn stable_screen(&mut self) -> String {
+        let deadline = Instant::now() + TIMEOUT;
+        while let Ok(bytes) = self.output.recv_timeout(STABLE_FOR) {
+            self.consume(&bytes);
             assert!(Instant::now() < deadline, "it never rests:\n{}", self.screen());
         }
         self.screen()
     }
 
     /// Types something.
-    pub fn types(&mut self, keys: &str) -> &mut Terminal {
-        self.types_bytes(keys.as_bytes())
+    pub fn send_keys(&mut self, keys: &str) -> &mut Terminal {
+        self.send_bytes(keys.as_bytes())
     }
 
     /// Types something that need not be text.
-    pub fn types_bytes(&mut self, keys: &[u8]) -> &mut Terminal {
+    pub fn send_bytes(&mut self, keys: &[u8]) -> &mut Terminal {
         self.keyboard.write_all(keys).expect("the terminal takes it");
         self
     }
 
     /// Waits until something is shown after what was last waited for.
     #[track_caller]
-    pub fn sees(&mut self, text: &str) -> &mut Terminal {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait_for_output(&mut self, text: &str) -> &mut Terminal {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(at) = self.seen[self.looked..].find(text) {
-                self.looked += at + text.len();
+            if let Some(at) = self.transcript[self.transcript_position..].find(text) {
+                self.transcript_position += at + text.len();
                 return self;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.shown.recv_timeout(left) {
-                Ok(bytes) => self.take(&bytes),
-                Err(_) => panic!("`{text}` was never shown, but this:\n{}", self.seen),
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.consume(&bytes),
+                Err(_) => panic!("`{text}` was never shown, but this:\n{}", self.transcript),
             }
         }
     }
 
     /// Waits for the end of something that is shown, and returns it without what it ends with.
     #[track_caller]
-    pub fn reads(&mut self, end: &str) -> String {
-        let start = self.looked;
-        self.sees(end);
-        self.seen[start..self.looked - end.len()].to_owned()
+    pub fn read_until(&mut self, end: &str) -> String {
+        let start = self.transcript_position;
+        self.wait_for_output(end);
+        self.transcript[start..self.transcript_position - end.len()].to_owned()
     }
 
     /// Waits until the program has ended; its exit code, and everything that was shown.
     #[track_caller]
-    pub fn ends(mut self) -> (i32, String) {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait_for_exit(mut self) -> (i32, String) {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.shown.recv_timeout(left) {
-                Ok(bytes) => self.take(&bytes),
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.consume(&bytes),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    panic!("it did not end; it showed:\n{}", self.seen)
+                    panic!("it did not end; it showed:\n{}", self.transcript)
                 }
             }
         }
         let status = self.child.wait().expect("it was started");
-        (status.code().unwrap_or(-1), std::mem::take(&mut self.seen))
+        (status.code().unwrap_or(-1), std::mem::take(&mut self.transcript))
     }
 }
 

@@ -18,40 +18,41 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::era::{Era, key};
-use crate::introduction::{Capabilities, Introduction, Offer};
-use crate::link::LinkEnd;
-use crate::message::{Payload, RemoteError, Word};
-use crate::mirror::header_value;
+use crate::introduction::{ClientDescription, ServerCapabilities, ServerDescription};
+use crate::link::CloseReason;
+use crate::message::{LazyFinder, Payload, RpcError};
+use crate::mirror::encode_header_value;
 use crate::params;
-use crate::peer::{Attend, Call, CallError, Peer, Progress};
+use crate::peer::{Call, CallError, CallOwner, Peer, Progress};
 
 /// How often a server may ask back before its answer comes.
-const ROUNDS: usize = 16;
+const MAX_ROUND_TRIPS: usize = 16;
 /// How many questions it may ask at once.
-const QUESTIONS: usize = 64;
+const MAX_INPUT_REQUESTS: usize = 64;
 
-pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const PROTOCOL_VERSION_HEADER: HeaderName =
+    HeaderName::from_static("mcp-protocol-version");
 
 /// A conversation with a server. Clones share it; it ends when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Client {
     peer: Peer,
-    manner: Arc<Manner>,
+    manner: Arc<Negotiation>,
 }
 
 /// How this server is spoken to.
 #[derive(Debug)]
-struct Manner {
-    introduction: Introduction,
+struct Negotiation {
+    server: ServerDescription,
     /// What every request carries in `_meta`; nothing in the legacy era.
-    meta: Option<Stamp>,
+    meta: Option<ModernMeta>,
 }
 
 /// What a modern request carries: members of `_meta`, and the version for the header.
 #[derive(Debug)]
-struct Stamp {
+struct ModernMeta {
     /// The members, without the braces around them.
     members: String,
     /// What we can do, as JSON.
@@ -60,70 +61,77 @@ struct Stamp {
 }
 
 /// Answers what a server asks while it works for us.
-pub trait Respond: Send + Sync {
+pub trait RequestHandler: Send + Sync {
     /// Answers one question. Takes as long as people take.
     fn respond<'a>(
         &'a self,
         method: &'a str,
         params: Option<Payload>,
-    ) -> Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>;
 }
 
 impl Client {
-    pub(crate) fn legacy(peer: &Peer, introduction: Introduction) -> Client {
-        Client { peer: peer.clone(), manner: Arc::new(Manner { introduction, meta: None }) }
+    pub(crate) fn new_legacy(peer: &Peer, introduction: ServerDescription) -> Client {
+        Client {
+            peer: peer.clone(),
+            manner: Arc::new(Negotiation { server: introduction, meta: None }),
+        }
     }
 
     /// A client that has yet to be introduced.
-    pub(crate) fn modern(peer: &Peer, offer: &Offer, version: &'static str) -> Client {
+    pub(crate) fn new_modern(
+        peer: &Peer,
+        offer: &ClientDescription,
+        version: &'static str,
+    ) -> Client {
         let meta = json!({
             key::VERSION: version,
-            key::CLIENT: offer.client_info(),
+            key::CLIENT_INFO: offer.client_info(),
         });
-        let capabilities = offer.capabilities(Era::Modern).to_string();
+        let capabilities = offer.capabilities_json(Era::Modern).to_string();
         let whole = meta.to_string();
         let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let members = inner.unwrap_or_default().to_owned();
-        let introduction = Introduction {
+        let introduction = ServerDescription {
             era: Era::Modern,
-            version: version.to_owned(),
+            protocol_version: version.to_owned(),
             name: String::new(),
             title: None,
             server_version: String::new(),
-            capabilities: Capabilities::default(),
+            capabilities: ServerCapabilities::default(),
             instructions: None,
             raw: Payload::from_json(Bytes::from_static(b"{}")),
         };
         let meta =
-            Some(Stamp { members, capabilities, version: HeaderValue::from_static(version) });
-        Client { peer: peer.clone(), manner: Arc::new(Manner { introduction, meta }) }
+            Some(ModernMeta { members, capabilities, version: HeaderValue::from_static(version) });
+        Client { peer: peer.clone(), manner: Arc::new(Negotiation { server: introduction, meta }) }
     }
 
-    pub(crate) fn introduced(self, introduction: Introduction) -> Client {
+    pub(crate) fn with_server(self, introduction: ServerDescription) -> Client {
         let Client { peer, manner } = self;
         let meta = match Arc::try_unwrap(manner) {
             Ok(manner) => manner.meta,
-            Err(shared) => shared.meta.as_ref().map(|stamp| Stamp {
+            Err(shared) => shared.meta.as_ref().map(|stamp| ModernMeta {
                 members: stamp.members.clone(),
                 capabilities: stamp.capabilities.clone(),
                 version: stamp.version.clone(),
             }),
         };
-        Client { peer, manner: Arc::new(Manner { introduction, meta }) }
+        Client { peer, manner: Arc::new(Negotiation { server: introduction, meta }) }
     }
 
     /// What the server said of itself.
-    pub fn introduction(&self) -> &Introduction {
-        &self.manner.introduction
+    pub fn server(&self) -> &ServerDescription {
+        &self.manner.server
     }
 
     /// A request to be made: `client.request("tools/list").params(p).within(d).send().await`.
-    pub fn request(&self, method: impl Into<Cow<'static, str>>) -> Request {
-        Request {
+    pub fn request(&self, method: impl Into<Cow<'static, str>>) -> RequestBuilder {
+        RequestBuilder {
             client: self.clone(),
             method: method.into(),
             params: None,
-            patience: Patience::Endless,
+            patience: RequestTimeout::None,
             progress: None,
             mirrored: None,
             responder: None,
@@ -144,17 +152,18 @@ impl Client {
     /// Asks the server whether it is there, and how long that takes it.
     pub async fn ping(&self, patience: Duration) -> Result<Duration, CallError> {
         let began = Instant::now();
-        let method = match self.manner.introduction.era {
+        let method = match self.manner.server.era {
             Era::Legacy => "ping",
             // There is no ping any more; this is what every server of this era must answer.
             Era::Modern => "server/discover",
         };
-        match self.request(method).within(patience).send().await {
+        match self.request(method).timeout(patience).send().await {
             // A server that does not know the question has answered it.
             Ok(_) | Err(CallError::Remote(_)) => Ok(began.elapsed()),
-            Err(error @ (CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. })) => {
-                Err(error)
-            }
+            Err(
+                error
+                @ (CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }),
+            ) => Err(error),
         }
     }
 
@@ -164,161 +173,162 @@ impl Client {
     }
 
     /// Ends the conversation for everybody who holds it; calls under way fail.
-    pub fn hang_up(&self) {
-        self.peer.hang_up();
+    pub fn close(&self) {
+        self.peer.close();
     }
 
     /// Waits until the conversation has ended.
-    pub async fn ended(&self) -> LinkEnd {
-        self.peer.ended().await
+    pub async fn closed(&self) -> CloseReason {
+        self.peer.closed().await
     }
 }
 
 /// A request to be made.
 #[must_use = "a request does nothing until it is sent"]
-pub struct Request {
+pub struct RequestBuilder {
     client: Client,
     method: Cow<'static, str>,
     params: Option<Payload>,
-    patience: Patience,
+    patience: RequestTimeout,
     progress: Option<mpsc::Sender<Progress>>,
     mirrored: Option<HeaderMap>,
-    responder: Option<Arc<dyn Respond>>,
-    attendant: Option<Arc<dyn Attend>>,
-    guise: Option<Guise>,
+    responder: Option<Arc<dyn RequestHandler>>,
+    attendant: Option<Arc<dyn CallOwner>>,
+    guise: Option<ClientMeta>,
 }
 
 /// What a request carries where it is made for somebody else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Guise {
+pub struct ClientMeta {
     /// What that one can do for a server, as JSON. Matters in the modern era only.
     pub capabilities: Option<Arc<str>>,
     /// More members of `_meta`, as JSON without the braces around them.
     pub members: Option<String>,
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for RequestBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({})", self.method)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Patience {
-    Endless,
-    Within(Duration),
-    SinceProgress(Duration),
-    OfItsOwn(Duration),
+enum RequestTimeout {
+    None,
+    Total(Duration),
+    Progress(Duration),
+    Server(Duration),
 }
 
-impl Request {
+impl RequestBuilder {
     /// The parameters.
-    pub fn params(mut self, params: Payload) -> Request {
+    pub fn params(mut self, params: Payload) -> RequestBuilder {
         self.params = Some(params);
         self
     }
 
     /// Gives up after this long.
-    pub fn within(mut self, patience: Duration) -> Request {
-        self.patience = Patience::Within(patience);
+    pub fn timeout(mut self, patience: Duration) -> RequestBuilder {
+        self.patience = RequestTimeout::Total(patience);
         self
     }
 
     /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew.
-    pub fn within_of_progress(mut self, patience: Duration) -> Request {
-        self.patience = Patience::SinceProgress(patience);
+    pub fn progress_timeout(mut self, patience: Duration) -> RequestBuilder {
+        self.patience = RequestTimeout::Progress(patience);
         self
     }
 
     /// Gives up after this long, but not while the server waits for an answer of ours.
-    pub fn within_of_its_own(mut self, patience: Duration) -> Request {
-        self.patience = Patience::OfItsOwn(patience);
+    pub fn server_timeout(mut self, patience: Duration) -> RequestBuilder {
+        self.patience = RequestTimeout::Server(patience);
         self
     }
 
     /// Hands signs of progress to somebody.
-    pub fn progress_to(mut self, listener: mpsc::Sender<Progress>) -> Request {
+    pub fn progress_sender(mut self, listener: mpsc::Sender<Progress>) -> RequestBuilder {
         self.progress = Some(listener);
         self
     }
 
     /// Arguments that are repeated in headers, where there are any.
-    pub fn mirrored(mut self, headers: HeaderMap) -> Request {
+    pub fn param_headers(mut self, headers: HeaderMap) -> RequestBuilder {
         self.mirrored = Some(headers);
         self
     }
 
     /// Who answers when the server asks back instead of answering. Without one, its question is the result.
-    pub fn answered_by(mut self, responder: Arc<dyn Respond>) -> Request {
+    pub fn input_handler(mut self, responder: Arc<dyn RequestHandler>) -> RequestBuilder {
         self.responder = Some(responder);
         self
     }
 
     /// Who hears what the server says, and answers what it asks, while it works on this.
-    pub fn attended_by(mut self, attendant: Arc<dyn Attend>) -> Request {
+    pub fn owner(mut self, attendant: Arc<dyn CallOwner>) -> RequestBuilder {
         self.attendant = Some(attendant);
         self
     }
 
     /// Asks for somebody else.
-    pub fn in_guise(mut self, guise: Guise) -> Request {
+    pub fn client_meta(mut self, guise: ClientMeta) -> RequestBuilder {
         self.guise = Some(guise);
         self
     }
 
     /// Asks. Dropping the future unfinished tells the server to stop.
     pub async fn send(self) -> Result<Payload, CallError> {
-        let first = self.once(&[]).await?;
-        let (Some(responder), Some(mut asked)) = (&self.responder, question(&first)) else {
+        let first = self.send_round(&[]).await?;
+        let (Some(responder), Some(mut asked)) = (&self.responder, parse_input_required(&first))
+        else {
             return Ok(first);
         };
-        for _ in 0..ROUNDS {
-            let answers = answer(responder.as_ref(), &asked).await;
+        for _ in 0..MAX_ROUND_TRIPS {
+            let answers = answer_input_requests(responder.as_ref(), &asked).await;
             let mut members: Vec<(&str, &[u8])> = vec![("inputResponses", answers.as_bytes())];
             if let Some(state) = &asked.request_state {
                 members.push(("requestState", state.get().as_bytes()));
             }
-            let result = self.once(&members).await?;
-            match question(&result) {
+            let result = self.send_round(&members).await?;
+            match parse_input_required(&result) {
                 Some(again) => asked = again,
                 None => return Ok(result),
             }
         }
-        let message = format!("the server asked back {ROUNDS} times and never answered");
-        Err(CallError::Remote(RemoteError { code: -32603, message, data: None }))
+        let message = format!("the server asked back {MAX_ROUND_TRIPS} times and never answered");
+        Err(CallError::Remote(RpcError { code: -32603, message, data: None }))
     }
 
     /// One round: one call with a number of its own.
-    async fn once(&self, members: &[(&str, &[u8])]) -> Result<Payload, CallError> {
+    async fn send_round(&self, members: &[(&str, &[u8])]) -> Result<Payload, CallError> {
         let call = self.client.peer.call(self.method.clone());
         let wants_progress =
-            self.progress.is_some() || matches!(self.patience, Patience::SinceProgress(_));
-        let meta = self.meta(wants_progress.then(|| call.number()));
+            self.progress.is_some() || matches!(self.patience, RequestTimeout::Progress(_));
+        let meta = self.meta_json(wants_progress.then(|| call.number()));
         let mut all: Vec<(&str, &[u8])> = Vec::with_capacity(members.len() + 1);
         if let Some(meta) = &meta {
             all.push(("_meta", meta.as_bytes()));
         }
         all.extend_from_slice(members);
-        let mut call = self.addressed(call);
-        if let Some(params) = params::with(self.params.as_ref(), &all) {
+        let mut call = self.with_headers(call);
+        if let Some(params) = params::with_members(self.params.as_ref(), &all) {
             call = call.params(params);
         }
         call = match self.patience {
-            Patience::Endless => call,
-            Patience::Within(limit) => call.within(limit),
-            Patience::SinceProgress(limit) => call.within_of_progress(limit),
-            Patience::OfItsOwn(limit) => call.within_of_its_own(limit),
+            RequestTimeout::None => call,
+            RequestTimeout::Total(limit) => call.timeout(limit),
+            RequestTimeout::Progress(limit) => call.progress_timeout(limit),
+            RequestTimeout::Server(limit) => call.server_timeout(limit),
         };
         if let Some(listener) = &self.progress {
-            call = call.progress_to(listener.clone());
+            call = call.progress_sender(listener.clone());
         }
         if let Some(attendant) = &self.attendant {
-            call = call.attended_by(attendant.clone());
+            call = call.owner(attendant.clone());
         }
         call.await
     }
 
-    fn meta(&self, progress_token: Option<u64>) -> Option<String> {
+    fn meta_json(&self, progress_token: Option<u64>) -> Option<String> {
         let stamp = self.client.manner.meta.as_ref();
         let guise = self.guise.as_ref();
         let own = guise.and_then(|it| it.capabilities.as_deref());
@@ -350,25 +360,25 @@ impl Request {
     }
 
     /// Says beside the call what it is, where that is read.
-    fn addressed(&self, call: Call) -> Call {
+    fn with_headers(&self, call: Call) -> Call {
         let Some(stamp) = &self.client.manner.meta else { return call };
         if !self.client.peer.carries_headers() {
             return call;
         }
         let mut headers = self.mirrored.clone().unwrap_or_default();
-        headers.insert(VERSION, stamp.version.clone());
-        headers.insert(METHOD, header_value(&self.method));
-        if let (Some(member), Some(params)) = (name_member(&self.method), &self.params)
-            && let Some(name) = params::text_member(params, member)
+        headers.insert(PROTOCOL_VERSION_HEADER, stamp.version.clone());
+        headers.insert(METHOD_HEADER, encode_header_value(&self.method));
+        if let (Some(member), Some(params)) = (name_param(&self.method), &self.params)
+            && let Some(name) = params::string_member(params, member)
         {
-            headers.insert(NAME, header_value(&name));
+            headers.insert(NAME_HEADER, encode_header_value(&name));
         }
         call.headers(headers)
     }
 }
 
 /// Which of a method's parameters says what it is about.
-pub(crate) fn name_member(method: &str) -> Option<&'static str> {
+pub(crate) fn name_param(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Some("uri"),
@@ -396,20 +406,20 @@ struct InputRequest {
 }
 
 /// The server's question, where a result is one. Looking for the word first keeps large results unread.
-fn question(result: &Payload) -> Option<InputRequired> {
-    const WORD: &str = "input_required";
-    static MENTIONED: Word = Word::new(|| Finder::new(WORD));
-    if !result.mentions(&MENTIONED) {
+fn parse_input_required(result: &Payload) -> Option<InputRequired> {
+    const RESULT_TYPE: &str = "input_required";
+    static FINDER: LazyFinder = LazyFinder::new(|| Finder::new(RESULT_TYPE));
+    if !result.contains(&FINDER) {
         return None;
     }
     let asked: InputRequired = result.decode().ok()?;
-    (asked.result_type == WORD).then_some(asked)
+    (asked.result_type == RESULT_TYPE).then_some(asked)
 }
 
 /// Answers every question, one after the other: a person can only be asked one thing at a time.
-async fn answer(responder: &dyn Respond, asked: &InputRequired) -> String {
+async fn answer_input_requests(responder: &dyn RequestHandler, asked: &InputRequired) -> String {
     let mut answers = serde_json::Map::new();
-    for (name, request) in asked.input_requests.iter().take(QUESTIONS) {
+    for (name, request) in asked.input_requests.iter().take(MAX_INPUT_REQUESTS) {
         let params = request.params.as_ref();
         let params = params.map(|raw| Payload::from_json(raw.get().to_owned().into()));
         let answer = match responder.respond(&request.method, params).await {

@@ -13,7 +13,7 @@ pub enum Era {
 
 impl Era {
     /// The word for it in output and in files.
-    pub fn id(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Era::Legacy => "legacy",
             Era::Modern => "modern",
@@ -22,25 +22,25 @@ impl Era {
 
     /// Reads the word.
     pub fn parse(text: &str) -> Option<Era> {
-        [Era::Legacy, Era::Modern].into_iter().find(|era| era.id() == text)
+        [Era::Legacy, Era::Modern].into_iter().find(|era| era.as_str() == text)
     }
 }
 
 impl fmt::Display for Era {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
+        f.pad(self.as_str())
     }
 }
 
 /// Versions of the modern era that we speak, the best first.
-pub(crate) const MODERN: &[&str] = &["2026-07-28"];
+pub(crate) const MODERN_VERSIONS: &[&str] = &["2026-07-28"];
 
 /// Versions of the legacy era that we speak, the best first. The last was never published, but servers say it.
-pub(crate) const LEGACY: &[&str] =
+pub(crate) const LEGACY_VERSIONS: &[&str] =
     &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 /// The only version in which several messages may come at once.
-pub(crate) const WITH_BATCHES: &str = "2025-03-26";
+pub(crate) const BATCH_VERSION: &str = "2025-03-26";
 
 /// Error codes that one side gives a meaning to; those from -32020 on are the modern era's own.
 pub(crate) mod code {
@@ -53,7 +53,7 @@ pub(crate) mod code {
     /// Whoever answers failed.
     pub(crate) const INTERNAL: i64 = -32603;
     /// There is no such resource; the modern era counts that among the parameters.
-    pub(crate) const NO_RESOURCE: i64 = -32002;
+    pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
     /// There is no such method.
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     /// A header and the body say different things.
@@ -69,13 +69,13 @@ pub(crate) mod key {
     /// The version that a request is written in.
     pub(crate) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
     /// Who asks.
-    pub(crate) const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+    pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
     /// What the one who asks can do.
     pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     /// Who answers.
-    pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+    pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// How much the one who asks wants to hear meanwhile.
     pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// The request that opened the subscription which a message belongs to.
-    pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+    pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 }

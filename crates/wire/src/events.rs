@@ -5,35 +5,35 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::fault::Fault;
-use crate::link::Arrival;
-use crate::network::Received;
+use crate::fault::TransportError;
+use crate::link::TransportEvent;
+use crate::network::HttpResponse;
 
 /// The longest id that is kept: it goes back to the server in a header.
-const LONGEST_ID: usize = 4 * 1024;
+const MAX_ID_LENGTH: usize = 4 * 1024;
 /// What a line may have beside its event's data: a field's name, a colon, a space.
 const LINE_OVERHEAD: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// What it is called; empty where it was not said.
     pub name: Bytes,
     /// What it says. May be empty.
     pub data: Bytes,
 }
 
-impl Event {
+impl SseEvent {
     /// Is it called what events are called that have no name?
     pub fn is_message(&self) -> bool {
         self.name.is_empty() || self.name == b"message".as_slice()
     }
 
     /// The messages in it. Servers also send events that are none: to begin a stream, to keep it open.
-    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+    pub(crate) fn to_transport_events(&self) -> Vec<TransportEvent> {
         match self.is_message() && !self.data.is_empty() {
-            true => Arrival::all_of(&self.data),
+            true => TransportEvent::parse_all(&self.data),
             false => Vec::new(),
         }
     }
@@ -41,11 +41,11 @@ impl Event {
 
 /// An event, or a line, is larger than we take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLarge;
+pub struct EventTooLarge;
 
 /// Reads events from bytes that come in pieces.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct SseDecoder {
     limit: usize,
     /// The piece that came last, as far as it was not read yet.
     piece: Bytes,
@@ -53,7 +53,7 @@ pub struct Decoder {
     line: BytesMut,
     position: Position,
     name: Bytes,
-    data: Data,
+    data: EventData,
     /// The id of the event that is being read, which stays for those that follow.
     id: Bytes,
     last_id: Bytes,
@@ -64,33 +64,33 @@ pub struct Decoder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// On the first line, which may begin with a byte order mark.
-    Beginning,
+    Start,
     /// Anywhere else.
     Within,
     /// Behind a carriage return: a line feed that follows belongs to it.
     AfterReturn,
     /// Behind something too large; nothing more is read.
-    Over,
+    Failed,
 }
 
 #[derive(Debug)]
-enum Data {
+enum EventData {
     None,
     /// One line is the rule, and is not copied.
     Line(Bytes),
     Lines(BytesMut),
 }
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder of events with up to `limit` bytes of data.
-    pub fn new(limit: usize) -> Decoder {
-        Decoder {
+    pub fn new(limit: usize) -> SseDecoder {
+        SseDecoder {
             limit,
             piece: Bytes::new(),
             line: BytesMut::new(),
-            position: Position::Beginning,
+            position: Position::Start,
             name: Bytes::new(),
-            data: Data::None,
+            data: EventData::None,
             id: Bytes::new(),
             last_id: Bytes::new(),
             retry: None,
@@ -105,15 +105,15 @@ impl Decoder {
 
     /// The next event of what was fed.
     #[expect(clippy::should_implement_trait, reason = "more may follow behind a `None`")]
-    pub fn next(&mut self) -> Option<Result<Event, TooLarge>> {
+    pub fn next(&mut self) -> Option<Result<SseEvent, EventTooLarge>> {
         while let Some(line) = self.next_line() {
             let event = match line {
                 Ok(line) if line.is_empty() => self.dispatch().map(Ok),
                 Ok(line) => self.field(line).err().map(Err),
                 Err(too_large) => Some(Err(too_large)),
             };
-            if let Some(Err(TooLarge)) = event {
-                self.position = Position::Over;
+            if let Some(Err(EventTooLarge)) = event {
+                self.position = Position::Failed;
             }
             if event.is_some() {
                 return event;
@@ -132,10 +132,10 @@ impl Decoder {
         self.retry
     }
 
-    fn next_line(&mut self) -> Option<Result<Bytes, TooLarge>> {
+    fn next_line(&mut self) -> Option<Result<Bytes, EventTooLarge>> {
         let is_first = match self.position {
-            Position::Over => return None,
-            Position::Beginning => true,
+            Position::Failed => return None,
+            Position::Start => true,
             Position::Within => false,
             Position::AfterReturn => {
                 match self.piece.first() {
@@ -151,7 +151,7 @@ impl Decoder {
         let Some(end) = memchr::memchr2(b'\r', b'\n', &self.piece) else {
             self.line.extend_from_slice(&self.piece);
             self.piece.clear();
-            return (self.line.len() > longest).then_some(Err(TooLarge));
+            return (self.line.len() > longest).then_some(Err(EventTooLarge));
         };
         let mut line = self.piece.split_to(end);
         if !self.line.is_empty() {
@@ -164,7 +164,7 @@ impl Decoder {
         };
         self.piece.advance(1);
         if line.len() > longest {
-            return Some(Err(TooLarge));
+            return Some(Err(EventTooLarge));
         }
         if is_first && line.starts_with(BYTE_ORDER_MARK) {
             line.advance(BYTE_ORDER_MARK.len());
@@ -172,7 +172,7 @@ impl Decoder {
         Some(Ok(line))
     }
 
-    fn field(&mut self, mut line: Bytes) -> Result<(), TooLarge> {
+    fn field(&mut self, mut line: Bytes) -> Result<(), EventTooLarge> {
         let (name, mut value) = match memchr::memchr(b':', &line) {
             Some(colon) => {
                 let name = line.split_to(colon);
@@ -187,7 +187,7 @@ impl Decoder {
         match &name[..] {
             b"data" => return self.data.add(value, self.limit),
             b"event" => self.name = value,
-            b"id" if value.len() <= LONGEST_ID && !value.contains(&0) => {
+            b"id" if value.len() <= MAX_ID_LENGTH && !value.contains(&0) => {
                 // Copied, because it stays: a slice would keep all of its piece.
                 self.id = Bytes::copy_from_slice(&value);
             }
@@ -201,67 +201,69 @@ impl Decoder {
         Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         self.last_id = self.id.clone();
         let name = std::mem::take(&mut self.name);
-        let data = match std::mem::replace(&mut self.data, Data::None) {
-            Data::None => return None,
-            Data::Line(line) => line,
-            Data::Lines(lines) => lines.freeze(),
+        let data = match std::mem::replace(&mut self.data, EventData::None) {
+            EventData::None => return None,
+            EventData::Line(line) => line,
+            EventData::Lines(lines) => lines.freeze(),
         };
-        Some(Event { name, data })
+        Some(SseEvent { name, data })
     }
 }
 
-impl Data {
-    fn add(&mut self, line: Bytes, limit: usize) -> Result<(), TooLarge> {
+impl EventData {
+    fn add(&mut self, line: Bytes, limit: usize) -> Result<(), EventTooLarge> {
         let length = match self {
-            Data::None => 0,
-            Data::Line(first) => first.len() + 1,
-            Data::Lines(lines) => lines.len() + 1,
+            EventData::None => 0,
+            EventData::Line(first) => first.len() + 1,
+            EventData::Lines(lines) => lines.len() + 1,
         };
         if length + line.len() > limit {
-            return Err(TooLarge);
+            return Err(EventTooLarge);
         }
-        let mut lines = match std::mem::replace(self, Data::None) {
-            Data::None => {
-                *self = Data::Line(line);
+        let mut lines = match std::mem::replace(self, EventData::None) {
+            EventData::None => {
+                *self = EventData::Line(line);
                 return Ok(());
             }
-            Data::Line(first) => BytesMut::from(&first[..]),
-            Data::Lines(lines) => lines,
+            EventData::Line(first) => BytesMut::from(&first[..]),
+            EventData::Lines(lines) => lines,
         };
         lines.extend_from_slice(b"\n");
         lines.extend_from_slice(&line);
-        *self = Data::Lines(lines);
+        *self = EventData::Lines(lines);
         Ok(())
     }
 }
 
 /// The events of an HTTP answer.
 #[derive(Debug)]
-pub(crate) struct Events {
-    response: Received,
-    decoder: Decoder,
+pub(crate) struct SseStream {
+    response: HttpResponse,
+    decoder: SseDecoder,
 }
 
-impl Events {
-    pub(crate) fn new(response: Received, limit: usize) -> Events {
-        Events { response, decoder: Decoder::new(limit) }
+impl SseStream {
+    pub(crate) fn new(response: HttpResponse, limit: usize) -> SseStream {
+        SseStream { response, decoder: SseDecoder::new(limit) }
     }
 
     /// The next event; nothing when the stream ended as streams should.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, TransportError> {
         loop {
             match self.decoder.next() {
                 Some(Ok(event)) => return Ok(Some(event)),
-                Some(Err(TooLarge)) => return Err(Fault::TooLarge { limit: self.decoder.limit }),
+                Some(Err(EventTooLarge)) => {
+                    return Err(TransportError::TooLarge { limit: self.decoder.limit });
+                }
                 None => {}
             }
             match self.response.chunk().await {
                 Ok(Some(piece)) => self.decoder.feed(piece),
                 Ok(None) => return Ok(None),
-                Err(_) => return Err(Fault::CutShort),
+                Err(_) => return Err(TransportError::IncompleteResponse),
             }
         }
     }
@@ -274,7 +276,7 @@ impl Events {
         self.decoder.retry()
     }
 
-    pub(crate) fn into_response(self) -> Received {
+    pub(crate) fn into_response(self) -> HttpResponse {
         self.response
     }
 }
@@ -285,11 +287,12 @@ mod tests {
 
     use super::*;
 
-    type Read = (Vec<Result<(String, String), TooLarge>>, Option<String>, Option<u64>);
+    type DecodedStream =
+        (Vec<Result<(String, String), EventTooLarge>>, Option<String>, Option<u64>);
 
     /// Everything that can be known after the pieces.
-    fn read(pieces: &[&[u8]], limit: usize) -> Read {
-        let mut decoder = Decoder::new(limit);
+    fn read(pieces: &[&[u8]], limit: usize) -> DecodedStream {
+        let mut decoder = SseDecoder::new(limit);
         let mut events = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for piece in pieces {
@@ -338,7 +341,7 @@ mod tests {
         assert_eq!(read(&[b"id: 1\n\ndata: a\n\n"], 100).1, Some("1".to_owned()));
         assert_eq!(read(&[b"id: 1\n\nid: 2\0\n\n"], 100).1, Some("1".to_owned()));
         assert_eq!(read(&[b"id: 1\n\nid\n\n"], 100).1, None);
-        let endless = [b"id: 1\n\nid: ".as_slice(), &[b'x'; LONGEST_ID + 1], b"\n\n"];
+        let endless = [b"id: 1\n\nid: ".as_slice(), &[b'x'; MAX_ID_LENGTH + 1], b"\n\n"];
         assert_eq!(read(&endless, 10_000).1, Some("1".to_owned()));
     }
 
@@ -358,10 +361,10 @@ mod tests {
     fn what_is_too_large_ends_the_stream() {
         let events = |stream: &str| read(&[stream.as_bytes()], 4).0;
         assert_eq!(events("data: 1234\n\n"), [Ok((String::new(), "1234".to_owned()))]);
-        assert_eq!(events("data: 12345\n\ndata: a\n\n"), [Err(TooLarge)]);
+        assert_eq!(events("data: 12345\n\ndata: a\n\n"), [Err(EventTooLarge)]);
         assert_eq!(events("data: 12\ndata: 3\n\n").len(), 1);
-        assert_eq!(events("data: 12\ndata: 34\n\n"), [Err(TooLarge)]);
-        assert_eq!(events(&format!(":{}", "x".repeat(200))), [Err(TooLarge)]);
+        assert_eq!(events("data: 12\ndata: 34\n\n"), [Err(EventTooLarge)]);
+        assert_eq!(events(&format!(":{}", "x".repeat(200))), [Err(EventTooLarge)]);
     }
 
     /// Streams that are mostly made of what matters.

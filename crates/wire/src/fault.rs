@@ -6,21 +6,21 @@ use thiserror::Error;
 
 /// Why a message was not delivered, or its answer did not come.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum TransportError {
     /// The server could not be reached.
-    #[error("{why}")]
+    #[error("{reason}")]
     Unreachable {
         /// In which way.
-        why: Unreachable,
+        reason: UnreachableReason,
         /// The system's or the library's own words.
         detail: String,
     },
     /// The server answered with a status that is no success.
     #[error("the server answered with {0}")]
-    Status(Box<HttpAnswer>),
+    Status(Box<HttpErrorResponse>),
     /// The server sent us to another origin, where we do not follow.
     #[error("the server redirects to another origin, {to}")]
-    RedirectedAway {
+    CrossOriginRedirect {
         /// The other origin.
         to: String,
     },
@@ -30,14 +30,14 @@ pub enum Fault {
         /// The kind of content it sent.
         content_type: String,
         /// The beginning of it.
-        beginning: String,
+        body_prefix: String,
     },
     /// The answer's stream ended before the answer came.
     #[error("the server closed the stream before it answered")]
-    CutShort,
+    IncompleteResponse,
     /// The server was silent for too long.
     #[error("the server did not answer within {} s", .0.as_secs())]
-    Silent(std::time::Duration),
+    Timeout(std::time::Duration),
     /// The answer was larger than we take.
     #[error("the answer was larger than {limit} bytes")]
     TooLarge {
@@ -48,9 +48,9 @@ pub enum Fault {
 
 /// In which way a server could not be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unreachable {
+pub enum UnreachableReason {
     /// Its name leads nowhere.
-    Name,
+    NameResolution,
     /// Nothing listens there.
     Refused,
     /// The connection was reset or broke.
@@ -65,23 +65,23 @@ pub enum Unreachable {
     Other,
 }
 
-impl fmt::Display for Unreachable {
+impl fmt::Display for UnreachableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unreachable::Name => "the host name cannot be resolved",
-            Unreachable::Refused => "the connection was refused",
-            Unreachable::Reset => "the connection was reset",
-            Unreachable::Timeout => "the connection timed out",
-            Unreachable::Tls => "no secure connection could be made",
-            Unreachable::Proxy => "the proxy did not let us through",
-            Unreachable::Other => "the server could not be reached",
+            UnreachableReason::NameResolution => "the host name cannot be resolved",
+            UnreachableReason::Refused => "the connection was refused",
+            UnreachableReason::Reset => "the connection was reset",
+            UnreachableReason::Timeout => "the connection timed out",
+            UnreachableReason::Tls => "no secure connection could be made",
+            UnreachableReason::Proxy => "the proxy did not let us through",
+            UnreachableReason::Other => "the server could not be reached",
         })
     }
 }
 
 /// An HTTP answer that is no success, as far as it matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HttpAnswer {
+pub struct HttpErrorResponse {
     /// The status code.
     pub status: u16,
     /// The beginning of the body, where it is text.
@@ -92,7 +92,7 @@ pub struct HttpAnswer {
     pub retry_after: Option<String>,
 }
 
-impl fmt::Display for HttpAnswer {
+impl fmt::Display for HttpErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match http::StatusCode::from_u16(self.status).ok().and_then(|it| it.canonical_reason()) {
             Some(reason) => write!(f, "HTTP {} {reason}", self.status),
@@ -101,36 +101,39 @@ impl fmt::Display for HttpAnswer {
     }
 }
 
-impl Fault {
+impl TransportError {
     /// The status, where there was an answer.
     pub fn status(&self) -> Option<u16> {
         match self {
-            Fault::Status(answer) => Some(answer.status),
-            Fault::Unreachable { .. }
-            | Fault::RedirectedAway { .. }
-            | Fault::NotMcp { .. }
-            | Fault::CutShort
-            | Fault::Silent(_)
-            | Fault::TooLarge { .. } => None,
+            TransportError::Status(answer) => Some(answer.status),
+            TransportError::Unreachable { .. }
+            | TransportError::CrossOriginRedirect { .. }
+            | TransportError::NotMcp { .. }
+            | TransportError::IncompleteResponse
+            | TransportError::Timeout(_)
+            | TransportError::TooLarge { .. } => None,
         }
     }
 
     /// Is it certain that the server never saw the message?
     pub fn is_before_delivery(&self) -> bool {
         match self {
-            Fault::Unreachable { why, .. } => match why {
-                Unreachable::Name
-                | Unreachable::Refused
-                | Unreachable::Tls
-                | Unreachable::Proxy => true,
-                Unreachable::Reset | Unreachable::Timeout | Unreachable::Other => false,
+            TransportError::Unreachable { reason: why, .. } => match why {
+                UnreachableReason::NameResolution
+                | UnreachableReason::Refused
+                | UnreachableReason::Tls
+                | UnreachableReason::Proxy => true,
+                UnreachableReason::Reset
+                | UnreachableReason::Timeout
+                | UnreachableReason::Other => false,
             },
             // It was read and turned away before anything was done with it.
-            Fault::Status(answer) => matches!(answer.status, 401 | 403 | 404 | 405 | 429),
-            Fault::RedirectedAway { .. } => true,
-            Fault::NotMcp { .. } | Fault::CutShort | Fault::Silent(_) | Fault::TooLarge { .. } => {
-                false
-            }
+            TransportError::Status(answer) => matches!(answer.status, 401 | 403 | 404 | 405 | 429),
+            TransportError::CrossOriginRedirect { .. } => true,
+            TransportError::NotMcp { .. }
+            | TransportError::IncompleteResponse
+            | TransportError::Timeout(_)
+            | TransportError::TooLarge { .. } => false,
         }
     }
 }

@@ -7,18 +7,18 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::era::{LEGACY, MODERN, code};
-use crate::fault::Fault;
-use crate::introduction::{Introduction, Offer, supported_versions};
-use crate::message::{Payload, RemoteError};
+use crate::era::{LEGACY_VERSIONS, MODERN_VERSIONS, code};
+use crate::fault::TransportError;
+use crate::introduction::{ClientDescription, ServerDescription, supported_versions};
+use crate::message::{Payload, RpcError};
 use crate::peer::{CallError, Peer};
 
 /// How long a server may be silent on the first question before we ask the other one beside it.
-const PROBE: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is known of a server's era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
+pub enum EraHint {
     /// Nothing: ask in the modern way first.
     Unknown,
     /// It is a legacy server: do not disturb it with a question that it may not know.
@@ -30,7 +30,7 @@ pub enum Hint {
 #[error("the server did not take up the connection")]
 pub struct HandshakeError {
     /// What had been asked.
-    pub stage: Stage,
+    pub stage: HandshakeStage,
     /// What went wrong.
     #[source]
     pub kind: HandshakeErrorKind,
@@ -38,7 +38,7 @@ pub struct HandshakeError {
 
 /// What a server is asked first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum HandshakeStage {
     /// `server/discover`
     Discover,
     /// `initialize`
@@ -52,18 +52,18 @@ pub enum HandshakeErrorKind {
     #[error(transparent)]
     Call(#[from] CallError),
     /// The server speaks no version that we speak.
-    #[error("the server speaks only {}", .theirs.join(", "))]
+    #[error("the server speaks only {}", .server_versions.join(", "))]
     NoCommonVersion {
         /// Those it speaks.
-        theirs: Vec<String>,
+        server_versions: Vec<String>,
     },
     /// The answer is no introduction.
     #[error("the server's answer makes no sense")]
-    Unreadable,
+    InvalidResponse,
 }
 
 /// What the first question told.
-enum Verdict {
+enum DiscoverOutcome {
     Modern(Box<Client>),
     /// It does not know the question; whoever answers so is a legacy server.
     Legacy,
@@ -71,31 +71,37 @@ enum Verdict {
 }
 
 /// Begins a connection in the server's own era.
-pub async fn open(peer: &Peer, offer: &Offer, hint: Hint) -> Result<Client, HandshakeError> {
+pub async fn negotiate(
+    peer: &Peer,
+    offer: &ClientDescription,
+    hint: EraHint,
+) -> Result<Client, HandshakeError> {
     match hint {
-        Hint::Legacy => match initialize(peer, offer).await {
+        EraHint::Legacy => match initialize(peer, offer).await {
             Ok(client) => Ok(client),
             // It may have learnt since.
-            Err(error) if is_a_refusal(&error) => match discover(peer, offer).await {
-                Verdict::Modern(client) => Ok(*client),
-                Verdict::Legacy | Verdict::Failed(_) => Err(error),
+            Err(error) if is_rpc_error(&error) => match discover(peer, offer).await {
+                DiscoverOutcome::Modern(client) => Ok(*client),
+                DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => Err(error),
             },
             Err(error) => Err(error),
         },
-        Hint::Unknown => probe(peer, offer).await,
+        EraHint::Unknown => probe(peer, offer).await,
     }
 }
 
 /// Asks in the modern way, and in the legacy way beside it when the server is silent: a slow server answers
 /// both, and which one it answers well says what it is.
-async fn probe(peer: &Peer, offer: &Offer) -> Result<Client, HandshakeError> {
+async fn probe(peer: &Peer, offer: &ClientDescription) -> Result<Client, HandshakeError> {
     let discover = discover(peer, offer);
     tokio::pin!(discover);
-    if let Ok(verdict) = timeout(PROBE, &mut discover).await {
+    if let Ok(verdict) = timeout(PROBE_TIMEOUT, &mut discover).await {
         return match verdict {
-            Verdict::Modern(client) => Ok(*client),
-            Verdict::Legacy => initialize(peer, offer).await,
-            Verdict::Failed(kind) => Err(HandshakeError { stage: Stage::Discover, kind }),
+            DiscoverOutcome::Modern(client) => Ok(*client),
+            DiscoverOutcome::Legacy => initialize(peer, offer).await,
+            DiscoverOutcome::Failed(kind) => {
+                Err(HandshakeError { stage: HandshakeStage::Discover, kind })
+            }
         };
     }
     let initialize = initialize(peer, offer);
@@ -103,122 +109,135 @@ async fn probe(peer: &Peer, offer: &Offer) -> Result<Client, HandshakeError> {
     tokio::select! {
         biased;
         verdict = &mut discover => match verdict {
-            Verdict::Modern(client) => Ok(*client),
-            Verdict::Legacy | Verdict::Failed(_) => initialize.await,
+            DiscoverOutcome::Modern(client) => Ok(*client),
+            DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => initialize.await,
         },
         opened = &mut initialize => match opened {
             Ok(client) => Ok(client),
-            Err(error) if !was_answered(&error) => Err(error),
+            Err(error) if !got_response(&error) => Err(error),
             Err(error) => match discover.await {
-                Verdict::Modern(client) => Ok(*client),
-                Verdict::Legacy | Verdict::Failed(_) => Err(error),
+                DiscoverOutcome::Modern(client) => Ok(*client),
+                DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => Err(error),
             },
         },
     }
 }
 
 /// Did the server hear the question and say no?
-fn is_a_refusal(error: &HandshakeError) -> bool {
+fn is_rpc_error(error: &HandshakeError) -> bool {
     matches!(error.kind, HandshakeErrorKind::Call(CallError::Remote(_)))
 }
 
 /// Did the server answer at all? A modern one that answers whatever it is asked makes no sense to `initialize`, and
 /// the answer to the first question is still to come.
-fn was_answered(error: &HandshakeError) -> bool {
+fn got_response(error: &HandshakeError) -> bool {
     match &error.kind {
-        HandshakeErrorKind::NoCommonVersion { .. } | HandshakeErrorKind::Unreadable => true,
-        HandshakeErrorKind::Call(_) => is_a_refusal(error),
+        HandshakeErrorKind::NoCommonVersion { .. } | HandshakeErrorKind::InvalidResponse => true,
+        HandshakeErrorKind::Call(_) => is_rpc_error(error),
     }
 }
 
-async fn discover(peer: &Peer, offer: &Offer) -> Verdict {
-    let version = MODERN[0];
-    let client = Client::modern(peer, offer, version);
+async fn discover(peer: &Peer, offer: &ClientDescription) -> DiscoverOutcome {
+    let version = MODERN_VERSIONS[0];
+    let client = Client::new_modern(peer, offer, version);
     let answer = client.request("server/discover").send().await;
     match answer {
-        Ok(raw) => understand(client, raw, version),
-        Err(CallError::Remote(error)) => refused(peer, offer, error).await,
-        Err(CallError::Lost(fault)) => match says_nothing_of_the_era(&fault) {
-            true => Verdict::Failed(CallError::Lost(fault).into()),
-            false => Verdict::Legacy,
+        Ok(raw) => read_discover_result(client, raw, version),
+        Err(CallError::Remote(error)) => on_discover_error(peer, offer, error).await,
+        Err(CallError::Transport(fault)) => match fails_in_both_eras(&fault) {
+            true => DiscoverOutcome::Failed(CallError::Transport(fault).into()),
+            false => DiscoverOutcome::Legacy,
         },
-        Err(error @ (CallError::Timeout(_) | CallError::Ended { .. })) => {
-            Verdict::Failed(error.into())
+        Err(error @ (CallError::Timeout(_) | CallError::Closed { .. })) => {
+            DiscoverOutcome::Failed(error.into())
         }
     }
 }
 
 /// Would `initialize` meet the same fate?
-fn says_nothing_of_the_era(fault: &Fault) -> bool {
+fn fails_in_both_eras(fault: &TransportError) -> bool {
     match fault {
-        Fault::Unreachable { .. } | Fault::RedirectedAway { .. } => true,
-        Fault::Status(answer) => matches!(answer.status, 401 | 403 | 407 | 429 | 502..=504),
-        Fault::NotMcp { .. } | Fault::CutShort | Fault::Silent(_) | Fault::TooLarge { .. } => false,
+        TransportError::Unreachable { .. } | TransportError::CrossOriginRedirect { .. } => true,
+        TransportError::Status(answer) => {
+            matches!(answer.status, 401 | 403 | 407 | 429 | 502..=504)
+        }
+        TransportError::NotMcp { .. }
+        | TransportError::IncompleteResponse
+        | TransportError::Timeout(_)
+        | TransportError::TooLarge { .. } => false,
     }
 }
 
-fn understand(client: Client, raw: Payload, version: &str) -> Verdict {
+fn read_discover_result(client: Client, raw: Payload, version: &str) -> DiscoverOutcome {
     let theirs = supported_versions(&raw);
     if theirs.is_empty() {
         // It answered, but not as a server that knows the question would.
-        return Verdict::Legacy;
+        return DiscoverOutcome::Legacy;
     }
     if !theirs.iter().any(|it| it == version) {
-        let speaks_legacy = theirs.iter().any(|it| LEGACY.contains(&it.as_str()));
+        let speaks_legacy = theirs.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
         return match speaks_legacy {
-            true => Verdict::Legacy,
-            false => Verdict::Failed(HandshakeErrorKind::NoCommonVersion { theirs }),
+            true => DiscoverOutcome::Legacy,
+            false => DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion {
+                server_versions: theirs,
+            }),
         };
     }
-    match Introduction::modern(raw, version) {
-        Ok(introduction) => Verdict::Modern(Box::new(client.introduced(introduction))),
-        Err(_) => Verdict::Failed(HandshakeErrorKind::Unreadable),
+    match ServerDescription::from_discover_result(raw, version) {
+        Ok(introduction) => DiscoverOutcome::Modern(Box::new(client.with_server(introduction))),
+        Err(_) => DiscoverOutcome::Failed(HandshakeErrorKind::InvalidResponse),
     }
 }
 
 /// What a refused first question says of the server. One that names other versions gets one that we have too.
-async fn refused(peer: &Peer, offer: &Offer, error: RemoteError) -> Verdict {
+async fn on_discover_error(
+    peer: &Peer,
+    offer: &ClientDescription,
+    error: RpcError,
+) -> DiscoverOutcome {
     match error.code {
         code::UNSUPPORTED_VERSION => {}
         code::HEADER_MISMATCH | code::MISSING_CAPABILITY => {
-            return Verdict::Failed(CallError::Remote(error).into());
+            return DiscoverOutcome::Failed(CallError::Remote(error).into());
         }
-        _ => return Verdict::Legacy,
+        _ => return DiscoverOutcome::Legacy,
     }
     let theirs = error.data.as_ref().map(supported_versions).unwrap_or_default();
-    let common = MODERN.iter().find(|ours| theirs.iter().any(|it| it == *ours));
+    let common = MODERN_VERSIONS.iter().find(|ours| theirs.iter().any(|it| it == *ours));
     let Some(version) = common else {
         let speaks_legacy =
-            theirs.is_empty() || theirs.iter().any(|it| LEGACY.contains(&it.as_str()));
+            theirs.is_empty() || theirs.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
         return match speaks_legacy {
-            true => Verdict::Legacy,
-            false => Verdict::Failed(HandshakeErrorKind::NoCommonVersion { theirs }),
+            true => DiscoverOutcome::Legacy,
+            false => DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion {
+                server_versions: theirs,
+            }),
         };
     };
     // Some servers refuse the first question whatever it is written in: asked again, they answer.
-    let client = Client::modern(peer, offer, version);
+    let client = Client::new_modern(peer, offer, version);
     match client.request("server/discover").send().await {
-        Ok(raw) => understand(client, raw, version),
-        Err(error) => Verdict::Failed(error.into()),
+        Ok(raw) => read_discover_result(client, raw, version),
+        Err(error) => DiscoverOutcome::Failed(error.into()),
     }
 }
 
-async fn initialize(peer: &Peer, offer: &Offer) -> Result<Client, HandshakeError> {
-    let fail = |kind| HandshakeError { stage: Stage::Initialize, kind };
+async fn initialize(peer: &Peer, offer: &ClientDescription) -> Result<Client, HandshakeError> {
+    let fail = |kind| HandshakeError { stage: HandshakeStage::Initialize, kind };
     let params = json!({
-        "protocolVersion": LEGACY[0],
-        "capabilities": offer.capabilities(crate::era::Era::Legacy),
+        "protocolVersion": LEGACY_VERSIONS[0],
+        "capabilities": offer.capabilities_json(crate::era::Era::Legacy),
         "clientInfo": offer.client_info(),
     });
     let params = Payload::from_json(params.to_string().into());
     let raw = peer.call("initialize").params(params).await.map_err(|error| fail(error.into()))?;
-    let introduction =
-        Introduction::legacy(raw).map_err(|_| fail(HandshakeErrorKind::Unreadable))?;
-    if !LEGACY.contains(&introduction.version.as_str()) {
-        let theirs = vec![introduction.version];
-        return Err(fail(HandshakeErrorKind::NoCommonVersion { theirs }));
+    let introduction = ServerDescription::from_initialize_result(raw)
+        .map_err(|_| fail(HandshakeErrorKind::InvalidResponse))?;
+    if !LEGACY_VERSIONS.contains(&introduction.protocol_version.as_str()) {
+        let theirs = vec![introduction.protocol_version];
+        return Err(fail(HandshakeErrorKind::NoCommonVersion { server_versions: theirs }));
     }
     let said = peer.notify("notifications/initialized", None).await;
     said.map_err(|error| fail(error.into()))?;
-    Ok(Client::legacy(peer, introduction))
+    Ok(Client::new_legacy(peer, introduction))
 }

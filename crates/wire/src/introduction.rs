@@ -7,13 +7,13 @@ use crate::era::{Era, key};
 use crate::message::Payload;
 
 /// The longest instructions that are kept, in characters.
-const LONGEST_INSTRUCTIONS: usize = 2048;
+const MAX_INSTRUCTIONS_CHARS: usize = 2048;
 /// The longest name or version that is kept, in characters.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// What we say of ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct ClientDescription {
     /// Our name, for programs.
     pub name: String,
     /// Our name, for people.
@@ -21,12 +21,12 @@ pub struct Offer {
     /// Our version.
     pub version: String,
     /// What we can do for a server.
-    pub abilities: Vec<Ability>,
+    pub capabilities: Vec<ClientCapability>,
 }
 
 /// Something that a client can do for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ability {
+pub enum ClientCapability {
     /// Say which folders somebody works in.
     Roots,
     /// Ask the person, by form and by URL.
@@ -35,19 +35,21 @@ pub enum Ability {
     Sampling,
 }
 
-impl Offer {
+impl ClientDescription {
     pub(crate) fn client_info(&self) -> Json {
         json!({"name": self.name, "title": self.title, "version": self.version})
     }
 
-    pub(crate) fn capabilities(&self, era: Era) -> Json {
+    pub(crate) fn capabilities_json(&self, era: Era) -> Json {
         let mut map = Map::new();
-        for ability in &self.abilities {
+        for ability in &self.capabilities {
             let (name, value) = match (ability, era) {
-                (Ability::Roots, Era::Legacy) => ("roots", json!({"listChanged": true})),
-                (Ability::Roots, Era::Modern) => ("roots", json!({})),
-                (Ability::Elicitation, _) => ("elicitation", json!({"form": {}, "url": {}})),
-                (Ability::Sampling, _) => ("sampling", json!({})),
+                (ClientCapability::Roots, Era::Legacy) => ("roots", json!({"listChanged": true})),
+                (ClientCapability::Roots, Era::Modern) => ("roots", json!({})),
+                (ClientCapability::Elicitation, _) => {
+                    ("elicitation", json!({"form": {}, "url": {}}))
+                }
+                (ClientCapability::Sampling, _) => ("sampling", json!({})),
             };
             map.insert(name.to_owned(), value);
         }
@@ -57,11 +59,11 @@ impl Offer {
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduction {
+pub struct ServerDescription {
     /// How it wants to be spoken to.
     pub era: Era,
     /// The protocol's version.
-    pub version: String,
+    pub protocol_version: String,
     /// Its name; empty where it says none.
     pub name: String,
     /// Its name for people.
@@ -69,7 +71,7 @@ pub struct Introduction {
     /// Its own version.
     pub server_version: String,
     /// What it can do.
-    pub capabilities: Capabilities,
+    pub capabilities: ServerCapabilities,
     /// How to use it, cut to a bound.
     pub instructions: Option<String>,
     /// All of it, as it came.
@@ -78,28 +80,28 @@ pub struct Introduction {
 
 /// What a server can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct ServerCapabilities {
     /// It has tools.
-    pub tools: Option<Listing>,
+    pub tools: Option<ListCapability>,
     /// It has resources.
-    pub resources: Option<Listing>,
+    pub resources: Option<ListCapability>,
     /// It has prompts.
-    pub prompts: Option<Listing>,
+    pub prompts: Option<ListCapability>,
     /// Others, by name: `logging`, `completions`, extensions.
     pub others: Vec<String>,
 }
 
 /// How a server keeps a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct ListCapability {
     /// It says when the list changes.
-    pub announces_changes: bool,
+    pub list_changed: bool,
     /// It says when one of the things changes that we subscribed to.
-    pub takes_subscriptions: bool,
+    pub subscribe: bool,
 }
 
 #[derive(Deserialize)]
-struct Words {
+struct Implementation {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -110,7 +112,7 @@ struct Words {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
+struct HandshakeResult {
     #[serde(default)]
     protocol_version: Option<String>,
     #[serde(default)]
@@ -125,25 +127,36 @@ struct Said {
     meta: Map<String, Json>,
 }
 
-impl Introduction {
+impl ServerDescription {
     /// Reads the answer to `initialize`.
-    pub(crate) fn legacy(raw: Payload) -> Result<Introduction, serde_json::Error> {
-        let said: Said = raw.decode()?;
+    pub(crate) fn from_initialize_result(
+        raw: Payload,
+    ) -> Result<ServerDescription, serde_json::Error> {
+        let said: HandshakeResult = raw.decode()?;
         let version = said.protocol_version.clone().unwrap_or_default();
         let server = said.server_info.clone();
-        Ok(Introduction::new(Era::Legacy, version, said, server, raw))
+        Ok(ServerDescription::new(Era::Legacy, version, said, server, raw))
     }
 
     /// Reads the answer to `server/discover`, to be spoken to in this version.
-    pub(crate) fn modern(raw: Payload, version: &str) -> Result<Introduction, serde_json::Error> {
-        let said: Said = raw.decode()?;
-        let server = said.meta.get(key::SERVER).cloned();
-        Ok(Introduction::new(Era::Modern, version.to_owned(), said, server, raw))
+    pub(crate) fn from_discover_result(
+        raw: Payload,
+        version: &str,
+    ) -> Result<ServerDescription, serde_json::Error> {
+        let said: HandshakeResult = raw.decode()?;
+        let server = said.meta.get(key::SERVER_INFO).cloned();
+        Ok(ServerDescription::new(Era::Modern, version.to_owned(), said, server, raw))
     }
 
-    fn new(era: Era, version: String, said: Said, server: Option<Json>, raw: Payload) -> Self {
-        let nameless = Words { name: String::new(), version: Json::Null, title: None };
-        let words: Words =
+    fn new(
+        era: Era,
+        version: String,
+        said: HandshakeResult,
+        server: Option<Json>,
+        raw: Payload,
+    ) -> Self {
+        let nameless = Implementation { name: String::new(), version: Json::Null, title: None };
+        let words: Implementation =
             server.and_then(|it| serde_json::from_value(it).ok()).unwrap_or(nameless);
         let server_version = match words.version {
             Json::String(text) => text,
@@ -153,16 +166,16 @@ impl Introduction {
             }
         };
         let instructions = said.instructions.as_ref().and_then(Json::as_str);
-        Introduction {
+        ServerDescription {
             era,
-            version: cut(&version, LONGEST_NAME),
-            name: cut(&words.name, LONGEST_NAME),
-            title: words.title.map(|title| cut(&title, LONGEST_NAME)),
-            server_version: cut(&server_version, LONGEST_NAME),
-            capabilities: Capabilities::of(&said.capabilities),
+            protocol_version: truncate(&version, MAX_NAME_CHARS),
+            name: truncate(&words.name, MAX_NAME_CHARS),
+            title: words.title.map(|title| truncate(&title, MAX_NAME_CHARS)),
+            server_version: truncate(&server_version, MAX_NAME_CHARS),
+            capabilities: ServerCapabilities::from_json(&said.capabilities),
             instructions: instructions
                 .filter(|text| !text.trim().is_empty())
-                .map(|text| cut(text, LONGEST_INSTRUCTIONS)),
+                .map(|text| truncate(text, MAX_INSTRUCTIONS_CHARS)),
             raw,
         }
     }
@@ -171,26 +184,27 @@ impl Introduction {
 /// The versions that an answer to `server/discover` names, or the data of a refused version.
 pub(crate) fn supported_versions(raw: &Payload) -> Vec<String> {
     #[derive(Deserialize)]
-    struct Refused {
+    struct UnsupportedVersion {
         #[serde(default)]
         supported: Vec<String>,
     }
-    let of_answer = raw.decode::<Said>().map(|it| it.supported_versions).unwrap_or_default();
+    let of_answer =
+        raw.decode::<HandshakeResult>().map(|it| it.supported_versions).unwrap_or_default();
     match of_answer.is_empty() {
-        true => raw.decode::<Refused>().map(|it| it.supported).unwrap_or_default(),
+        true => raw.decode::<UnsupportedVersion>().map(|it| it.supported).unwrap_or_default(),
         false => of_answer,
     }
 }
 
-impl Capabilities {
-    fn of(map: &Map<String, Json>) -> Capabilities {
+impl ServerCapabilities {
+    fn from_json(map: &Map<String, Json>) -> ServerCapabilities {
         const LISTS: [&str; 3] = ["tools", "resources", "prompts"];
         const MOST: usize = 50;
         let listing = |name: &str| {
             let said = map.get(name).filter(|it| !matches!(it, Json::Null | Json::Bool(false)))?;
-            Some(Listing {
-                announces_changes: said["listChanged"] == true,
-                takes_subscriptions: said["subscribe"] == true,
+            Some(ListCapability {
+                list_changed: said["listChanged"] == true,
+                subscribe: said["subscribe"] == true,
             })
         };
         let nested = |name: &str| map.get(name).and_then(Json::as_object).into_iter().flatten();
@@ -201,17 +215,17 @@ impl Capabilities {
         let others = plain
             .chain(nested("extensions").map(|(name, _)| name))
             .chain(nested("experimental").map(|(name, _)| name));
-        Capabilities {
+        ServerCapabilities {
             tools: listing("tools"),
             resources: listing("resources"),
             prompts: listing("prompts"),
-            others: others.take(MOST).map(|name| cut(name, LONGEST_NAME)).collect(),
+            others: others.take(MOST).map(|name| truncate(name, MAX_NAME_CHARS)).collect(),
         }
     }
 }
 
 /// The beginning of a text, in whole characters.
-fn cut(text: &str, longest: usize) -> String {
+fn truncate(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}… [truncated]", &text[..end]),
         None => text.to_owned(),
@@ -223,7 +237,7 @@ mod tests {
     use super::*;
 
     fn payload(json: &Json) -> Payload {
-        Payload::of(json).expect("JSON")
+        Payload::encode(json).expect("JSON")
     }
 
     #[test]
@@ -237,17 +251,17 @@ mod tests {
             },
             "instructions": "be careful",
         });
-        let it = Introduction::legacy(payload(&said)).expect("it can be read");
+        let it = ServerDescription::from_initialize_result(payload(&said)).expect("it can be read");
         let listing = |announces_changes, takes_subscriptions| {
-            Some(Listing { announces_changes, takes_subscriptions })
+            Some(ListCapability { list_changed: announces_changes, subscribe: takes_subscriptions })
         };
-        let expected = Introduction {
+        let expected = ServerDescription {
             era: Era::Legacy,
-            version: "2025-06-18".to_owned(),
+            protocol_version: "2025-06-18".to_owned(),
             name: "files".to_owned(),
             title: Some("Files".to_owned()),
             server_version: "1.2".to_owned(),
-            capabilities: Capabilities {
+            capabilities: ServerCapabilities {
                 tools: listing(true, false),
                 resources: listing(false, true),
                 prompts: None,
@@ -265,7 +279,8 @@ mod tests {
             "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
             "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "m", "version": 3}},
         });
-        let it = Introduction::modern(payload(&said), "2026-07-28").expect("it can be read");
+        let it = ServerDescription::from_discover_result(payload(&said), "2026-07-28")
+            .expect("it can be read");
         assert_eq!((it.name.as_str(), it.server_version.as_str()), ("m", "3"));
         assert_eq!(supported_versions(&payload(&said)), ["2026-07-28"]);
         assert_eq!(supported_versions(&payload(&json!({"supported": ["a"]}))), ["a"]);
@@ -273,7 +288,9 @@ mod tests {
 
     #[test]
     fn a_server_that_says_next_to_nothing_is_taken_all_the_same() {
-        let it = Introduction::legacy(payload(&json!({"instructions": 5, "serverInfo": "x"})));
+        let it = ServerDescription::from_initialize_result(payload(
+            &json!({"instructions": 5, "serverInfo": "x"}),
+        ));
         let it = it.expect("it can be read");
         assert_eq!((it.name.as_str(), it.instructions), ("", None));
     }
@@ -281,25 +298,25 @@ mod tests {
     #[test]
     fn long_instructions_are_cut_between_characters() {
         let said = json!({"instructions": "é".repeat(3000)});
-        let it = Introduction::legacy(payload(&said)).expect("it can be read");
+        let it = ServerDescription::from_initialize_result(payload(&said)).expect("it can be read");
         let instructions = it.instructions.expect("there are some");
         assert_eq!(instructions, format!("{}… [truncated]", "é".repeat(2048)));
     }
 
     #[test]
     fn roots_announce_changes_in_the_legacy_era_only() {
-        let offer = Offer {
+        let offer = ClientDescription {
             name: "swb".into(),
             title: "S".into(),
             version: "1".into(),
-            abilities: vec![Ability::Roots, Ability::Elicitation],
+            capabilities: vec![ClientCapability::Roots, ClientCapability::Elicitation],
         };
         assert_eq!(
-            offer.capabilities(Era::Legacy),
+            offer.capabilities_json(Era::Legacy),
             json!({"roots": {"listChanged": true}, "elicitation": {"form": {}, "url": {}}})
         );
         assert_eq!(
-            offer.capabilities(Era::Modern),
+            offer.capabilities_json(Era::Modern),
             json!({"roots": {}, "elicitation": {"form": {}, "url": {}}})
         );
     }

@@ -5,60 +5,65 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::fault::Fault;
-use crate::link::{Arrival, Link, LinkEnd, Outgoing};
-use crate::message::{self, Malformed, Message, Messages};
+use crate::fault::TransportError;
+use crate::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::message::{self, Message, Messages, ParseError};
 use crate::overlong;
 
 /// The largest message we take, unless told otherwise.
-pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
+pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
 
 /// As much as a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
 /// Lines up to this size are copied out of the buffer, so that it is used again at once, and so that a small
 /// payload that somebody keeps does not keep a large buffer.
-const COPIED: usize = 64 * 1024;
+const MAX_COPIED_LINE: usize = 64 * 1024;
 /// Lines up to this size leave the buffer as it is once nobody has them any more. Longer ones take it with them.
-const LENT: usize = 2 * 1024 * 1024;
+const MAX_SHARED_LINE: usize = 2 * 1024 * 1024;
 
 /// The most of one line that is passed over. Whoever goes on beyond that never comes to an end.
-const PASSED_OVER: usize = 2 * 1024 * 1024 * 1024;
+const MAX_SKIPPED: usize = 2 * 1024 * 1024 * 1024;
 
 /// A link over a reader and a writer.
 #[derive(Debug)]
-pub struct LineLink<R, W> {
+pub struct StdioTransport<R, W> {
     reader: R,
     writer: W,
-    inbox: Inbox,
-    outbox: Outbox,
+    inbox: LineReader,
+    outbox: WriteBuffer,
 }
 
-impl<R, W> LineLink<R, W>
+impl<R, W> StdioTransport<R, W>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     /// A link that takes messages up to `limit` bytes.
-    pub fn new(reader: R, writer: W, limit: usize) -> LineLink<R, W> {
-        LineLink { reader, writer, inbox: Inbox::new(limit), outbox: Outbox::default() }
+    pub fn new(reader: R, writer: W, limit: usize) -> StdioTransport<R, W> {
+        StdioTransport {
+            reader,
+            writer,
+            inbox: LineReader::new(limit),
+            outbox: WriteBuffer::default(),
+        }
     }
 }
 
-impl<R, W> Link for LineLink<R, W>
+impl<R, W> Transport for StdioTransport<R, W>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    fn push(&mut self, outgoing: Outgoing) {
+    fn push(&mut self, outgoing: OutgoingMessage) {
         outgoing.message.write_to(&mut self.outbox.bytes);
         self.outbox.bytes.push(b'\n');
     }
 
-    fn queued(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         self.outbox.remaining()
     }
 
-    async fn farewell(&mut self) {
+    async fn shutdown(&mut self) {
         while self.outbox.remaining() > 0 {
             if self.outbox.write_some(&mut self.writer).await.is_err() {
                 return;
@@ -66,9 +71,9 @@ where
         }
     }
 
-    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
         loop {
-            if let Some(arrival) = self.inbox.take() {
+            if let Some(arrival) = self.inbox.next_event() {
                 return arrival;
             }
             // The buffer grows under `read_buf` only, so what was read survives when this call is dropped.
@@ -76,12 +81,12 @@ where
             tokio::select! {
                 biased;
                 written = self.outbox.write_some(&mut self.writer), if self.outbox.remaining() > 0 => {
-                    written.map_err(|error| LinkEnd::Failed(error.kind()))?;
+                    written.map_err(|error| CloseReason::Io(error.kind()))?;
                 }
                 read = self.reader.read_buf(&mut self.inbox.buffer) => match read {
-                    Ok(0) => return Err(self.inbox.end()),
+                    Ok(0) => return Err(self.inbox.close_reason()),
                     Ok(_) => {}
-                    Err(error) => return Err(LinkEnd::Failed(error.kind())),
+                    Err(error) => return Err(CloseReason::Io(error.kind())),
                 },
             }
         }
@@ -90,14 +95,14 @@ where
 
 /// Bytes on their way out, many messages at a time.
 #[derive(Debug, Default)]
-struct Outbox {
+struct WriteBuffer {
     bytes: Vec<u8>,
     written: usize,
 }
 
-impl Outbox {
+impl WriteBuffer {
     /// A queue that emptied once keeps this much room at most.
-    const KEEP: usize = 256 * 1024;
+    const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
     fn remaining(&self) -> usize {
         self.bytes.len() - self.written
@@ -111,7 +116,7 @@ impl Outbox {
         self.written += count;
         if self.remaining() == 0 {
             self.bytes.clear();
-            self.bytes.shrink_to(Outbox::KEEP);
+            self.bytes.shrink_to(WriteBuffer::MAX_KEPT_CAPACITY);
             self.written = 0;
             writer.flush().await?;
         }
@@ -121,24 +126,24 @@ impl Outbox {
 
 /// A line is longer than we take.
 #[derive(Debug)]
-struct Overlong;
+struct LineTooLong;
 
 /// Bytes on their way in, cut into lines.
 #[derive(Debug)]
-struct Inbox {
+struct LineReader {
     buffer: BytesMut,
     /// How far the buffer has been searched for a line's end.
     searched: usize,
     /// What was read and not handed out yet: parts of a batch, and news of a message that was too large.
-    waiting: VecDeque<Arrival>,
+    waiting: VecDeque<TransportEvent>,
     /// How much was passed over of a line that is too long, until its end comes.
     passing: Option<usize>,
     limit: usize,
 }
 
-impl Inbox {
-    fn new(limit: usize) -> Inbox {
-        Inbox {
+impl LineReader {
+    fn new(limit: usize) -> LineReader {
+        LineReader {
             buffer: BytesMut::new(),
             searched: 0,
             waiting: VecDeque::new(),
@@ -148,19 +153,19 @@ impl Inbox {
     }
 
     /// The next message of what was read so far.
-    fn take(&mut self) -> Option<Result<Arrival, LinkEnd>> {
+    fn next_event(&mut self) -> Option<Result<TransportEvent, CloseReason>> {
         loop {
             if let Some(arrival) = self.waiting.pop_front() {
                 return Some(Ok(arrival));
             }
             if self.passing.is_some()
-                && let Err(end) = self.pass()?
+                && let Err(end) = self.skip()?
             {
                 return Some(Err(end));
             }
-            let line = match self.line()? {
+            let line = match self.next_line()? {
                 Ok(line) => line,
-                Err(Overlong) => match self.give_up() {
+                Err(LineTooLong) => match self.start_skipping() {
                     Ok(()) => continue,
                     Err(end) => return Some(Err(end)),
                 },
@@ -169,44 +174,46 @@ impl Inbox {
                 continue;
             }
             match message::parse(&line) {
-                Ok(Messages::One(message)) => return Some(Ok(Arrival::Message(message))),
-                Ok(Messages::Batch(parts)) => self.waiting.extend(parts.into_iter().map(arrival)),
-                Err(malformed) => return Some(Ok(Arrival::Garbage(malformed))),
+                Ok(Messages::One(message)) => return Some(Ok(TransportEvent::Message(message))),
+                Ok(Messages::Batch(parts)) => {
+                    self.waiting.extend(parts.into_iter().map(event_from))
+                }
+                Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
             }
         }
     }
 
-    fn line(&mut self) -> Option<Result<Bytes, Overlong>> {
+    fn next_line(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             Some(found) => {
                 let end = self.searched + found;
                 self.searched = 0;
                 if end > self.limit {
-                    return Some(Err(Overlong));
+                    return Some(Err(LineTooLong));
                 }
-                Some(Ok(self.cut(end)))
+                Some(Ok(self.take_line(end)))
             }
             None => {
                 self.searched = self.buffer.len();
-                (self.searched > self.limit).then_some(Err(Overlong))
+                (self.searched > self.limit).then_some(Err(LineTooLong))
             }
         }
     }
 
     /// The line in front is too long. Whoever waits for it is told, and the rest of it is passed over: the others on
     /// this link are not to suffer. Where nobody can be told, the link is of no use any more.
-    fn give_up(&mut self) -> Result<(), LinkEnd> {
-        let Some(id) = overlong::answered_by(&self.buffer) else {
-            return Err(LinkEnd::TooLarge { limit: self.limit });
+    fn start_skipping(&mut self) -> Result<(), CloseReason> {
+        let Some(id) = overlong::response_id(&self.buffer) else {
+            return Err(CloseReason::TooLarge { limit: self.limit });
         };
-        let fault = Fault::TooLarge { limit: self.limit };
-        self.waiting.push_back(Arrival::Lost { id: Some(id), fault });
+        let fault = TransportError::TooLarge { limit: self.limit };
+        self.waiting.push_back(TransportEvent::DeliveryFailed { id: Some(id), error: fault });
         self.passing = Some(0);
         Ok(())
     }
 
     /// Drops what was read of a line that is too long; comes back when its end came.
-    fn pass(&mut self) -> Option<Result<(), LinkEnd>> {
+    fn skip(&mut self) -> Option<Result<(), CloseReason>> {
         let passed = self.passing.unwrap_or_default();
         match memchr::memchr(b'\n', &self.buffer) {
             Some(end) => {
@@ -218,43 +225,43 @@ impl Inbox {
             None => {
                 let passed = passed.saturating_add(self.buffer.len());
                 self.passing = Some(passed);
-                match self.buffer.capacity() > LENT {
+                match self.buffer.capacity() > MAX_SHARED_LINE {
                     true => self.buffer = BytesMut::new(),
                     false => self.buffer.clear(),
                 }
                 self.searched = 0;
-                (passed > PASSED_OVER).then_some(Err(LinkEnd::TooLarge { limit: self.limit }))
+                (passed > MAX_SKIPPED).then_some(Err(CloseReason::TooLarge { limit: self.limit }))
             }
         }
     }
 
     /// Takes the line that ends there, and its end.
-    fn cut(&mut self, end: usize) -> Bytes {
-        if end <= COPIED {
+    fn take_line(&mut self, end: usize) -> Bytes {
+        if end <= MAX_COPIED_LINE {
             let line = Bytes::copy_from_slice(&self.buffer[..end]);
             self.buffer.advance(end + 1);
             return line;
         }
         let line = self.buffer.split_to(end).freeze();
         self.buffer.advance(1);
-        if end > LENT {
+        if end > MAX_SHARED_LINE {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         line
     }
 
-    fn end(&self) -> LinkEnd {
+    fn close_reason(&self) -> CloseReason {
         match self.buffer.trim_ascii().is_empty() && self.passing.is_none() {
-            true => LinkEnd::Closed,
-            false => LinkEnd::Truncated,
+            true => CloseReason::Closed,
+            false => CloseReason::Truncated,
         }
     }
 }
 
-fn arrival(part: Result<Message, Malformed>) -> Arrival {
+fn event_from(part: Result<Message, ParseError>) -> TransportEvent {
     match part {
-        Ok(message) => Arrival::Message(message),
-        Err(malformed) => Arrival::Garbage(malformed),
+        Ok(message) => TransportEvent::Message(message),
+        Err(malformed) => TransportEvent::Malformed(malformed),
     }
 }
 
@@ -266,16 +273,16 @@ mod tests {
     use super::*;
     use crate::message::Payload;
 
-    type TestLink = LineLink<DuplexStream, tokio::io::Sink>;
+    type TestTransport = StdioTransport<DuplexStream, tokio::io::Sink>;
 
     /// A link that reads what is written to the other half.
-    fn link(limit: usize) -> (TestLink, DuplexStream) {
+    fn link(limit: usize) -> (TestTransport, DuplexStream) {
         let (reader, writer) = tokio::io::duplex(1 << 20);
-        (LineLink::new(reader, tokio::io::sink(), limit), writer)
+        (StdioTransport::new(reader, tokio::io::sink(), limit), writer)
     }
 
     /// Everything that arrives until the link ends.
-    async fn arrivals(chunks: &[&[u8]], limit: usize) -> (Vec<String>, LinkEnd) {
+    async fn arrivals(chunks: &[&[u8]], limit: usize) -> (Vec<String>, CloseReason) {
         let (mut link, mut writer) = link(limit);
         for chunk in chunks {
             writer.write_all(chunk).await.expect("there is room");
@@ -284,14 +291,16 @@ mod tests {
         let mut seen = Vec::new();
         loop {
             match link.next().await {
-                Ok(Arrival::Message(Message::Notification { method, .. })) => {
+                Ok(TransportEvent::Message(Message::Notification { method, .. })) => {
                     seen.push(method.into_owned())
                 }
-                Ok(Arrival::Message(_) | Arrival::Amid { .. }) => {
+                Ok(TransportEvent::Message(_) | TransportEvent::RelatedMessage { .. }) => {
                     seen.push("message".to_owned());
                 }
-                Ok(Arrival::Lost { id, fault }) => seen.push(format!("{id:?}: {fault}")),
-                Ok(Arrival::Garbage(malformed)) => seen.push(malformed.to_string()),
+                Ok(TransportEvent::DeliveryFailed { id, error: fault }) => {
+                    seen.push(format!("{id:?}: {fault}"))
+                }
+                Ok(TransportEvent::Malformed(malformed)) => seen.push(malformed.to_string()),
                 Err(end) => return (seen, end),
             }
         }
@@ -307,7 +316,7 @@ mod tests {
         ];
         assert_eq!(
             arrivals(&chunks, 100).await,
-            (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], LinkEnd::Closed)
+            (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], CloseReason::Closed)
         );
     }
 
@@ -319,7 +328,7 @@ mod tests {
         )
         .await;
         assert_eq!(seen, ["it is not a JSON object", "a", "it is not a JSON object", "b"]);
-        assert_eq!(end, LinkEnd::Truncated);
+        assert_eq!(end, CloseReason::Truncated);
     }
 
     #[tokio::test]
@@ -327,11 +336,11 @@ mod tests {
         let flood = vec![b'x'; 4096];
         assert_eq!(
             arrivals(&[&flood], 1000).await,
-            (Vec::new(), LinkEnd::TooLarge { limit: 1000 })
+            (Vec::new(), CloseReason::TooLarge { limit: 1000 })
         );
         let mut long = vec![b' '; 2000];
         long.push(b'\n');
-        assert_eq!(arrivals(&[&long], 1000).await.1, LinkEnd::TooLarge { limit: 1000 });
+        assert_eq!(arrivals(&[&long], 1000).await.1, CloseReason::TooLarge { limit: 1000 });
     }
 
     #[tokio::test]
@@ -345,15 +354,26 @@ mod tests {
             let chunks: Vec<&[u8]> = large.as_bytes().chunks(size).collect();
             let (seen, end) = arrivals(&chunks, 1000).await;
             assert_eq!(seen, ["a", lost, "b"], "{size}");
-            assert_eq!(end, LinkEnd::Closed);
+            assert_eq!(end, CloseReason::Closed);
         }
         let (seen, end) = arrivals(&[&large.as_bytes()[..3000]], 1000).await;
-        assert_eq!((seen.len(), end), (2, LinkEnd::Truncated));
+        assert_eq!((seen.len(), end), (2, CloseReason::Truncated));
     }
 
     #[tokio::test]
     async fn lines_of_every_size_come_out_whole_and_in_order() {
-        let sizes = [1, 1000, COPIED - 100, COPIED, COPIED + 1, 3 * COPIED, LENT, LENT + 1, 2, 1];
+        let sizes = [
+            1,
+            1000,
+            MAX_COPIED_LINE - 100,
+            MAX_COPIED_LINE,
+            MAX_COPIED_LINE + 1,
+            3 * MAX_COPIED_LINE,
+            MAX_SHARED_LINE,
+            MAX_SHARED_LINE + 1,
+            2,
+            1,
+        ];
         let (reader, mut writer) = tokio::io::duplex(1 << 16);
         let writing = tokio::spawn(async move {
             for size in sizes {
@@ -361,9 +381,11 @@ mod tests {
                 writer.write_all(line.as_bytes()).await.expect("it is read");
             }
         });
-        let mut link = LineLink::new(reader, tokio::io::sink(), LARGEST_MESSAGE);
+        let mut link = StdioTransport::new(reader, tokio::io::sink(), DEFAULT_MAX_MESSAGE_SIZE);
         let mut seen = Vec::new();
-        while let Ok(Arrival::Message(Message::Notification { method, .. })) = link.next().await {
+        while let Ok(TransportEvent::Message(Message::Notification { method, .. })) =
+            link.next().await
+        {
             assert!(method.bytes().all(|byte| byte == b'x'));
             seen.push(method.len());
         }
@@ -372,15 +394,15 @@ mod tests {
     }
 
     /// An inbox that has read a line of about this size, and the line's payload.
-    fn after_a_line_of(size: usize) -> (Inbox, Payload) {
-        let mut inbox = Inbox::new(LARGEST_MESSAGE);
+    fn after_a_line_of(size: usize) -> (LineReader, Payload) {
+        let mut inbox = LineReader::new(DEFAULT_MAX_MESSAGE_SIZE);
         inbox.buffer.reserve(READ_SIZE);
         let line = format!("{{\"method\":\"x\",\"params\":[\"{}\"]}}\n", "y".repeat(size));
         inbox.buffer.extend_from_slice(line.as_bytes());
-        match inbox.take() {
-            Some(Ok(Arrival::Message(Message::Notification { params: Some(it), .. }))) => {
-                (inbox, it)
-            }
+        match inbox.next_event() {
+            Some(Ok(TransportEvent::Message(Message::Notification {
+                params: Some(it), ..
+            }))) => (inbox, it),
             other => panic!("it is a notification: {other:?}"),
         }
     }
@@ -395,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_huge_line_leaves_no_huge_buffer_behind() {
-        let (mut inbox, payload) = after_a_line_of(LENT + 1);
+        let (mut inbox, payload) = after_a_line_of(MAX_SHARED_LINE + 1);
         drop(payload);
         inbox.buffer.reserve(READ_SIZE);
         assert!(inbox.buffer.capacity() < 4 * READ_SIZE, "{}", inbox.buffer.capacity());
@@ -412,20 +434,20 @@ mod tests {
         }
         writer.write_all(b"}\n").await.expect("there is room");
         let expected = Message::Notification { method: "a".into(), params: None };
-        assert_eq!(link.next().await, Ok(Arrival::Message(expected)));
+        assert_eq!(link.next().await, Ok(TransportEvent::Message(expected)));
     }
 
     #[tokio::test]
     async fn what_is_pushed_is_written_line_by_line() {
         let (reader, _open) = tokio::io::duplex(64);
         let (mut written, writer) = tokio::io::duplex(1 << 16);
-        let mut link = LineLink::new(reader, writer, 1000);
+        let mut link = StdioTransport::new(reader, writer, 1000);
         for method in ["a", "b"] {
             link.push(Message::Notification { method: method.into(), params: None }.into());
         }
-        assert!(link.queued() > 0);
+        assert!(link.queued_bytes() > 0);
         let waited = tokio::time::timeout(std::time::Duration::from_millis(20), link.next()).await;
-        assert!(waited.is_err() && link.queued() == 0);
+        assert!(waited.is_err() && link.queued_bytes() == 0);
         let mut text = vec![0; 200];
         let count = written.read(&mut text).await.expect("it was written");
         assert_eq!(

@@ -9,110 +9,113 @@ use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use thiserror::Error;
 
-use crate::fault::Fault;
-use crate::message::{self, Id, Malformed, Message, Messages, Payload, RemoteError};
+use crate::fault::TransportError;
+use crate::message::{self, Message, Messages, ParseError, Payload, RequestId, RpcError};
 
 /// One end of a way to send and receive messages.
 ///
 /// A link belongs to the peer's own task, so it needs no locks. Dropping it closes it.
-pub trait Link: Send + 'static {
+pub trait Transport: Send + 'static {
     /// Do headers beside a message reach the other side?
     const CARRIES_HEADERS: bool = false;
 
     /// A way to ask without the task that owns the link, where there is one.
-    fn shortcut(&self) -> Option<Arc<dyn Shortcut>> {
+    fn fast_path(&self) -> Option<Arc<dyn FastPath>> {
         None
     }
 
     /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
-    fn push(&mut self, outgoing: Outgoing);
+    fn push(&mut self, outgoing: OutgoingMessage);
 
     /// How many bytes wait in the queue. Above some bound the peer takes no more from its callers.
-    fn queued(&self) -> usize;
+    fn queued_bytes(&self) -> usize;
 
     /// Sends what waits and says goodbye where the transport has a way to. Comes back when that is done or
     /// cannot be done; what arrives meanwhile may be lost.
-    fn farewell(&mut self) -> impl Future<Output = ()> + Send;
+    fn shutdown(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Moves the queue along and comes back with what arrives next.
     ///
     /// May be dropped and called again at any time without losing anything.
-    fn next(&mut self) -> impl Future<Output = Result<Arrival, LinkEnd>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<TransportEvent, CloseReason>> + Send;
 }
 
 /// A way past the task that owns a link, for questions whose answer is all that comes back: no task has to be woken then.
-pub trait Shortcut: fmt::Debug + Send + Sync {
+pub trait FastPath: fmt::Debug + Send + Sync {
     /// Takes a question, or gives it back where it has to go the usual way. Dropping the future takes the question back.
-    fn ask(self: Arc<Self>, outgoing: Outgoing) -> Result<BoxFuture<'static, Shortly>, Outgoing>;
+    fn try_send(
+        self: Arc<Self>,
+        outgoing: OutgoingMessage,
+    ) -> Result<BoxFuture<'static, FastPathOutcome>, OutgoingMessage>;
 }
 
 /// What became of a question on the shortcut.
 #[derive(Debug)]
-pub enum Shortly {
+pub enum FastPathOutcome {
     /// It was answered.
-    Answered(Result<Payload, RemoteError>),
+    Response(Result<Payload, RpcError>),
     /// It was not delivered, or its answer can no longer come.
-    Lost(Fault),
+    Failed(TransportError),
     /// More than an answer comes back: the link's own task goes on with it, and the answer arrives over the link.
-    HandedOver,
+    HandedOff,
 }
 
 /// A message on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// The message.
     pub message: Message,
     /// What is said beside it where the transport has headers; others pass it over.
     pub headers: Option<Box<HeaderMap>>,
 }
 
-impl From<Message> for Outgoing {
-    fn from(message: Message) -> Outgoing {
-        Outgoing { message, headers: None }
+impl From<Message> for OutgoingMessage {
+    fn from(message: Message) -> OutgoingMessage {
+        OutgoingMessage { message, headers: None }
     }
 }
 
 /// What arrives over a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Arrival {
+pub enum TransportEvent {
     /// A message.
     Message(Message),
     /// A message that came on the way to the answer of a question of ours, and so on account of it.
-    Amid {
+    RelatedMessage {
         /// The question.
-        id: Id,
+        request_id: RequestId,
         /// The message.
         message: Message,
     },
     /// One message that was pushed could not be delivered, or its answer can no longer come. The link lives on.
-    Lost {
+    DeliveryFailed {
         /// The question that gets no answer; absent where what was lost was no question.
-        id: Option<Id>,
+        id: Option<RequestId>,
         /// What happened to it.
-        fault: Fault,
+        error: TransportError,
     },
     /// Something that is none, and is passed over: servers print to the wrong stream.
-    Garbage(Malformed),
+    Malformed(ParseError),
 }
 
-impl Arrival {
+impl TransportEvent {
     /// Everything that one frame, line or event holds.
-    pub(crate) fn all_of(bytes: &Bytes) -> Vec<Arrival> {
-        let one = |part: Result<Message, Malformed>| match part {
-            Ok(message) => Arrival::Message(message),
-            Err(malformed) => Arrival::Garbage(malformed),
+    pub(crate) fn parse_all(bytes: &Bytes) -> Vec<TransportEvent> {
+        let one = |part: Result<Message, ParseError>| match part {
+            Ok(message) => TransportEvent::Message(message),
+            Err(malformed) => TransportEvent::Malformed(malformed),
         };
         match message::parse(bytes) {
-            Ok(Messages::One(message)) => vec![Arrival::Message(message)],
+            Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
             Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
-            Err(malformed) => vec![Arrival::Garbage(malformed)],
+            Err(malformed) => vec![TransportEvent::Malformed(malformed)],
         }
     }
 }
 
 /// Why a link ended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LinkEnd {
+pub enum CloseReason {
     /// The other side closed it.
     #[error("the other side closed the connection")]
     Closed,
@@ -127,8 +130,8 @@ pub enum LinkEnd {
     },
     /// Reading or writing failed.
     #[error("the connection failed: {0}")]
-    Failed(std::io::ErrorKind),
+    Io(std::io::ErrorKind),
     /// What the link stands on could not be had, or was taken away.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Transport(#[from] TransportError),
 }

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-use crate::link::{Arrival, Link, LinkEnd, Outgoing};
+use crate::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::message::Message;
 
 /// How many messages may be between the two ends before a pusher's own queue begins to grow.
-const BETWEEN: usize = 64;
+const CHANNEL_CAPACITY: usize = 64;
 /// What a message counts in [`Link::queued`], where nothing is measured in bytes.
-const SIZE: usize = 1024;
+const MESSAGE_WEIGHT: usize = 1024;
 
 /// One end of a pair. Dropping it closes both.
 #[derive(Debug)]
-pub struct MemoryLink {
+pub struct InMemoryTransport {
     outgoing: mpsc::Sender<Message>,
     incoming: mpsc::Receiver<Message>,
     /// What did not fit between the ends. The peer stops pushing while too much of it waits.
@@ -23,15 +23,16 @@ pub struct MemoryLink {
 
 /// Makes a linked pair. A message that one end pushes arrives at the other, later and in order, however
 /// deep the two answer one another.
-pub fn pair() -> (MemoryLink, MemoryLink) {
-    let (one, from_one) = mpsc::channel(BETWEEN);
-    let (other, from_other) = mpsc::channel(BETWEEN);
-    let end = |outgoing, incoming| MemoryLink { outgoing, incoming, waiting: VecDeque::new() };
+pub fn pair() -> (InMemoryTransport, InMemoryTransport) {
+    let (one, from_one) = mpsc::channel(CHANNEL_CAPACITY);
+    let (other, from_other) = mpsc::channel(CHANNEL_CAPACITY);
+    let end =
+        |outgoing, incoming| InMemoryTransport { outgoing, incoming, waiting: VecDeque::new() };
     (end(one, from_other), end(other, from_one))
 }
 
-impl Link for MemoryLink {
-    fn push(&mut self, outgoing: Outgoing) {
+impl Transport for InMemoryTransport {
+    fn push(&mut self, outgoing: OutgoingMessage) {
         let message = outgoing.message;
         if !self.waiting.is_empty() {
             self.waiting.push_back(message);
@@ -42,11 +43,11 @@ impl Link for MemoryLink {
         }
     }
 
-    fn queued(&self) -> usize {
-        self.waiting.len() * SIZE
+    fn queued_bytes(&self) -> usize {
+        self.waiting.len() * MESSAGE_WEIGHT
     }
 
-    async fn farewell(&mut self) {
+    async fn shutdown(&mut self) {
         while let Some(message) = self.waiting.pop_front() {
             if self.outgoing.send(message).await.is_err() {
                 return;
@@ -54,11 +55,11 @@ impl Link for MemoryLink {
         }
     }
 
-    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
         loop {
             tokio::select! {
                 message = self.incoming.recv() => {
-                    return message.map(Arrival::Message).ok_or(LinkEnd::Closed);
+                    return message.map(TransportEvent::Message).ok_or(CloseReason::Closed);
                 }
                 room = self.outgoing.reserve(), if !self.waiting.is_empty() => match room {
                     Ok(room) => {
@@ -66,7 +67,7 @@ impl Link for MemoryLink {
                             room.send(message);
                         }
                     }
-                    Err(_) => return Err(LinkEnd::Closed),
+                    Err(_) => return Err(CloseReason::Closed),
                 },
             }
         }
@@ -84,18 +85,18 @@ mod tests {
     #[tokio::test]
     async fn messages_arrive_in_order_even_past_what_fits_between() {
         let (mut one, mut other) = pair();
-        for number in 0..BETWEEN * 3 {
+        for number in 0..CHANNEL_CAPACITY * 3 {
             one.push(message(number).into());
         }
-        assert_eq!(one.queued(), BETWEEN * 2 * SIZE);
-        for number in 0..BETWEEN * 3 {
+        assert_eq!(one.queued_bytes(), CHANNEL_CAPACITY * 2 * MESSAGE_WEIGHT);
+        for number in 0..CHANNEL_CAPACITY * 3 {
             let arrived = tokio::select! {
                 arrived = other.next() => arrived,
                 end = one.next() => panic!("nothing comes back: {end:?}"),
             };
-            assert_eq!(arrived, Ok(Arrival::Message(message(number))));
+            assert_eq!(arrived, Ok(TransportEvent::Message(message(number))));
         }
-        assert_eq!(one.queued(), 0);
+        assert_eq!(one.queued_bytes(), 0);
     }
 
     #[tokio::test]
@@ -103,9 +104,9 @@ mod tests {
         let (mut one, mut other) = pair();
         one.push(message(1).into());
         drop(one);
-        assert_eq!(other.next().await, Ok(Arrival::Message(message(1))));
-        assert_eq!(other.next().await, Err(LinkEnd::Closed));
+        assert_eq!(other.next().await, Ok(TransportEvent::Message(message(1))));
+        assert_eq!(other.next().await, Err(CloseReason::Closed));
         other.push(message(2).into());
-        assert_eq!(other.next().await, Err(LinkEnd::Closed));
+        assert_eq!(other.next().await, Err(CloseReason::Closed));
     }
 }

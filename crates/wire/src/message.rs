@@ -16,16 +16,16 @@ use thiserror::Error;
 pub struct Payload(Bytes);
 
 /// A word that is looked for in payloads before anything is read: most do not have it, and may be large.
-pub struct Word(LazyLock<Finder<'static>>);
+pub struct LazyFinder(LazyLock<Finder<'static>>);
 
-impl Word {
+impl LazyFinder {
     /// A word; how it is looked for is worked out once.
-    pub const fn new(finder: fn() -> Finder<'static>) -> Word {
-        Word(LazyLock::new(finder))
+    pub const fn new(finder: fn() -> Finder<'static>) -> LazyFinder {
+        LazyFinder(LazyLock::new(finder))
     }
 }
 
-impl fmt::Debug for Word {
+impl fmt::Debug for LazyFinder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Word({:?})", String::from_utf8_lossy(self.0.needle()))
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for Word {
 
 impl Payload {
     /// Is the word in it, wherever that is?
-    pub fn mentions(&self, word: &Word) -> bool {
+    pub fn contains(&self, word: &LazyFinder) -> bool {
         word.0.find(self.as_bytes()).is_some()
     }
 
@@ -43,7 +43,7 @@ impl Payload {
     }
 
     /// Writes a value as JSON.
-    pub fn of(value: &impl serde::Serialize) -> Result<Payload, serde_json::Error> {
+    pub fn encode(value: &impl serde::Serialize) -> Result<Payload, serde_json::Error> {
         Ok(Payload(Bytes::from(serde_json::to_vec(value)?)))
     }
 
@@ -67,27 +67,27 @@ impl fmt::Debug for Payload {
 
 /// What an answer belongs to. Ours are numbers; the other side may choose anything that JSON-RPC lets it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Id {
+pub enum RequestId {
     /// A whole number that fits.
     Number(u64),
     /// Anything else, as the JSON that was sent: text in quotes, a negative number.
     Other(Bytes),
 }
 
-impl Id {
+impl RequestId {
     /// The id as JSON; null where what was sent is none.
-    pub fn as_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         match self {
-            Id::Number(number) => (*number).into(),
-            Id::Other(raw) => serde_json::from_slice(raw).unwrap_or_default(),
+            RequestId::Number(number) => (*number).into(),
+            RequestId::Other(raw) => serde_json::from_slice(raw).unwrap_or_default(),
         }
     }
 
     /// Reads an id that came inside of something else, such as a cancellation.
-    pub fn from_json(json: &serde_json::Value) -> Id {
+    pub fn from_json(json: &serde_json::Value) -> RequestId {
         match json.as_u64() {
-            Some(number) => Id::Number(number),
-            None => Id::Other(json.to_string().into()),
+            Some(number) => RequestId::Number(number),
+            None => RequestId::Other(json.to_string().into()),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Id {
 /// The error that the other side answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the other side answered with error {code}: {message}")]
-pub struct RemoteError {
+pub struct RpcError {
     /// JSON-RPC's code.
     pub code: i64,
     /// Its words.
@@ -110,7 +110,7 @@ pub enum Message {
     /// A question that wants an answer.
     Request {
         /// What the answer will carry.
-        id: Id,
+        id: RequestId,
         /// The method.
         method: Cow<'static, str>,
         /// Its parameters.
@@ -124,23 +124,23 @@ pub enum Message {
         params: Option<Payload>,
     },
     /// An answer.
-    Answer {
+    Response {
         /// The question's; absent where the other side could not read the question.
-        id: Option<Id>,
+        id: Option<RequestId>,
         /// A result or an error.
-        outcome: Result<Payload, RemoteError>,
+        outcome: Result<Payload, RpcError>,
     },
 }
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Malformed {
+pub enum ParseError {
     /// Not JSON, or not an object.
     #[error("it is not a JSON object")]
     NotJson,
     /// Neither a method nor a result nor an error in it.
     #[error("it is JSON, but no JSON-RPC message")]
-    NotAMessage,
+    NotJsonRpc,
 }
 
 #[derive(Deserialize)]
@@ -158,7 +158,7 @@ struct Envelope<'a> {
 }
 
 #[derive(Deserialize)]
-struct ErrorObject<'a> {
+struct RawErrorObject<'a> {
     #[serde(default)]
     code: i64,
     #[serde(borrow, default)]
@@ -169,19 +169,19 @@ struct ErrorObject<'a> {
 
 /// Reads one message, or all of a batch. Bytes that are no text become marks: a call shall not go unanswered
 /// because a file's name was written in an old encoding.
-pub fn parse(bytes: &Bytes) -> Result<Messages, Malformed> {
-    match parse_text(bytes) {
-        Err(Malformed::NotJson) if std::str::from_utf8(bytes).is_err() => {
-            parse_text(&Bytes::from(String::from_utf8_lossy(bytes).into_owned()))
+pub fn parse(bytes: &Bytes) -> Result<Messages, ParseError> {
+    match parse_utf8(bytes) {
+        Err(ParseError::NotJson) if std::str::from_utf8(bytes).is_err() => {
+            parse_utf8(&Bytes::from(String::from_utf8_lossy(bytes).into_owned()))
         }
         parsed => parsed,
     }
 }
 
-fn parse_text(bytes: &Bytes) -> Result<Messages, Malformed> {
+fn parse_utf8(bytes: &Bytes) -> Result<Messages, ParseError> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let batch: Vec<&RawValue> =
-            serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
+            serde_json::from_slice(bytes).map_err(|_| ParseError::NotJson)?;
         let one = |raw: &&RawValue| parse_one(&bytes.slice_ref(raw.get().as_bytes()));
         return Ok(Messages::Batch(batch.iter().map(one).collect()));
     }
@@ -194,15 +194,15 @@ pub enum Messages {
     /// A message.
     One(Message),
     /// A batch, as protocol version 2025-03-26 lets servers send it; each part good or bad by itself.
-    Batch(Vec<Result<Message, Malformed>>),
+    Batch(Vec<Result<Message, ParseError>>),
 }
 
-fn parse_one(bytes: &Bytes) -> Result<Message, Malformed> {
+fn parse_one(bytes: &Bytes) -> Result<Message, ParseError> {
     // A list would be read as members in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Malformed::NotJson);
+        return Err(ParseError::NotJson);
     }
-    let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| Malformed::NotJson)?;
+    let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| ParseError::NotJson)?;
     let payload = |raw: &RawValue| Payload(bytes.slice_ref(raw.get().as_bytes()));
     let id = envelope.id.map(|raw| parse_id(bytes, raw));
     if let Some(method) = envelope.method {
@@ -214,33 +214,33 @@ fn parse_one(bytes: &Bytes) -> Result<Message, Malformed> {
         });
     }
     match (envelope.result, envelope.error) {
-        (_, Some(error)) => Ok(Message::Answer { id, outcome: Err(parse_error(bytes, error)) }),
-        (Some(result), None) => Ok(Message::Answer { id, outcome: Ok(payload(result)) }),
+        (_, Some(error)) => Ok(Message::Response { id, outcome: Err(parse_error(bytes, error)) }),
+        (Some(result), None) => Ok(Message::Response { id, outcome: Ok(payload(result)) }),
         // `"result": null` reads as absent; with an id it can only have been an answer.
         (None, None) if id.is_some() => {
-            Ok(Message::Answer { id, outcome: Ok(Payload(Bytes::from_static(b"null"))) })
+            Ok(Message::Response { id, outcome: Ok(Payload(Bytes::from_static(b"null"))) })
         }
-        (None, None) => Err(Malformed::NotAMessage),
+        (None, None) => Err(ParseError::NotJsonRpc),
     }
 }
 
-fn parse_id(bytes: &Bytes, raw: &RawValue) -> Id {
+fn parse_id(bytes: &Bytes, raw: &RawValue) -> RequestId {
     match raw.get().parse() {
-        Ok(number) => Id::Number(number),
-        Err(_) => Id::Other(bytes.slice_ref(raw.get().as_bytes())),
+        Ok(number) => RequestId::Number(number),
+        Err(_) => RequestId::Other(bytes.slice_ref(raw.get().as_bytes())),
     }
 }
 
 /// Even an error that makes no sense is an error, and its text is kept.
-fn parse_error(bytes: &Bytes, raw: &RawValue) -> RemoteError {
+fn parse_error(bytes: &Bytes, raw: &RawValue) -> RpcError {
     let object = raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()));
     match object {
-        Some(Ok(ErrorObject { code, message, data })) => RemoteError {
+        Some(Ok(RawErrorObject { code, message, data })) => RpcError {
             code,
             message: message.into_owned(),
             data: data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
         },
-        Some(Err(_)) | None => RemoteError {
+        Some(Err(_)) | None => RpcError {
             code: 0,
             message: "an error of no known shape".to_owned(),
             data: Some(Payload(bytes.slice_ref(raw.get().as_bytes()))),
@@ -255,20 +255,22 @@ impl Message {
         match self {
             Message::Request { id, method, params } => {
                 write_id(buffer, Some(id));
-                write_call(buffer, method, params.as_ref());
+                write_method(buffer, method, params.as_ref());
             }
-            Message::Notification { method, params } => write_call(buffer, method, params.as_ref()),
-            Message::Answer { id, outcome: Ok(result) } => {
+            Message::Notification { method, params } => {
+                write_method(buffer, method, params.as_ref())
+            }
+            Message::Response { id, outcome: Ok(result) } => {
                 write_id(buffer, id.as_ref());
                 buffer.extend_from_slice(b",\"result\":");
                 write_raw(buffer, &result.0);
             }
-            Message::Answer { id, outcome: Err(error) } => {
+            Message::Response { id, outcome: Err(error) } => {
                 write_id(buffer, id.as_ref());
                 buffer.extend_from_slice(b",\"error\":{\"code\":");
                 buffer.extend_from_slice(error.code.to_string().as_bytes());
                 buffer.extend_from_slice(b",\"message\":");
-                write_text(buffer, &error.message);
+                write_string(buffer, &error.message);
                 if let Some(data) = &error.data {
                     buffer.extend_from_slice(b",\"data\":");
                     write_raw(buffer, &data.0);
@@ -280,11 +282,11 @@ impl Message {
     }
 }
 
-fn write_id(buffer: &mut Vec<u8>, id: Option<&Id>) {
+fn write_id(buffer: &mut Vec<u8>, id: Option<&RequestId>) {
     buffer.extend_from_slice(b",\"id\":");
     match id {
-        Some(Id::Number(number)) => write_number(buffer, *number),
-        Some(Id::Other(raw)) => write_raw(buffer, raw),
+        Some(RequestId::Number(number)) => write_number(buffer, *number),
+        Some(RequestId::Other(raw)) => write_raw(buffer, raw),
         None => buffer.extend_from_slice(b"null"),
     }
 }
@@ -303,9 +305,9 @@ fn write_number(buffer: &mut Vec<u8>, mut number: u64) {
     buffer.extend_from_slice(&digits[start..]);
 }
 
-fn write_call(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
+fn write_method(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
     buffer.extend_from_slice(b",\"method\":");
-    write_text(buffer, method);
+    write_string(buffer, method);
     if let Some(params) = params {
         buffer.extend_from_slice(b",\"params\":");
         write_raw(buffer, &params.0);
@@ -323,7 +325,7 @@ fn write_raw(buffer: &mut Vec<u8>, json: &[u8]) {
     }
 }
 
-fn write_text(buffer: &mut Vec<u8>, text: &str) {
+fn write_string(buffer: &mut Vec<u8>, text: &str) {
     let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(plain) {
         buffer.push(b'"');
@@ -341,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    fn one(text: &str) -> Result<Message, Malformed> {
+    fn one(text: &str) -> Result<Message, ParseError> {
         match parse(&Bytes::copy_from_slice(text.as_bytes())) {
             Ok(Messages::One(message)) => Ok(message),
             Ok(Messages::Batch(_)) => panic!("one message was expected"),
@@ -356,8 +358,8 @@ mod tests {
     #[test]
     fn payloads_stay_the_bytes_that_came() {
         let text = r#"{"jsonrpc":"2.0","id":7,"result":{"b": 1.0,  "a":[ ]}}"#;
-        let expected = Message::Answer {
-            id: Some(Id::Number(7)),
+        let expected = Message::Response {
+            id: Some(RequestId::Number(7)),
             outcome: Ok(payload(r#"{"b": 1.0,  "a":[ ]}"#)),
         };
         assert_eq!(one(text), Ok(expected));
@@ -367,13 +369,13 @@ mod tests {
     fn a_list_is_no_message_and_no_error_whatever_stands_in_it() {
         let batch = parse(&Bytes::from_static(br#"[[1,"ping",null,null,null],{"method":"x"}]"#));
         let said = Message::Notification { method: "x".into(), params: None };
-        assert_eq!(batch, Ok(Messages::Batch(vec![Err(Malformed::NotJson), Ok(said)])));
-        let error = RemoteError {
+        assert_eq!(batch, Ok(Messages::Batch(vec![Err(ParseError::NotJson), Ok(said)])));
+        let error = RpcError {
             code: 0,
             message: "an error of no known shape".to_owned(),
             data: Some(payload(r#"[1,"m"]"#)),
         };
-        let answer = Message::Answer { id: Some(Id::Number(1)), outcome: Err(error) };
+        let answer = Message::Response { id: Some(RequestId::Number(1)), outcome: Err(error) };
         assert_eq!(one(r#"{"id":1,"error":[1,"m"]}"#), Ok(answer));
     }
 
@@ -389,9 +391,9 @@ mod tests {
     fn bytes_that_are_no_text_become_marks() {
         let bytes = Bytes::from_static(b"{\"id\":7,\"result\":{\"name\":\"na\xe9\"}}");
         let outcome = Ok(payload("{\"name\":\"na\u{fffd}\"}"));
-        let answer = Message::Answer { id: Some(Id::Number(7)), outcome };
+        let answer = Message::Response { id: Some(RequestId::Number(7)), outcome };
         assert_eq!(parse(&bytes), Ok(Messages::One(answer)));
-        assert_eq!(parse(&Bytes::from_static(b"\xff\xfe")), Err(Malformed::NotJson));
+        assert_eq!(parse(&Bytes::from_static(b"\xff\xfe")), Err(ParseError::NotJson));
     }
 
     #[test]
@@ -399,7 +401,7 @@ mod tests {
         assert_eq!(
             one(r#"{"method":"roots/list","id":"x\"1"}"#),
             Ok(Message::Request {
-                id: Id::Other(Bytes::from_static(b"\"x\\\"1\"")),
+                id: RequestId::Other(Bytes::from_static(b"\"x\\\"1\"")),
                 method: "roots/list".into(),
                 params: None
             })
@@ -408,28 +410,29 @@ mod tests {
             one(r#"{"method":"a\u0062","params":[1]}"#),
             Ok(Message::Notification { method: "ab".into(), params: Some(payload("[1]")) })
         );
-        let error = RemoteError {
+        let error = RpcError {
             code: -32601,
             message: "no such method".to_owned(),
             data: Some(payload("{}")),
         };
         assert_eq!(
             one(r#"{"id":1,"error":{"code":-32601,"message":"no such method","data":{}}}"#),
-            Ok(Message::Answer { id: Some(Id::Number(1)), outcome: Err(error) })
+            Ok(Message::Response { id: Some(RequestId::Number(1)), outcome: Err(error) })
         );
     }
 
     #[test]
     fn odd_answers_are_answers_all_the_same() {
-        let null = Message::Answer { id: Some(Id::Number(1)), outcome: Ok(payload("null")) };
+        let null =
+            Message::Response { id: Some(RequestId::Number(1)), outcome: Ok(payload("null")) };
         assert_eq!(one(r#"{"id":1,"result":null}"#), Ok(null));
-        let Ok(Message::Answer { id: None, outcome: Err(error) }) =
+        let Ok(Message::Response { id: None, outcome: Err(error) }) =
             one(r#"{"id":null,"error":"boom"}"#)
         else {
             panic!("it is an error without an id");
         };
         assert_eq!(error.data, Some(payload("\"boom\"")));
-        let Ok(Message::Answer { outcome: Err(error), .. }) =
+        let Ok(Message::Response { outcome: Err(error), .. }) =
             one(r#"{"id":1,"result":{},"error":{"code":5}}"#)
         else {
             panic!("an error beside a result is an error");
@@ -440,12 +443,12 @@ mod tests {
     #[test]
     fn what_is_no_message_is_named() {
         for (text, expected) in [
-            ("", Malformed::NotJson),
-            ("Listening on port 3000", Malformed::NotJson),
-            ("{\"id\":1,\"result\":", Malformed::NotJson),
-            ("5", Malformed::NotJson),
-            ("{}", Malformed::NotAMessage),
-            ("{\"id\":null}", Malformed::NotAMessage),
+            ("", ParseError::NotJson),
+            ("Listening on port 3000", ParseError::NotJson),
+            ("{\"id\":1,\"result\":", ParseError::NotJson),
+            ("5", ParseError::NotJson),
+            ("{}", ParseError::NotJsonRpc),
+            ("{\"id\":null}", ParseError::NotJsonRpc),
         ] {
             assert_eq!(one(text), Err(expected), "{text}");
         }
@@ -489,14 +492,14 @@ mod tests {
     fn any_message() -> impl Strategy<Value = Message> {
         let id = || {
             prop_oneof![
-                any::<u64>().prop_map(Id::Number),
-                ".{0,6}".prop_map(|text| Id::Other(Bytes::from(json!(text).to_string())))
+                any::<u64>().prop_map(RequestId::Number),
+                ".{0,6}".prop_map(|text| RequestId::Other(Bytes::from(json!(text).to_string())))
             ]
         };
         let payload = || {
             any_json()
                 .prop_filter("null params read as none", |json| !json.is_null())
-                .prop_map(|json| Payload::of(&json).expect("JSON"))
+                .prop_map(|json| Payload::encode(&json).expect("JSON"))
         };
         prop_oneof![
             (id(), ".{0,8}", prop::option::of(payload())).prop_map(|(id, method, params)| {
@@ -506,11 +509,11 @@ mod tests {
                 Message::Notification { method: method.into(), params }
             }),
             (id(), payload())
-                .prop_map(|(id, result)| Message::Answer { id: Some(id), outcome: Ok(result) }),
+                .prop_map(|(id, result)| Message::Response { id: Some(id), outcome: Ok(result) }),
             (id(), any::<i64>(), ".{0,8}", prop::option::of(payload())).prop_map(
-                |(id, code, message, data)| Message::Answer {
+                |(id, code, message, data)| Message::Response {
                     id: Some(id),
-                    outcome: Err(RemoteError { code, message, data })
+                    outcome: Err(RpcError { code, message, data })
                 }
             ),
         ]

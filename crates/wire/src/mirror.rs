@@ -7,54 +7,54 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::asked::{mismatch, said};
-use crate::message::{Payload, RemoteError};
+use crate::asked::{decode_header_value, header_mismatch};
+use crate::message::{Payload, RpcError};
 
 const ANNOTATION: &str = "x-mcp-header";
 
 /// Which of a tool's arguments are repeated, each by the way to it and the header's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mirror(Vec<(Vec<String>, HeaderName)>);
+pub struct ParamHeaders(Vec<(Vec<String>, HeaderName)>);
 
 /// Why a tool's wish cannot be met. The tool must not be used then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum MirrorFault {
+pub enum ParamHeaderError {
     /// It is not at a property that is reached through properties alone.
     #[error("`x-mcp-header` stands where no argument is")]
     Misplaced,
     /// It names no header.
     #[error("`x-mcp-header` of `{property}` is no name of a header")]
-    NoName {
+    InvalidName {
         /// The property.
         property: String,
     },
     /// Two properties want the same header.
     #[error("`x-mcp-header` of `{property}` is another one's too")]
-    Twice {
+    Duplicate {
         /// The second property.
         property: String,
     },
     /// The property is no text, whole number or truth value.
     #[error("`x-mcp-header` of `{property}`, which is no text, whole number or truth value")]
-    NotPlain {
+    NotPrimitive {
         /// The property.
         property: String,
     },
 }
 
-impl Mirror {
+impl ParamHeaders {
     /// Reads a tool's input schema.
-    pub fn of(schema: &Json) -> Result<Mirror, MirrorFault> {
-        if !mentions(schema) {
-            return Ok(Mirror::default());
+    pub fn from_schema(schema: &Json) -> Result<ParamHeaders, ParamHeaderError> {
+        if !is_annotated(schema) {
+            return Ok(ParamHeaders::default());
         }
-        let mut mirror = Mirror::default();
+        let mut mirror = ParamHeaders::default();
         let mut seen = 0;
         mirror.collect(schema, &mut Vec::new(), &mut seen)?;
         // Every mention must have been one of those that stand at a property.
-        match seen == count(schema) {
+        match seen == count_annotations(schema) {
             true => Ok(mirror),
-            false => Err(MirrorFault::Misplaced),
+            false => Err(ParamHeaderError::Misplaced),
         }
     }
 
@@ -68,7 +68,7 @@ impl Mirror {
         schema: &Json,
         path: &mut Vec<String>,
         seen: &mut usize,
-    ) -> Result<(), MirrorFault> {
+    ) -> Result<(), ParamHeaderError> {
         let Some(properties) = schema.get("properties").and_then(Json::as_object) else {
             return Ok(());
         };
@@ -84,32 +84,32 @@ impl Mirror {
         Ok(())
     }
 
-    fn add(&mut self, name: &Json, schema: &Json, path: &[String]) -> Result<(), MirrorFault> {
+    fn add(&mut self, name: &Json, schema: &Json, path: &[String]) -> Result<(), ParamHeaderError> {
         let property = path.join(".");
         // The name of the whole header decides: what follows a prefix may be any token.
         let name = name.as_str().filter(|name| !name.is_empty());
         let header = name.and_then(|name| format!("mcp-param-{name}").parse::<HeaderName>().ok());
-        let Some(header) = header else { return Err(MirrorFault::NoName { property }) };
+        let Some(header) = header else { return Err(ParamHeaderError::InvalidName { property }) };
         if self.0.iter().any(|(_, other)| *other == header) {
-            return Err(MirrorFault::Twice { property });
+            return Err(ParamHeaderError::Duplicate { property });
         }
         match schema.get("type").and_then(Json::as_str) {
             Some("string" | "integer" | "boolean") => {}
-            Some(_) | None => return Err(MirrorFault::NotPlain { property }),
+            Some(_) | None => return Err(ParamHeaderError::NotPrimitive { property }),
         }
         self.0.push((path.to_vec(), header));
         Ok(())
     }
 
     /// Compares the headers that came with a call with its arguments.
-    pub fn check(&self, arguments: &Payload, headers: &HeaderMap) -> Result<(), RemoteError> {
+    pub fn check(&self, arguments: &Payload, headers: &HeaderMap) -> Result<(), RpcError> {
         let expected = self.headers(arguments);
         for (_, name) in &self.0 {
             let mut values = headers.get_all(name).iter();
-            let (came, more) = (values.next().map(said), values.next());
-            let wanted = expected.get(name).map(said);
+            let (came, more) = (values.next().map(decode_header_value), values.next());
+            let wanted = expected.get(name).map(decode_header_value);
             if came != wanted || came == Some(None) || more.is_some() {
-                return Err(mismatch(name));
+                return Err(header_mismatch(name));
             }
         }
         Ok(())
@@ -130,14 +130,14 @@ impl Mirror {
                 Some(Json::Number(number)) => number.to_string(),
                 Some(Json::Null | Json::Array(_) | Json::Object(_)) | None => continue,
             };
-            headers.insert(name, header_value(&text));
+            headers.insert(name, encode_header_value(&text));
         }
         headers
     }
 }
 
 /// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
-pub(crate) fn unwrapped(value: &str) -> Option<String> {
+pub(crate) fn decode_header_text(value: &str) -> Option<String> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match inner {
         None => Some(value.to_owned()),
@@ -146,7 +146,7 @@ pub(crate) fn unwrapped(value: &str) -> Option<String> {
 }
 
 /// A text as the value of a header: as it is where it can travel so, else wrapped.
-pub(crate) fn header_value(text: &str) -> HeaderValue {
+pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
     let bytes = text.as_bytes();
     let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
     let looks_wrapped = text.starts_with("=?base64?") && text.ends_with("?=");
@@ -159,7 +159,7 @@ pub(crate) fn header_value(text: &str) -> HeaderValue {
 }
 
 /// How often the annotation stands anywhere but in sample data.
-fn count(schema: &Json) -> usize {
+fn count_annotations(schema: &Json) -> usize {
     match schema {
         Json::Object(map) => map
             .iter()
@@ -168,18 +168,23 @@ fn count(schema: &Json) -> usize {
                 "default" | "const" | "enum" | "examples" => 0,
                 "properties" => {
                     // A property may itself be called like the annotation.
-                    value.as_object().into_iter().flatten().map(|(_, it)| count(it)).sum()
+                    value
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(_, it)| count_annotations(it))
+                        .sum()
                 }
-                _ => count(value),
+                _ => count_annotations(value),
             })
             .sum(),
-        Json::Array(items) => items.iter().map(count).sum(),
+        Json::Array(items) => items.iter().map(count_annotations).sum(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
     }
 }
 
-fn mentions(schema: &Json) -> bool {
-    count(schema) > 0
+fn is_annotated(schema: &Json) -> bool {
+    count_annotations(schema) > 0
 }
 
 #[cfg(test)]
@@ -193,8 +198,8 @@ mod tests {
     }
 
     fn headers(schema: &Json, arguments: &Json) -> Vec<(String, String)> {
-        let mirror = Mirror::of(schema).expect("the wish can be met");
-        let headers = mirror.headers(&Payload::of(arguments).expect("JSON"));
+        let mirror = ParamHeaders::from_schema(schema).expect("the wish can be met");
+        let headers = mirror.headers(&Payload::encode(arguments).expect("JSON"));
         let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
         headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
     }
@@ -232,23 +237,37 @@ mod tests {
 
     #[test]
     fn wishes_that_cannot_be_met_are_named() {
-        let of = |properties: Json| Mirror::of(&object(&properties)).expect_err("it is wrong");
+        let of = |properties: Json| {
+            ParamHeaders::from_schema(&object(&properties)).expect_err("it is wrong")
+        };
         let property = || "a".to_owned();
         let with = |kind: &str, name: Json| json!({"a": {"type": kind, "x-mcp-header": name}});
-        assert_eq!(of(with("string", json!(""))), MirrorFault::NoName { property: property() });
-        assert_eq!(of(with("string", json!("a b"))), MirrorFault::NoName { property: property() });
-        assert_eq!(of(with("string", json!(5))), MirrorFault::NoName { property: property() });
-        assert_eq!(of(with("number", json!("A"))), MirrorFault::NotPlain { property: property() });
+        assert_eq!(
+            of(with("string", json!(""))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("string", json!("a b"))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("string", json!(5))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("number", json!("A"))),
+            ParamHeaderError::NotPrimitive { property: property() }
+        );
         let twice = json!({
             "a": {"type": "string", "x-mcp-header": "X"}, "b": {"type": "string", "x-mcp-header": "x"}
         });
-        assert_eq!(of(twice), MirrorFault::Twice { property: "b".to_owned() });
+        assert_eq!(of(twice), ParamHeaderError::Duplicate { property: "b".to_owned() });
         let in_a_list = json!({
             "a": {"type": "array", "items": {"type": "string", "x-mcp-header": "X"}}
         });
-        assert_eq!(of(in_a_list), MirrorFault::Misplaced);
+        assert_eq!(of(in_a_list), ParamHeaderError::Misplaced);
         let at_the_root = json!({"type": "object", "x-mcp-header": "X", "properties": {}});
-        assert_eq!(Mirror::of(&at_the_root), Err(MirrorFault::Misplaced));
+        assert_eq!(ParamHeaders::from_schema(&at_the_root), Err(ParamHeaderError::Misplaced));
     }
 
     #[test]
@@ -256,6 +275,6 @@ mod tests {
         let schema = object(&json!({
             "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no"}},
         }));
-        assert_eq!(Mirror::of(&schema), Ok(Mirror::default()));
+        assert_eq!(ParamHeaders::from_schema(&schema), Ok(ParamHeaders::default()));
     }
 }

@@ -19,34 +19,37 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, NoProxy, Proxy};
 use thiserror::Error;
 use url::Url;
 
-use crate::fault::{Fault, Unreachable};
-use plain::{Plain, is_plain};
+use crate::fault::{TransportError, UnreachableReason};
+use plain::{Http1Client, is_plaintext};
 
 pub(crate) use answer::{
-    Kind, body_of, kind_of, let_go, refusal, refusal_with, stranger, stranger_with,
+    ContentKind, content_kind, drain, not_mcp_error, not_mcp_error_with_body, read_body,
+    status_error, status_error_with_body,
 };
 pub(crate) use authorize::Via;
-pub use authorize::{Authorize, Authorizing, Judging, Outbound, Reception, Verdict};
-pub(crate) use received::Received;
+pub use authorize::{
+    Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
+};
+pub(crate) use received::HttpResponse;
 pub use target::Target;
-pub(crate) use unreachable::fault;
+pub(crate) use unreachable::from_reqwest;
 
 /// How many redirects within one origin are followed.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// How many connections a host may keep waiting for us. Without HTTP/2 each call under way has one.
-const IDLE_CONNECTIONS: usize = 64;
+const MAX_IDLE_PER_HOST: usize = 64;
 /// How long a connection may wait for another use.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a connection that carries streams is asked whether it lives, and how long it may take to say so.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What a [`Network`] is made from. Nothing is read from the environment here.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HttpSettings {
     /// Who we say we are.
     pub user_agent: String,
     /// Which way out.
-    pub proxies: Proxies,
+    pub proxies: ProxySettings,
     /// More certificate authorities to trust, as PEM; each may hold several.
     pub extra_ca: Vec<Vec<u8>>,
     /// A certificate of our own with its key, as PEM.
@@ -56,7 +59,7 @@ pub struct Settings {
 }
 
 /// Prints no key and no proxy's password.
-impl fmt::Debug for Settings {
+impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("user_agent", &self.user_agent)
@@ -70,7 +73,7 @@ impl fmt::Debug for Settings {
 
 /// Proxies by the scheme of the URL they are for. Each is a URL; the scheme of it may be left out.
 #[derive(Clone, Default)]
-pub struct Proxies {
+pub struct ProxySettings {
     /// For `http`.
     pub http: Option<String>,
     /// For `https`.
@@ -78,24 +81,24 @@ pub struct Proxies {
     /// For what has none of its own.
     pub all: Option<String>,
     /// Hosts that are reached without any, as `NO_PROXY` lists them.
-    pub no: Option<String>,
+    pub no_proxy: Option<String>,
 }
 
 /// Prints which there are, not what they are: a proxy's URL may hold a password.
-impl fmt::Debug for Proxies {
+impl fmt::Debug for ProxySettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxies")
             .field("http", &self.http.is_some())
             .field("https", &self.https.is_some())
             .field("all", &self.all.is_some())
-            .field("no", &self.no)
+            .field("no", &self.no_proxy)
             .finish()
     }
 }
 
 /// Why no network could be made from the settings.
 #[derive(Debug, Error)]
-pub enum SetupError {
+pub enum HttpSetupError {
     /// A proxy cannot be used.
     #[error("the {scheme} proxy is no URL of a proxy")]
     Proxy {
@@ -118,7 +121,7 @@ pub enum SetupError {
 
 /// Whose word on certificate authorities is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Roots {
+pub enum TrustRoots {
     /// The system's.
     System,
     /// The system has none; the ones that come with us.
@@ -127,19 +130,19 @@ pub enum Roots {
 
 /// The way to servers at URLs. Clones share connections.
 #[derive(Clone)]
-pub struct Network(Arc<Inner>);
+pub struct HttpClient(Arc<Inner>);
 
 struct Inner {
     general: Client,
     /// For what goes out plainly and on no detour.
-    plain: Option<Plain>,
+    http1: Option<Http1Client>,
     /// For protocols that begin as HTTP/1.1; made when first needed, because it reads certificates anew.
     upgrading: OnceLock<Client>,
-    parts: Parts,
-    roots: Roots,
+    settings: CheckedSettings,
+    roots: TrustRoots,
 }
 
-impl fmt::Debug for Network {
+impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network").field("roots", &self.0.roots).finish_non_exhaustive()
     }
@@ -147,7 +150,7 @@ impl fmt::Debug for Network {
 
 /// The settings, checked.
 #[derive(Clone)]
-struct Parts {
+struct CheckedSettings {
     user_agent: String,
     proxies: Vec<Proxy>,
     proxy_hosts: Vec<String>,
@@ -158,70 +161,79 @@ struct Parts {
 
 /// A request that can be made again when a redirect says so.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,
     pub(crate) url: Cow<'a, Url>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Network {
+impl HttpClient {
     /// A network with these settings.
-    pub fn new(settings: &Settings) -> Result<Network, SetupError> {
-        let parts = Parts::check(settings)?;
+    pub fn new(settings: &HttpSettings) -> Result<HttpClient, HttpSetupError> {
+        let parts = CheckedSettings::check(settings)?;
         // With certificates of its own to add, a client is made even where the system has none at all.
         let has_system_roots =
-            parts.extra.is_empty() || parts.without_extra().client(Roots::System).is_ok();
+            parts.extra.is_empty() || parts.without_extra().client(TrustRoots::System).is_ok();
         let built = match has_system_roots {
-            true => parts.client(Roots::System).map(|client| (client, Roots::System)),
-            false => parts.client(Roots::Bundled).map(|client| (client, Roots::Bundled)),
+            true => parts.client(TrustRoots::System).map(|client| (client, TrustRoots::System)),
+            false => parts.client(TrustRoots::Bundled).map(|client| (client, TrustRoots::Bundled)),
         };
         let (general, roots) = match built {
             Ok(built) => built,
-            Err(first) => match parts.client(Roots::Bundled) {
-                Ok(client) => (client, Roots::Bundled),
-                Err(_) => return Err(SetupError::Client(first)),
+            Err(first) => match parts.client(TrustRoots::Bundled) {
+                Ok(client) => (client, TrustRoots::Bundled),
+                Err(_) => return Err(HttpSetupError::Client(first)),
             },
         };
         let has_detour = [&settings.proxies.http, &settings.proxies.all]
             .into_iter()
             .any(|proxy| proxy.as_ref().is_some_and(|it| !it.is_empty()));
         let plain =
-            (!has_detour).then(|| Plain::new(&settings.user_agent, settings.connect_timeout));
-        Ok(Network(Arc::new(Inner { general, plain, upgrading: OnceLock::new(), parts, roots })))
+            (!has_detour).then(|| Http1Client::new(&settings.user_agent, settings.connect_timeout));
+        Ok(HttpClient(Arc::new(Inner {
+            general,
+            http1: plain,
+            upgrading: OnceLock::new(),
+            settings: parts,
+            roots,
+        })))
     }
 
     /// A client of one's own with the same proxies, certificates and name, for what is no message to a server.
     /// It follows no redirect.
-    pub fn client(
+    pub fn reqwest_client(
         &self,
         adjust: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Result<Client, SetupError> {
-        adjust(self.0.parts.builder(self.0.roots)).build().map_err(SetupError::Client)
+    ) -> Result<Client, HttpSetupError> {
+        adjust(self.0.settings.builder(self.0.roots)).build().map_err(HttpSetupError::Client)
     }
 
     /// The hosts of the proxies.
     pub fn proxy_hosts(&self) -> &[String] {
-        &self.0.parts.proxy_hosts
+        &self.0.settings.proxy_hosts
     }
 
     /// Whose certificate authorities are trusted.
-    pub fn roots(&self) -> Roots {
+    pub fn roots(&self) -> TrustRoots {
         self.0.roots
     }
 
     /// Makes a request, and makes it again where a redirect within the origin says so.
-    async fn send(&self, request: &mut Request<'_>) -> Result<Received, Fault> {
-        send(&self.0.general, self.0.plain.as_ref(), request).await
+    async fn send(&self, request: &mut HttpRequest<'_>) -> Result<HttpResponse, TransportError> {
+        send(&self.0.general, self.0.http1.as_ref(), request).await
     }
 
     /// The same over HTTP/1.1, for an answer that may become another protocol.
-    async fn send_upgrading(&self, request: &mut Request<'_>) -> Result<Received, Fault> {
+    async fn send_upgrade(
+        &self,
+        request: &mut HttpRequest<'_>,
+    ) -> Result<HttpResponse, TransportError> {
         let client = match self.0.upgrading.get() {
             Some(client) => client,
             None => {
-                let made = self.0.parts.builder(self.0.roots).http1_only().build();
-                let made = made.map_err(fault)?;
+                let made = self.0.settings.builder(self.0.roots).http1_only().build();
+                let made = made.map_err(from_reqwest)?;
                 self.0.upgrading.get_or_init(|| made)
             }
         };
@@ -229,37 +241,37 @@ impl Network {
     }
 }
 
-impl Parts {
-    fn check(settings: &Settings) -> Result<Parts, SetupError> {
+impl CheckedSettings {
+    fn check(settings: &HttpSettings) -> Result<CheckedSettings, HttpSetupError> {
         let mut extra = Vec::new();
         for (position, pem) in settings.extra_ca.iter().enumerate() {
             match Certificate::from_pem_bundle(pem) {
                 Ok(certificates) if !certificates.is_empty() => extra.extend(certificates),
-                Ok(_) | Err(_) => return Err(SetupError::ExtraCa { position }),
+                Ok(_) | Err(_) => return Err(HttpSetupError::ExtraCa { position }),
             }
         }
         let identity = settings.identity.as_deref().map(Identity::from_pem).transpose();
-        Ok(Parts {
+        Ok(CheckedSettings {
             user_agent: settings.user_agent.clone(),
-            proxies: settings.proxies.check()?,
+            proxies: settings.proxies.to_reqwest()?,
             proxy_hosts: settings.proxies.hosts(),
             extra,
-            identity: identity.map_err(SetupError::Identity)?,
+            identity: identity.map_err(HttpSetupError::Identity)?,
             connect_timeout: settings.connect_timeout,
         })
     }
 
-    fn without_extra(&self) -> Parts {
-        Parts { extra: Vec::new(), ..self.clone() }
+    fn without_extra(&self) -> CheckedSettings {
+        CheckedSettings { extra: Vec::new(), ..self.clone() }
     }
 
-    fn client(&self, roots: Roots) -> Result<Client, reqwest::Error> {
+    fn client(&self, roots: TrustRoots) -> Result<Client, reqwest::Error> {
         self.builder(roots).build()
     }
 
     /// What a server's headers may take is bounded by the library: 100 of them and 400 KiB over HTTP/1.1,
     /// 16 KiB over HTTP/2.
-    fn builder(&self, roots: Roots) -> ClientBuilder {
+    fn builder(&self, roots: TrustRoots) -> ClientBuilder {
         let mut builder = Client::builder()
             .user_agent(&self.user_agent)
             .no_proxy()
@@ -267,10 +279,10 @@ impl Parts {
             .referer(false)
             .tcp_nodelay(true)
             .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .pool_idle_timeout(IDLE)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .http2_keep_alive_timeout(KEEP_ALIVE);
+            .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .http2_keep_alive_timeout(KEEP_ALIVE_INTERVAL);
         for proxy in &self.proxies {
             builder = builder.proxy(proxy.clone());
         }
@@ -279,9 +291,9 @@ impl Parts {
         }
         let extra = self.extra.iter().cloned();
         match roots {
-            Roots::System if self.extra.is_empty() => builder,
-            Roots::System => builder.tls_certs_merge(extra),
-            Roots::Bundled => {
+            TrustRoots::System if self.extra.is_empty() => builder,
+            TrustRoots::System => builder.tls_certs_merge(extra),
+            TrustRoots::Bundled => {
                 let bundled = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
                 let bundled = bundled.filter_map(|der| Certificate::from_der(der).ok());
                 builder.tls_certs_only(bundled.chain(extra))
@@ -290,7 +302,7 @@ impl Parts {
     }
 }
 
-impl Proxies {
+impl ProxySettings {
     /// The host of each, where it has one.
     fn hosts(&self) -> Vec<String> {
         let all = [&self.http, &self.https, &self.all].into_iter().flatten();
@@ -305,14 +317,14 @@ impl Proxies {
     }
 
     /// The library takes the first that fits, so the one for everything comes last.
-    fn check(&self) -> Result<Vec<Proxy>, SetupError> {
-        let no = self.no.as_deref().and_then(NoProxy::from_string);
+    fn to_reqwest(&self) -> Result<Vec<Proxy>, HttpSetupError> {
+        let no = self.no_proxy.as_deref().and_then(NoProxy::from_string);
         let mut proxies = Vec::new();
         let mut add = |scheme, url: &Option<String>, make: fn(&str) -> reqwest::Result<Proxy>| {
             // Environments often have an empty one, which means none.
             let Some(url) = url.as_deref().filter(|url| !url.is_empty()) else { return Ok(()) };
             // The library's error would print the URL, and the URL may hold a password.
-            let proxy = make(url).map_err(|_| SetupError::Proxy { scheme })?;
+            let proxy = make(url).map_err(|_| HttpSetupError::Proxy { scheme })?;
             proxies.push(proxy.no_proxy(no.clone()));
             Ok(())
         };
@@ -325,21 +337,21 @@ impl Proxies {
 
 async fn send(
     client: &Client,
-    plain: Option<&Plain>,
-    request: &mut Request<'_>,
-) -> Result<Received, Fault> {
-    let mut left = REDIRECTS;
+    plain: Option<&Http1Client>,
+    request: &mut HttpRequest<'_>,
+) -> Result<HttpResponse, TransportError> {
+    let mut left = MAX_REDIRECTS;
     loop {
-        let response: Received = match plain.filter(|_| is_plain(&request.url)) {
+        let response: HttpResponse = match plain.filter(|_| is_plaintext(&request.url)) {
             Some(plain) => plain.send(request).await?.into(),
-            None => client.execute(request.prepare()).await.map_err(fault)?.into(),
+            None => client.execute(request.to_reqwest()).await.map_err(from_reqwest)?.into(),
         };
         if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
             let detail = response.status().to_string();
-            return Err(Fault::Unreachable { why: Unreachable::Proxy, detail });
+            return Err(TransportError::Unreachable { reason: UnreachableReason::Proxy, detail });
         }
-        match redirect(request, &response)? {
-            Some(_) if left == 0 => return Err(refusal(response).await),
+        match redirect_target(request, &response)? {
+            Some(_) if left == 0 => return Err(status_error(response).await),
             Some(url) => request.url = Cow::Owned(url),
             None => return Ok(response),
         }
@@ -349,7 +361,10 @@ async fn send(
 
 /// Where to go instead, where the answer says so and we may. A question keeps its method and body on the way,
 /// so a redirect that would lose them stays an answer.
-fn redirect(request: &Request<'_>, response: &Received) -> Result<Option<Url>, Fault> {
+fn redirect_target(
+    request: &HttpRequest<'_>,
+    response: &HttpResponse,
+) -> Result<Option<Url>, TransportError> {
     let keeps_method = match response.status() {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
@@ -360,7 +375,7 @@ fn redirect(request: &Request<'_>, response: &Received) -> Result<Option<Url>, F
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
     let Some(to) = location.and_then(|to| request.url.join(to).ok()) else { return Ok(None) };
     if !is_same_origin(&to, &request.url) {
-        return Err(Fault::RedirectedAway { to: origin(&to) });
+        return Err(TransportError::CrossOriginRedirect { to: origin(&to) });
     }
     Ok(keeps_method.then_some(to))
 }
@@ -372,16 +387,16 @@ pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
 
 /// A URL's origin as text that can be shown. A host may be as long as its server likes.
 pub(crate) fn origin(url: &Url) -> String {
-    const SHOWN: usize = 300;
+    const MAX_SHOWN_ORIGIN: usize = 300;
     let origin = url.origin();
     match origin.is_tuple() {
-        true => origin.ascii_serialization().chars().take(SHOWN).collect(),
-        false => format!("{}:", url.scheme()).chars().take(SHOWN).collect(),
+        true => origin.ascii_serialization().chars().take(MAX_SHOWN_ORIGIN).collect(),
+        false => format!("{}:", url.scheme()).chars().take(MAX_SHOWN_ORIGIN).collect(),
     }
 }
 
-impl Request<'_> {
-    fn prepare(&self) -> reqwest::Request {
+impl HttpRequest<'_> {
+    fn to_reqwest(&self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), Url::clone(&self.url));
         *request.headers_mut() = self.headers.clone();
         if !self.body.is_empty() {

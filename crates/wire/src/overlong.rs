@@ -5,31 +5,31 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::message::Id;
+use crate::message::RequestId;
 
 /// How much of a message is looked at.
-const FRONT: usize = 4096;
+const PREFIX_LENGTH: usize = 4096;
 
 /// The question that a message answers, where that can be told from its front: envelopes begin with their id.
-pub(crate) fn answered_by(message: &[u8]) -> Option<Id> {
-    let front = &message[..message.len().min(FRONT)];
+pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
+    let front = &message[..message.len().min(PREFIX_LENGTH)];
     let mut rest = front.trim_ascii_start().strip_prefix(b"{")?;
     let mut id = None;
     loop {
-        let key: String = next(&mut rest)?;
+        let key: String = take_value(&mut rest)?;
         rest = rest.trim_ascii_start().strip_prefix(b":")?;
         match key.as_str() {
             "result" | "error" => return id,
             "method" | "params" => return None,
-            "id" => id = Some(read(&next::<Box<RawValue>>(&mut rest)?)),
-            _ => drop(next::<Box<RawValue>>(&mut rest)?),
+            "id" => id = Some(parse_id(&take_value::<Box<RawValue>>(&mut rest)?)),
+            _ => drop(take_value::<Box<RawValue>>(&mut rest)?),
         }
         rest = rest.trim_ascii_start().strip_prefix(b",")?;
     }
 }
 
 /// Takes one value from the front.
-fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
+fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
     let value = values.next()?.ok()?;
     let end = values.byte_offset();
@@ -37,10 +37,10 @@ fn next<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     Some(value)
 }
 
-fn read(raw: &RawValue) -> Id {
+fn parse_id(raw: &RawValue) -> RequestId {
     match raw.get().parse() {
-        Ok(number) => Id::Number(number),
-        Err(_) => Id::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
+        Ok(number) => RequestId::Number(number),
+        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
     }
 }
 
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_known_by_its_front_and_nothing_else_is() {
-        let seven = Some(Id::Number(7));
-        let text = Some(Id::Other(Bytes::from_static(b"\"a\"")));
+        let seven = Some(RequestId::Number(7));
+        let text = Some(RequestId::Other(Bytes::from_static(b"\"a\"")));
         for (front, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxx"#, seven.clone()),
             (r#" { "id" : 7 , "error" : {"code"#, seven),
@@ -64,7 +64,7 @@ mod tests {
             ("xxxxx", None),
             ("", None),
         ] {
-            assert_eq!(answered_by(front.as_bytes()), expected, "{front}");
+            assert_eq!(response_id(front.as_bytes()), expected, "{front}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::message::Payload;
 
 /// Parameters with more members in front. A member that was there before is replaced, but for `_meta`: there the
 /// two are joined, and ours win. Parameters that are no object stay as they are.
-pub(crate) fn with(params: Option<&Payload>, members: &[(&str, &[u8])]) -> Option<Payload> {
+pub(crate) fn with_members(params: Option<&Payload>, members: &[(&str, &[u8])]) -> Option<Payload> {
     if members.is_empty() {
         return params.cloned();
     }
@@ -17,7 +17,7 @@ pub(crate) fn with(params: Option<&Payload>, members: &[(&str, &[u8])]) -> Optio
     let names_one =
         |(name, _): &(&str, &[u8])| memchr::memmem::find(rest, name.as_bytes()).is_some();
     if members.iter().any(names_one) {
-        return Some(joined(body, members));
+        return Some(merge_members(body, members));
     }
     let mut text = Vec::with_capacity(
         body.len() + members.iter().map(|it| it.0.len() + it.1.len() + 4).sum::<usize>(),
@@ -40,7 +40,7 @@ pub(crate) fn with(params: Option<&Payload>, members: &[(&str, &[u8])]) -> Optio
 }
 
 /// The slow way: one of the names may be there already, at the top or only somewhere deeper.
-fn joined(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
+fn merge_members(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
     type Members = Map<String, serde_json::Value>;
     let Ok(mut map) = serde_json::from_slice::<Members>(body) else {
         return Payload::from_json(Bytes::copy_from_slice(body));
@@ -62,7 +62,7 @@ fn joined(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
 }
 
 /// One member of an object that is text.
-pub(crate) fn text_member(params: &Payload, name: &str) -> Option<String> {
+pub(crate) fn string_member(params: &Payload, name: &str) -> Option<String> {
     let map: std::collections::HashMap<&str, &RawValue> =
         serde_json::from_slice(params.as_bytes()).ok()?;
     serde_json::from_str(map.get(name)?.get()).ok()
@@ -75,7 +75,7 @@ mod tests {
     #[track_caller]
     fn check(params: Option<&'static str>, members: &[(&str, &[u8])], expected: Option<&str>) {
         let params = params.map(|text| Payload::from_json(Bytes::from_static(text.as_bytes())));
-        let joined = with(params.as_ref(), members);
+        let joined = with_members(params.as_ref(), members);
         let text = joined.map(|it| String::from_utf8(it.as_bytes().to_vec()).expect("text"));
         assert_eq!(text.as_deref(), expected);
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_member_is_read_as_text() {
         let params = Payload::from_json(Bytes::from_static(br#"{"name":"a\u0062","n":1}"#));
-        assert_eq!(text_member(&params, "name").as_deref(), Some("ab"));
-        assert_eq!(text_member(&params, "n"), None);
+        assert_eq!(string_member(&params, "name").as_deref(), Some("ab"));
+        assert_eq!(string_member(&params, "n"), None);
     }
 }

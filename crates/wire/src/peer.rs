@@ -15,20 +15,20 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::fault::Fault;
-use crate::link::{Link, LinkEnd, Outgoing, Shortcut};
-use crate::message::{Id, Message, Payload, RemoteError};
+use crate::fault::TransportError;
+use crate::link::{CloseReason, FastPath, OutgoingMessage, Transport};
+use crate::message::{Message, Payload, RequestId, RpcError};
 
-pub use behalf::{Attend, Behalf, Heed};
-pub use call::{Call, Calling, Progress};
-use register::Register;
+pub use behalf::{Attribution, CallOwner, Propagation};
+pub use call::{Call, CallFuture, Progress};
+use register::PendingCalls;
 
 /// How many questions may wait for the task to take them.
-const COMMANDS: usize = 256;
+const COMMAND_QUEUE: usize = 256;
 /// How many of our answers may wait for the task to take them.
-const ANSWERS: usize = 256;
+const RESPONSE_QUEUE: usize = 256;
 /// How many things the other side said may wait for somebody to hear them.
-const EVENTS: usize = 256;
+const EVENT_QUEUE: usize = 256;
 
 /// A handle on a connection. Clones share it; the connection ends when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -39,31 +39,31 @@ pub struct Peer(Arc<Shared>);
 struct Shared {
     commands: mpsc::Sender<Command>,
     // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
-    departures: mpsc::UnboundedSender<Departure>,
+    departures: mpsc::UnboundedSender<Cancellation>,
     numbers: AtomicU64,
     /// How many questions of the other side wait for somebody here.
-    open: Arc<AtomicUsize>,
-    end: watch::Receiver<Option<LinkEnd>>,
+    open_requests: Arc<AtomicUsize>,
+    close_reason: watch::Receiver<Option<CloseReason>>,
     carries_headers: bool,
-    register: Arc<Register>,
-    shortcut: Option<Arc<dyn Shortcut>>,
+    register: Arc<PendingCalls>,
+    shortcut: Option<Arc<dyn FastPath>>,
 }
 
 /// A connection that has just begun.
 #[derive(Debug)]
-pub struct Connection {
+pub struct SpawnedPeer {
     /// For asking and saying.
     pub peer: Peer,
     /// What the other side asks and says. Somebody must listen: what finds no room is refused or dropped,
     /// and counted.
-    pub events: mpsc::Receiver<Event>,
+    pub events: mpsc::Receiver<PeerEvent>,
     /// The task that owns the link; it ends with the connection. Await it.
     pub task: JoinHandle<Statistics>,
 }
 
 /// What the other side wants.
 #[derive(Debug)]
-pub enum Event {
+pub enum PeerEvent {
     /// It asks something.
     Request(IncomingRequest),
     /// It says something.
@@ -79,29 +79,29 @@ pub enum Event {
 #[derive(Debug)]
 pub struct IncomingRequest {
     /// The question's id, as a cancellation would name it.
-    pub id: Id,
+    pub id: RequestId,
     /// The method.
     pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
     /// On whose account it is asked, as far as one can tell.
-    pub behalf: Behalf,
-    answer: Option<mpsc::Sender<Message>>,
-    _open: Open,
+    pub attribution: Attribution,
+    responses: Option<mpsc::Sender<Message>>,
+    _open_guard: OpenRequestGuard,
 }
 
 /// Counts a question for as long as it waits.
 #[derive(Debug)]
-struct Open(Arc<AtomicUsize>);
+struct OpenRequestGuard(Arc<AtomicUsize>);
 
-impl Open {
-    fn count(open: &Arc<AtomicUsize>) -> Open {
+impl OpenRequestGuard {
+    fn new(open: &Arc<AtomicUsize>) -> OpenRequestGuard {
         open.fetch_add(1, Ordering::Relaxed);
-        Open(open.clone())
+        OpenRequestGuard(open.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -109,23 +109,23 @@ impl Drop for Open {
 
 /// Says things about a question before its answer, in order.
 #[derive(Debug, Clone)]
-pub struct Aside(Option<mpsc::Sender<Message>>);
+pub struct RequestNotifier(Option<mpsc::Sender<Message>>);
 
 /// What was odd about a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Lines that were no message.
-    pub garbage: u64,
+    pub malformed_messages: u64,
     /// Answers that nobody waited for: late, double, or with an id that was never used.
-    pub stray_answers: u64,
+    pub unmatched_responses: u64,
     /// Notifications and answers of ours that could not be delivered.
     pub undelivered: u64,
     /// Notifications that found no room.
     pub dropped_notifications: u64,
     /// Questions that found no room and were refused.
-    pub refused_requests: u64,
+    pub rejected_requests: u64,
     /// Answers to pings and refusals that were dropped because the other side does not read.
-    pub dropped_answers: u64,
+    pub dropped_responses: u64,
 }
 
 /// Why a call has no result.
@@ -133,63 +133,68 @@ pub struct Statistics {
 pub enum CallError {
     /// The other side answered with an error.
     #[error(transparent)]
-    Remote(#[from] RemoteError),
+    Remote(#[from] RpcError),
     /// No answer came in time; the other side was told to stop.
     #[error("no answer came within {} ms", .0.as_millis())]
     Timeout(Duration),
     /// The question was not delivered, or its answer can no longer come; the connection lives on.
     #[error("the question got no answer")]
-    Lost(#[source] Fault),
+    Transport(#[source] TransportError),
     /// The connection ended first. `sent` says whether the question may have reached the other side.
     #[error("the connection ended before the answer came")]
-    Ended {
+    Closed {
         /// How it ended.
         #[source]
-        how: LinkEnd,
+        reason: CloseReason,
         /// Had the question left us?
-        sent: Sent,
+        delivery: Delivery,
     },
 }
 
 /// Whether a question may have reached the other side: what never left can be asked again safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum Delivery {
     /// It never left.
-    No,
+    NotSent,
     /// It may have.
-    Maybe,
+    Unknown,
 }
 
 /// What callers ask of the task.
 #[derive(Debug)]
 enum Command {
-    Ask { number: u64, outgoing: Outgoing, waiting: call::Waiting },
+    Call { number: u64, outgoing: OutgoingMessage, waiting: call::PendingCall },
     Send(Message),
 }
 
 /// Who does not wait any more.
 #[derive(Debug)]
-enum Departure {
+enum Cancellation {
     /// A call whose caller is gone.
-    Caller { number: u64, reason: &'static str },
+    Call { number: u64, reason: &'static str },
     /// Everybody: the connection is to end.
-    Everybody,
+    Connection,
 }
 
 impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
-    pub fn start<L: Link>(link: L) -> Connection {
-        let (commands, from_callers) = mpsc::channel(COMMANDS);
+    pub fn spawn<L: Transport>(link: L) -> SpawnedPeer {
+        let (commands, from_callers) = mpsc::channel(COMMAND_QUEUE);
         let (departures, from_departures) = mpsc::unbounded_channel();
-        let (to_listener, events) = mpsc::channel(EVENTS);
+        let (to_listener, events) = mpsc::channel(EVENT_QUEUE);
         let (ended, end) = watch::channel(None);
-        let (answers, from_answers) = mpsc::channel(ANSWERS);
+        let (answers, from_answers) = mpsc::channel(RESPONSE_QUEUE);
         let open: Arc<AtomicUsize> = Arc::default();
-        let outlets = driver::Outlets { events: to_listener, answers, open: open.clone(), ended };
-        let register: Arc<Register> = Arc::default();
-        let shortcut = link.shortcut();
+        let outlets = driver::DriverOutputs {
+            events: to_listener,
+            answers,
+            open_requests: open.clone(),
+            close_reason: ended,
+        };
+        let register: Arc<PendingCalls> = Arc::default();
+        let shortcut = link.fast_path();
         let driver = driver::Driver::new(link, register.clone(), outlets);
-        let inlets = driver::Inlets {
+        let inlets = driver::DriverInputs {
             commands: from_callers,
             answers: from_answers,
             departures: from_departures,
@@ -201,13 +206,13 @@ impl Peer {
             commands,
             departures,
             numbers,
-            open,
-            end,
+            open_requests: open,
+            close_reason: end,
             carries_headers,
             register,
             shortcut,
         };
-        Connection { peer: Peer(Arc::new(shared)), events, task }
+        SpawnedPeer { peer: Peer(Arc::new(shared)), events, task }
     }
 
     /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
@@ -224,12 +229,15 @@ impl Peer {
     ) -> Result<(), CallError> {
         let message = Message::Notification { method: method.into(), params };
         let sent = self.0.commands.send(Command::Send(message)).await;
-        sent.map_err(|_| CallError::Ended { how: self.how_it_ended(), sent: Sent::No })
+        sent.map_err(|_| CallError::Closed {
+            reason: self.close_reason(),
+            delivery: Delivery::NotSent,
+        })
     }
 
     /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
-    pub fn hang_up(&self) {
-        let _ended_already = self.0.departures.send(Departure::Everybody);
+    pub fn close(&self) {
+        let _ended_already = self.0.departures.send(Cancellation::Connection);
     }
 
     /// Do headers beside a call reach the other side?
@@ -238,56 +246,56 @@ impl Peer {
     }
 
     /// Waits until the connection has ended.
-    pub async fn ended(&self) -> LinkEnd {
-        let mut end = self.0.end.clone();
+    pub async fn closed(&self) -> CloseReason {
+        let mut end = self.0.close_reason.clone();
         match end.wait_for(Option::is_some).await {
-            Ok(how) => how.clone().unwrap_or(LinkEnd::Closed),
-            Err(_) => LinkEnd::Closed,
+            Ok(how) => how.clone().unwrap_or(CloseReason::Closed),
+            Err(_) => CloseReason::Closed,
         }
     }
 
     /// Does the other side wait for an answer of ours?
-    fn is_asked(&self) -> bool {
-        self.0.open.load(Ordering::Relaxed) > 0
+    fn has_open_requests(&self) -> bool {
+        self.0.open_requests.load(Ordering::Relaxed) > 0
     }
 
-    fn how_it_ended(&self) -> LinkEnd {
-        self.0.end.borrow().clone().unwrap_or(LinkEnd::Closed)
+    fn close_reason(&self) -> CloseReason {
+        self.0.close_reason.borrow().clone().unwrap_or(CloseReason::Closed)
     }
 }
 
 impl IncomingRequest {
     /// Answers with a result.
-    pub async fn answer(mut self, result: Payload) {
-        self.send(Ok(result)).await;
+    pub async fn respond(mut self, result: Payload) {
+        self.send_response(Ok(result)).await;
     }
 
     /// Answers with an error.
-    pub async fn refuse(mut self, error: RemoteError) {
-        self.send(Err(error)).await;
+    pub async fn reject(mut self, error: RpcError) {
+        self.send_response(Err(error)).await;
     }
 
     /// A way to say things about the question. What is said goes out before the answer does.
-    pub fn aside(&self) -> Aside {
-        Aside(self.answer.clone())
+    pub fn notifier(&self) -> RequestNotifier {
+        RequestNotifier(self.responses.clone())
     }
 
     /// Leaves the question without any answer: the other side took it back.
-    pub fn forget(mut self) {
-        self.answer = None;
+    pub fn discard(mut self) {
+        self.responses = None;
     }
 
-    async fn send(&mut self, outcome: Result<Payload, RemoteError>) {
-        if let Some(answer) = self.answer.take() {
-            let message = Message::Answer { id: Some(self.id.clone()), outcome };
+    async fn send_response(&mut self, outcome: Result<Payload, RpcError>) {
+        if let Some(answer) = self.responses.take() {
+            let message = Message::Response { id: Some(self.id.clone()), outcome };
             let _connection_over = answer.send(message).await;
         }
     }
 }
 
-impl Aside {
+impl RequestNotifier {
     /// Says something that wants no answer. Waits only while the queue is full.
-    pub async fn say(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
+    pub async fn notify(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
         if let Some(answers) = &self.0 {
             let message = Message::Notification { method: method.into(), params };
             let _connection_over = answers.send(message).await;
@@ -297,13 +305,13 @@ impl Aside {
 
 impl Drop for IncomingRequest {
     fn drop(&mut self) {
-        if let Some(answer) = self.answer.take() {
-            let error = RemoteError {
+        if let Some(answer) = self.responses.take() {
+            let error = RpcError {
                 code: -32603,
                 message: "the question was dropped without an answer".to_owned(),
                 data: None,
             };
-            let message = Message::Answer { id: Some(self.id.clone()), outcome: Err(error) };
+            let message = Message::Response { id: Some(self.id.clone()), outcome: Err(error) };
             let _queue_full_or_over = answer.try_send(message);
         }
     }

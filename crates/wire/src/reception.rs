@@ -3,12 +3,12 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::era::{Era, LEGACY, MODERN, code, key};
-use crate::message::{Id, Payload, RemoteError};
+use crate::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, code, key};
+use crate::message::{Payload, RequestId, RpcError};
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ServerIdentity {
     /// Its name, for programs.
     pub name: String,
     /// Its name, for people.
@@ -21,7 +21,7 @@ pub struct Identity {
     pub capabilities: Map<String, Json>,
 }
 
-impl Identity {
+impl ServerIdentity {
     fn server_info(&self) -> Json {
         let mut info = json!({"name": self.name, "version": self.version});
         if let Some(title) = &self.title {
@@ -33,15 +33,15 @@ impl Identity {
 
 /// One client's standing with a server.
 #[derive(Debug, Clone)]
-pub struct Reception {
-    identity: Identity,
+pub struct ServerSession {
+    identity: ServerIdentity,
     /// What a legacy client said that it can do.
-    opened: Option<Json>,
+    client_capabilities: Option<Json>,
 }
 
 /// Who asks, as far as one question tells.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asker {
+pub struct ClientContext {
     /// The era that the question is asked in, and is to be answered in.
     pub era: Era,
     /// What the client can do for a server, as the protocol writes it.
@@ -52,16 +52,16 @@ pub struct Asker {
     pub log_level: Option<String>,
 }
 
-impl Reception {
+impl ServerSession {
     /// A client of whom nothing is known yet.
-    pub fn new(identity: Identity) -> Reception {
-        Reception { identity, opened: None }
+    pub fn new(identity: ServerIdentity) -> ServerSession {
+        ServerSession { identity, client_capabilities: None }
     }
 
     /// Lets a question in, or says why not.
-    pub fn admit(&self, method: &str, params: &Json) -> Result<Asker, RemoteError> {
+    pub fn admit(&self, method: &str, params: &Json) -> Result<ClientContext, RpcError> {
         let meta = &params["_meta"];
-        let asker = |era, capabilities: &Json| Asker {
+        let asker = |era, capabilities: &Json| ClientContext {
             era,
             capabilities: capabilities.clone(),
             progress_token: Some(&meta["progressToken"])
@@ -72,39 +72,40 @@ impl Reception {
         if method == "server/discover" || meta[key::VERSION].is_string() {
             return self.admit_modern(method, meta).map(|it| asker(Era::Modern, it));
         }
-        if !is_legacy(method) {
-            return Err(unknown(method));
+        if !is_legacy_method(method) {
+            return Err(method_not_found(method));
         }
-        match (&self.opened, method) {
+        match (&self.client_capabilities, method) {
             (_, "initialize") => Ok(asker(Era::Legacy, &params["capabilities"])),
             (Some(capabilities), _) => Ok(asker(Era::Legacy, capabilities)),
-            (None, _) => Err(refusal(code::INVALID_REQUEST, "`initialize` comes first")),
+            (None, _) => Err(rpc_error(code::INVALID_REQUEST, "`initialize` comes first")),
         }
     }
 
-    fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RemoteError> {
-        let lacks = |key: &str| invalid(&format!("`_meta` lacks `{key}`"));
+    fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RpcError> {
+        let lacks = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
         let version = meta[key::VERSION].as_str().ok_or_else(|| lacks(key::VERSION))?;
         let capabilities = &meta[key::CAPABILITIES];
         if !capabilities.is_object() {
             return Err(lacks(key::CAPABILITIES));
         }
-        if !MODERN.contains(&version) {
-            let data = json!({"supported": MODERN, "requested": version});
-            let error = refusal(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+        if !MODERN_VERSIONS.contains(&version) {
+            let data = json!({"supported": MODERN_VERSIONS, "requested": version});
+            let error = rpc_error(code::UNSUPPORTED_VERSION, "this version is not spoken here");
             return Err(with_data(error, &data));
         }
-        match is_modern(method) {
+        match is_modern_method(method) {
             true => Ok(capabilities),
-            false => Err(unknown(method)),
+            false => Err(method_not_found(method)),
         }
     }
 
     /// Answers `initialize`. From now on the client may ask in the legacy way.
     pub fn initialize(&mut self, params: &Json) -> Json {
-        self.opened = Some(params["capabilities"].clone());
+        self.client_capabilities = Some(params["capabilities"].clone());
         let wanted = params["protocolVersion"].as_str().unwrap_or_default();
-        let version = LEGACY.iter().find(|it| **it == wanted).unwrap_or(&LEGACY[0]);
+        let version =
+            LEGACY_VERSIONS.iter().find(|it| **it == wanted).unwrap_or(&LEGACY_VERSIONS[0]);
         let identity = &self.identity;
         let mut result = json!({
             "protocolVersion": version,
@@ -118,15 +119,15 @@ impl Reception {
     }
 
     /// Has the client come in by `initialize`?
-    pub fn is_open(&self) -> bool {
-        self.opened.is_some()
+    pub fn is_initialized(&self) -> bool {
+        self.client_capabilities.is_some()
     }
 
     /// Answers `server/discover`.
     pub fn discover(&self) -> Json {
         let identity = &self.identity;
         let mut result =
-            json!({"supportedVersions": MODERN, "capabilities": identity.capabilities});
+            json!({"supportedVersions": MODERN_VERSIONS, "capabilities": identity.capabilities});
         if let Some(instructions) = &identity.instructions {
             result["instructions"] = json!(instructions);
         }
@@ -134,7 +135,7 @@ impl Reception {
     }
 
     /// A result with what its era wants on it.
-    pub fn finished(&self, era: Era, method: &str, mut result: Json) -> Payload {
+    pub fn encode_result(&self, era: Era, method: &str, mut result: Json) -> Payload {
         if era == Era::Modern && result.is_object() {
             if result["resultType"].is_null() {
                 result["resultType"] = json!("complete");
@@ -142,7 +143,7 @@ impl Reception {
             if !result["_meta"].is_object() {
                 result["_meta"] = json!({});
             }
-            result["_meta"][key::SERVER] = self.identity.server_info();
+            result["_meta"][key::SERVER_INFO] = self.identity.server_info();
             // Changes are told to whoever listens; nobody is promised more than that.
             if method == "server/discover"
                 || method == "resources/read"
@@ -163,62 +164,62 @@ pub fn input_required(requests: &Json, state: &str) -> Json {
 }
 
 /// Parameters of a message that belongs to a subscription.
-pub fn tagged(mut params: Json, subscription: &Id) -> Json {
-    params["_meta"] = json!({key::SUBSCRIPTION: subscription.as_json()});
+pub fn with_subscription_id(mut params: Json, subscription: &RequestId) -> Json {
+    params["_meta"] = json!({key::SUBSCRIPTION_ID: subscription.to_json()});
     params
 }
 
 /// The parameters of a question make no sense.
-pub fn invalid(message: &str) -> RemoteError {
-    refusal(code::INVALID_PARAMS, message)
+pub fn invalid_params(message: &str) -> RpcError {
+    rpc_error(code::INVALID_PARAMS, message)
 }
 
 /// Whoever answers failed, or cannot take more.
-pub fn failed(message: &str) -> RemoteError {
-    refusal(code::INTERNAL, message)
+pub fn internal_error(message: &str) -> RpcError {
+    rpc_error(code::INTERNAL, message)
 }
 
 /// There is no such resource.
-pub fn no_resource(era: Era, uri: &str) -> RemoteError {
+pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
     let code = match era {
-        Era::Legacy => code::NO_RESOURCE,
+        Era::Legacy => code::RESOURCE_NOT_FOUND,
         Era::Modern => code::INVALID_PARAMS,
     };
     let uri: String = uri.chars().take(200).collect();
-    with_data(refusal(code, "there is no such resource"), &json!({"uri": uri}))
+    with_data(rpc_error(code, "there is no such resource"), &json!({"uri": uri}))
 }
 
 /// The client cannot do what the answer needs.
-pub fn lacking(capabilities: &Json) -> RemoteError {
-    let error = refusal(code::MISSING_CAPABILITY, "the client lacks a capability");
+pub fn missing_capability(capabilities: &Json) -> RpcError {
+    let error = rpc_error(code::MISSING_CAPABILITY, "the client lacks a capability");
     with_data(error, &json!({"requiredCapabilities": capabilities}))
 }
 
 /// There is no such method.
-pub fn unknown(method: &str) -> RemoteError {
+pub fn method_not_found(method: &str) -> RpcError {
     let method: String = method.chars().take(100).collect();
-    refusal(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
+    rpc_error(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
 }
 
-pub(crate) fn refusal(code: i64, message: &str) -> RemoteError {
-    RemoteError { code, message: message.to_owned(), data: None }
+pub(crate) fn rpc_error(code: i64, message: &str) -> RpcError {
+    RpcError { code, message: message.to_owned(), data: None }
 }
 
-pub(crate) fn with_data(error: RemoteError, data: &Json) -> RemoteError {
-    RemoteError { data: Some(Payload::from_json(data.to_string().into())), ..error }
+pub(crate) fn with_data(error: RpcError, data: &Json) -> RpcError {
+    RpcError { data: Some(Payload::from_json(data.to_string().into())), ..error }
 }
 
-fn is_legacy(method: &str) -> bool {
+fn is_legacy_method(method: &str) -> bool {
     matches!(method, "initialize" | "logging/setLevel")
         || matches!(method, "resources/subscribe" | "resources/unsubscribe")
-        || is_of_both(method)
+        || is_common_method(method)
 }
 
-fn is_modern(method: &str) -> bool {
-    matches!(method, "server/discover" | "subscriptions/listen") || is_of_both(method)
+fn is_modern_method(method: &str) -> bool {
+    matches!(method, "server/discover" | "subscriptions/listen") || is_common_method(method)
 }
 
-fn is_of_both(method: &str) -> bool {
+fn is_common_method(method: &str) -> bool {
     matches!(
         method,
         "tools/list"
@@ -236,8 +237,8 @@ fn is_of_both(method: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn reception() -> Reception {
-        Reception::new(Identity {
+    fn reception() -> ServerSession {
+        ServerSession::new(ServerIdentity {
             name: "s".to_owned(),
             title: Some("S".to_owned()),
             version: "1".to_owned(),
@@ -250,7 +251,7 @@ mod tests {
         json!({"_meta": {key::VERSION: version, key::CAPABILITIES: {"roots": {}}}})
     }
 
-    fn code_of(admitted: Result<Asker, RemoteError>) -> i64 {
+    fn code_of(admitted: Result<ClientContext, RpcError>) -> i64 {
         admitted.expect_err("it is refused").code
     }
 
@@ -258,41 +259,42 @@ mod tests {
     fn a_legacy_client_initializes_first() {
         let mut reception = reception();
         assert_eq!(code_of(reception.admit("tools/list", &Json::Null)), -32600);
-        let params = json!({"protocolVersion": LEGACY[1], "capabilities": {"elicitation": {}}});
+        let params =
+            json!({"protocolVersion": LEGACY_VERSIONS[1], "capabilities": {"elicitation": {}}});
         assert_eq!(reception.admit("initialize", &params).expect("it may").era, Era::Legacy);
         let said = reception.initialize(&params);
-        assert_eq!(said["protocolVersion"], LEGACY[1]);
+        assert_eq!(said["protocolVersion"], LEGACY_VERSIONS[1]);
         assert_eq!(said["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
         let asker = reception.admit("tools/list", &Json::Null).expect("it may now");
         assert_eq!(asker.capabilities, json!({"elicitation": {}}));
         assert_eq!(code_of(reception.admit("subscriptions/listen", &Json::Null)), -32601);
         let unknown = reception.initialize(&json!({"protocolVersion": "1999-01-01"}));
-        assert_eq!(unknown["protocolVersion"], LEGACY[0]);
+        assert_eq!(unknown["protocolVersion"], LEGACY_VERSIONS[0]);
     }
 
     #[test]
     fn a_modern_question_stands_for_itself() {
         let reception = reception();
-        let mut params = modern(MODERN[0]);
+        let mut params = modern(MODERN_VERSIONS[0]);
         params["_meta"]["progressToken"] = json!(7);
         let asker = reception.admit("tools/call", &params).expect("it may");
         assert_eq!((asker.era, asker.progress_token), (Era::Modern, Some(json!(7))));
         assert_eq!(asker.capabilities, json!({"roots": {}}));
-        assert_eq!(code_of(reception.admit("initialize", &modern(MODERN[0]))), -32601);
+        assert_eq!(code_of(reception.admit("initialize", &modern(MODERN_VERSIONS[0]))), -32601);
         assert_eq!(code_of(reception.admit("server/discover", &Json::Null)), -32602);
         let error = reception.admit("tools/list", &modern("2999-01-01")).expect_err("unknown");
         let data: Json = error.data.expect("data").decode().expect("JSON");
-        assert_eq!((error.code, &data["supported"]), (-32022, &json!(MODERN)));
+        assert_eq!((error.code, &data["supported"]), (-32022, &json!(MODERN_VERSIONS)));
     }
 
     #[test]
     fn results_carry_what_their_era_wants() {
         let reception = reception();
         let finished = |era, method| -> Json {
-            reception.finished(era, method, json!({"a": 1})).decode().expect("JSON")
+            reception.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")
         };
         assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
-        let server = json!({key::SERVER: {"name": "s", "version": "1", "title": "S"}});
+        let server = json!({key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
         assert_eq!(
             finished(Era::Modern, "tools/call"),
             json!({"a": 1, "resultType": "complete", "_meta": server})
@@ -302,8 +304,9 @@ mod tests {
 
     #[test]
     fn a_message_of_a_subscription_names_it() {
-        let tagged = tagged(json!({"uri": "a:b"}), &Id::from_json(&json!("x")));
-        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION: "x"}}));
-        assert_eq!(Id::from_json(&json!(5)), Id::Number(5));
+        let tagged =
+            with_subscription_id(json!({"uri": "a:b"}), &RequestId::from_json(&json!("x")));
+        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION_ID: "x"}}));
+        assert_eq!(RequestId::from_json(&json!(5)), RequestId::Number(5));
     }
 }

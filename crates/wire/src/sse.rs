@@ -16,184 +16,185 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::events::Events;
-use crate::fault::Fault;
-use crate::link::{Arrival, Link, LinkEnd, Outgoing};
-use crate::message::{Id, Message};
+use crate::events::SseStream;
+use crate::fault::TransportError;
+use crate::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::message::{Message, RequestId};
 use crate::network::{
-    Kind, Network, Request, Target, Via, is_same_origin, kind_of, let_go, origin, refusal, stranger,
+    ContentKind, HttpClient, HttpRequest, Target, Via, content_kind, drain, is_same_origin,
+    not_mcp_error, origin, status_error,
 };
-use crate::together::Together;
+use crate::together::FuturesSet;
 
 /// How many things that arrived may wait until the peer takes them; the stream is read no further then.
-const WAITING: usize = 64;
+const UPDATE_QUEUE: usize = 64;
 /// How long a message may take to be accepted.
-const POSTING: Duration = Duration::from_secs(60);
+const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the server may take to say where messages go.
-const BEGINNING: Duration = Duration::from_secs(60);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// What a message counts in [`Link::queued`] beside its bytes, so that small ones are bounded, too.
-const OVERHEAD: usize = 4 * 1024;
+const MESSAGE_OVERHEAD: usize = 4 * 1024;
 
 /// A link to a server at a URL. Dropping it closes the stream.
-pub struct SseLink {
-    context: Arc<Context>,
+pub struct HttpSseTransport {
+    context: Arc<Endpoint>,
     /// Opens and reads the stream; there once [`Link::next`] was called, and gone when it is over.
     stream: Stream,
     /// Where messages go, once the server said so.
     endpoint: Option<Arc<Url>>,
     /// What waits for the endpoint. The peer stops pushing when it is too much.
     held: VecDeque<Post>,
-    posts: Together<Posted>,
+    posts: FuturesSet<PostOutcome>,
     /// How many of them are under way.
     posting: usize,
-    say: mpsc::Sender<Said>,
-    said: mpsc::Receiver<Said>,
-    ready: VecDeque<Arrival>,
+    say: mpsc::Sender<StreamUpdate>,
+    updates: mpsc::Receiver<StreamUpdate>,
+    ready: VecDeque<TransportEvent>,
     load: usize,
 }
 
-struct Context {
-    network: Network,
+struct Endpoint {
+    network: HttpClient,
     target: Target,
 }
 
 enum Stream {
-    NotYet,
-    Running(BoxFuture<'static, LinkEnd>),
-    Over(LinkEnd),
+    NotStarted,
+    Running(BoxFuture<'static, CloseReason>),
+    Ended(CloseReason),
 }
 
 /// A message on its way.
 struct Post {
-    id: Option<Id>,
+    id: Option<RequestId>,
     body: Bytes,
 }
 
 /// A message that was accepted, or was not.
-struct Posted {
+struct PostOutcome {
     load: usize,
-    arrival: Option<Arrival>,
+    arrival: Option<TransportEvent>,
 }
 
 /// What the stream says.
-enum Said {
-    Endpoint(Url),
-    Arrival(Arrival),
+enum StreamUpdate {
+    PostUrl(Url),
+    Event(TransportEvent),
 }
 
-impl SseLink {
+impl HttpSseTransport {
     /// A link. It connects when it is first asked what arrives.
-    pub fn new(network: Network, target: Target) -> SseLink {
-        let (say, said) = mpsc::channel(WAITING);
-        SseLink {
-            context: Arc::new(Context { network, target }),
-            stream: Stream::NotYet,
+    pub fn new(network: HttpClient, target: Target) -> HttpSseTransport {
+        let (say, updates) = mpsc::channel(UPDATE_QUEUE);
+        HttpSseTransport {
+            context: Arc::new(Endpoint { network, target }),
+            stream: Stream::NotStarted,
             endpoint: None,
             held: VecDeque::new(),
-            posts: Together::new(),
+            posts: FuturesSet::new(),
             posting: 0,
             say,
-            said,
+            updates,
             ready: VecDeque::new(),
             load: 0,
         }
     }
 
-    fn hear(&mut self, said: Said) {
+    fn on_update(&mut self, said: StreamUpdate) {
         match said {
-            Said::Endpoint(url) => {
+            StreamUpdate::PostUrl(url) => {
                 self.endpoint = Some(Arc::new(url));
                 while let Some(held) = self.held.pop_front() {
-                    self.start(held);
+                    self.start_post(held);
                 }
             }
-            Said::Arrival(arrival) => self.ready.push_back(arrival),
+            StreamUpdate::Event(arrival) => self.ready.push_back(arrival),
         }
     }
 
-    fn start(&mut self, post: Post) {
+    fn start_post(&mut self, post: Post) {
         match &self.endpoint {
             Some(endpoint) => {
                 let run = run_post(self.context.clone(), endpoint.clone(), post);
-                self.posts.add(run);
+                self.posts.insert(run);
                 self.posting += 1;
             }
             None => self.held.push_back(post),
         }
     }
 
-    fn poll_arrival(&mut self, task: &mut Task<'_>) -> Poll<Result<Arrival, LinkEnd>> {
+    fn poll_event(&mut self, task: &mut Task<'_>) -> Poll<Result<TransportEvent, CloseReason>> {
         loop {
             if let Some(arrival) = self.ready.pop_front() {
                 return Poll::Ready(Ok(arrival));
             }
-            if let Stream::NotYet = self.stream {
+            if let Stream::NotStarted = self.stream {
                 let run = run_stream(self.context.clone(), self.say.clone());
                 self.stream = Stream::Running(Box::pin(run));
             }
             if let Stream::Running(run) = &mut self.stream
                 && let Poll::Ready(end) = run.as_mut().poll(task)
             {
-                self.stream = Stream::Over(end);
+                self.stream = Stream::Ended(end);
             }
-            if let Poll::Ready(Some(said)) = self.said.poll_recv(task) {
-                self.hear(said);
+            if let Poll::Ready(Some(said)) = self.updates.poll_recv(task) {
+                self.on_update(said);
                 continue;
             }
             // What was said before the end has been heard by now.
-            if let Stream::Over(end) = &self.stream {
+            if let Stream::Ended(end) = &self.stream {
                 return Poll::Ready(Err(end.clone()));
             }
             match self.posts.poll(task) {
-                Poll::Ready(posted) => self.finish(posted),
+                Poll::Ready(posted) => self.finish_post(posted),
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    fn finish(&mut self, posted: Posted) {
+    fn finish_post(&mut self, posted: PostOutcome) {
         self.posting -= 1;
         self.load -= posted.load;
         self.ready.extend(posted.arrival);
     }
 }
 
-impl Link for SseLink {
-    fn push(&mut self, outgoing: Outgoing) {
+impl Transport for HttpSseTransport {
+    fn push(&mut self, outgoing: OutgoingMessage) {
         let id = match &outgoing.message {
             Message::Request { id, .. } => Some(id.clone()),
-            Message::Notification { .. } | Message::Answer { .. } => None,
+            Message::Notification { .. } | Message::Response { .. } => None,
         };
         let mut body = Vec::with_capacity(256);
         outgoing.message.write_to(&mut body);
         let post = Post { id, body: body.into() };
         self.load += post.load();
-        self.start(post);
+        self.start_post(post);
     }
 
-    fn queued(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         self.load
     }
 
-    async fn farewell(&mut self) {
+    async fn shutdown(&mut self) {
         while self.posting > 0 {
             let posted = poll_fn(|task| self.posts.poll(task)).await;
-            self.finish(posted);
+            self.finish_post(posted);
         }
     }
 
-    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
-        poll_fn(|task| self.poll_arrival(task)).await
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
+        poll_fn(|task| self.poll_event(task)).await
     }
 }
 
 impl Post {
     fn load(&self) -> usize {
-        OVERHEAD + self.body.len()
+        MESSAGE_OVERHEAD + self.body.len()
     }
 }
 
-impl fmt::Debug for SseLink {
+impl fmt::Debug for HttpSseTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseLink")
             .field("target", &self.context.target)
@@ -203,43 +204,43 @@ impl fmt::Debug for SseLink {
 }
 
 /// Reads the stream until it ends.
-async fn run_stream(context: Arc<Context>, say: mpsc::Sender<Said>) -> LinkEnd {
-    let begun = match timeout(BEGINNING, begin(&context)).await {
+async fn run_stream(context: Arc<Endpoint>, say: mpsc::Sender<StreamUpdate>) -> CloseReason {
+    let begun = match timeout(OPEN_TIMEOUT, open_stream(&context)).await {
         Ok(begun) => begun,
-        Err(_) => Err(Fault::Silent(BEGINNING)),
+        Err(_) => Err(TransportError::Timeout(OPEN_TIMEOUT)),
     };
     let (mut events, endpoint) = match begun {
         Ok(begun) => begun,
-        Err(fault) => return LinkEnd::Fault(fault),
+        Err(fault) => return CloseReason::Transport(fault),
     };
-    let _link_gone = say.send(Said::Endpoint(endpoint)).await;
+    let _link_gone = say.send(StreamUpdate::PostUrl(endpoint)).await;
     loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
-            Ok(None) => return LinkEnd::Closed,
-            Err(fault) => return LinkEnd::Fault(fault),
+            Ok(None) => return CloseReason::Closed,
+            Err(fault) => return CloseReason::Transport(fault),
         };
-        for arrival in event.arrivals() {
-            let _link_gone = say.send(Said::Arrival(arrival)).await;
+        for arrival in event.to_transport_events() {
+            let _link_gone = say.send(StreamUpdate::Event(arrival)).await;
         }
     }
 }
 
 /// Opens the stream and hears where messages go.
-async fn begin(context: &Context) -> Result<(Events, Url), Fault> {
+async fn open_stream(context: &Endpoint) -> Result<(SseStream, Url), TransportError> {
     let target = &context.target;
     let mut headers = target.headers.clone();
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let url = Cow::Borrowed(&target.url);
-    let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
+    let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
     let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
-        return Err(refusal(response).await);
+        return Err(status_error(response).await);
     }
-    if kind_of(response.headers()) != Kind::Events {
-        return Err(stranger(response).await);
+    if content_kind(response.headers()) != ContentKind::EventStream {
+        return Err(not_mcp_error(response).await);
     }
-    let mut events = Events::new(response, target.largest_message);
+    let mut events = SseStream::new(response, target.max_message_size);
     while let Some(event) = events.next().await? {
         if event.name != b"endpoint".as_slice() {
             continue;
@@ -248,36 +249,37 @@ async fn begin(context: &Context) -> Result<(Events, Url), Fault> {
         let content_type = "text/event-stream".to_owned();
         let Ok(endpoint) = request.url.join(named.trim()) else {
             let beginning = "its endpoint is no URL".to_owned();
-            return Err(Fault::NotMcp { content_type, beginning });
+            return Err(TransportError::NotMcp { content_type, body_prefix: beginning });
         };
         return match is_same_origin(&endpoint, &target.url) {
             true => Ok((events, endpoint)),
-            false => Err(Fault::RedirectedAway { to: origin(&endpoint) }),
+            false => Err(TransportError::CrossOriginRedirect { to: origin(&endpoint) }),
         };
     }
-    Err(Fault::CutShort)
+    Err(TransportError::IncompleteResponse)
 }
 
-async fn run_post(context: Arc<Context>, endpoint: Arc<Url>, post: Post) -> Posted {
+async fn run_post(context: Arc<Endpoint>, endpoint: Arc<Url>, post: Post) -> PostOutcome {
     let load = post.load();
     let deliver = deliver(&context, &endpoint, post.body);
-    let delivered = match timeout(POSTING, deliver).await {
+    let delivered = match timeout(POST_TIMEOUT, deliver).await {
         Ok(delivered) => delivered,
-        Err(_) => Err(Fault::Silent(POSTING)),
+        Err(_) => Err(TransportError::Timeout(POST_TIMEOUT)),
     };
-    let arrival = delivered.err().map(|fault| Arrival::Lost { id: post.id, fault });
-    Posted { load, arrival }
+    let arrival =
+        delivered.err().map(|fault| TransportEvent::DeliveryFailed { id: post.id, error: fault });
+    PostOutcome { load, arrival }
 }
 
-async fn deliver(context: &Context, endpoint: &Url, body: Bytes) -> Result<(), Fault> {
+async fn deliver(context: &Endpoint, endpoint: &Url, body: Bytes) -> Result<(), TransportError> {
     let mut headers = context.target.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let url = Cow::Borrowed(endpoint);
-    let mut request = Request { method: Method::POST, url, headers, body };
+    let mut request = HttpRequest { method: Method::POST, url, headers, body };
     let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
-        return Err(refusal(response).await);
+        return Err(status_error(response).await);
     }
-    let_go(response).await;
+    drain(response).await;
     Ok(())
 }

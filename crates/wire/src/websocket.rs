@@ -22,12 +22,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use url::Url;
 
-use crate::fault::{Fault, Unreachable};
-use crate::link::{Arrival, Link, LinkEnd, Outgoing};
-use crate::network::{Network, Request, Target, Via, refusal, stranger};
+use crate::fault::{TransportError, UnreachableReason};
+use crate::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::network::{HttpClient, HttpRequest, Target, Via, not_mcp_error, status_error};
 
 /// How long the server may take to shake hands.
-const HANDSHAKE: Duration = Duration::from_secs(60);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name of what we speak.
 const SUBPROTOCOL: &str = "mcp";
 
@@ -35,35 +35,35 @@ const SUBPROTOCOL: &str = "mcp";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// How often the server is asked whether it lives.
-    pub ping_every: Duration,
+    pub ping_interval: Duration,
     /// How long it may say nothing at all.
-    pub silent_for: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for KeepAlive {
     fn default() -> KeepAlive {
-        KeepAlive { ping_every: Duration::from_secs(30), silent_for: Duration::from_secs(60) }
+        KeepAlive { ping_interval: Duration::from_secs(30), timeout: Duration::from_secs(60) }
     }
 }
 
 /// A link to a server at a `ws:` or `wss:` URL. Dropping it closes the connection.
-pub struct WsLink {
+pub struct WebSocketTransport {
     target: Target,
     keep_alive: KeepAlive,
     state: State,
     /// What waits to be written. The peer stops pushing when it is too much.
     outbox: VecDeque<Bytes>,
     queued: usize,
-    ready: VecDeque<Arrival>,
+    ready: VecDeque<TransportEvent>,
 }
 
 enum State {
-    Connecting(BoxFuture<'static, Result<WebSocketStream<Upgraded>, LinkEnd>>),
-    Open(Box<Open>),
-    Over(LinkEnd),
+    Connecting(BoxFuture<'static, Result<WebSocketStream<Upgraded>, CloseReason>>),
+    Open(Box<OpenSocket>),
+    Closed(CloseReason),
 }
 
-struct Open {
+struct OpenSocket {
     socket: WebSocketStream<Upgraded>,
     ticker: Interval,
     heard: Instant,
@@ -73,11 +73,11 @@ struct Open {
     is_flushed: bool,
 }
 
-impl WsLink {
+impl WebSocketTransport {
     /// A link. It connects when it is first asked what arrives.
-    pub fn new(network: Network, target: Target) -> WsLink {
+    pub fn new(network: HttpClient, target: Target) -> WebSocketTransport {
         let connecting = connect(network, target.clone());
-        WsLink {
+        WebSocketTransport {
             target,
             keep_alive: KeepAlive::default(),
             state: State::Connecting(Box::pin(connecting)),
@@ -88,12 +88,12 @@ impl WsLink {
     }
 
     /// Notices a silent connection in another way than by default.
-    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> WsLink {
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> WebSocketTransport {
         self.keep_alive = keep_alive;
         self
     }
 
-    fn poll_arrival(&mut self, task: &mut Task<'_>) -> Poll<Result<Arrival, LinkEnd>> {
+    fn poll_event(&mut self, task: &mut Task<'_>) -> Poll<Result<TransportEvent, CloseReason>> {
         loop {
             if let Some(arrival) = self.ready.pop_front() {
                 return Poll::Ready(Ok(arrival));
@@ -101,58 +101,64 @@ impl WsLink {
             let open = match &mut self.state {
                 State::Connecting(connecting) => {
                     self.state = match ready!(connecting.as_mut().poll(task)) {
-                        Ok(socket) => State::Open(Box::new(Open::new(socket, self.keep_alive))),
-                        Err(end) => State::Over(end),
+                        Ok(socket) => {
+                            State::Open(Box::new(OpenSocket::new(socket, self.keep_alive)))
+                        }
+                        Err(end) => State::Closed(end),
                     };
                     continue;
                 }
                 State::Open(open) => open,
-                State::Over(end) => return Poll::Ready(Err(end.clone())),
+                State::Closed(end) => return Poll::Ready(Err(end.clone())),
             };
-            let limit = self.target.largest_message;
-            if let Err(end) = open.tick(task, self.keep_alive.silent_for) {
-                self.state = State::Over(end);
+            let limit = self.target.max_message_size;
+            if let Err(end) = open.tick(task, self.keep_alive.timeout) {
+                self.state = State::Closed(end);
                 continue;
             }
             let mut written = 0;
             let moved = open.poll_write(task, &mut self.outbox, &mut written);
             self.queued -= written;
             if let Poll::Ready(Err(error)) = moved {
-                self.state = State::Over(end_of(&error, limit));
+                self.state = State::Closed(close_reason(&error, limit));
                 continue;
             }
             match ready!(Pin::new(&mut open.socket).poll_next(task)) {
                 Some(Ok(frame)) => {
                     open.heard = Instant::now();
                     match frame {
-                        Frame::Text(text) => self.ready.extend(Arrival::all_of(&text.into())),
-                        Frame::Binary(bytes) => self.ready.extend(Arrival::all_of(&bytes)),
-                        Frame::Close(_) => self.state = State::Over(LinkEnd::Closed),
+                        Frame::Text(text) => {
+                            self.ready.extend(TransportEvent::parse_all(&text.into()))
+                        }
+                        Frame::Binary(bytes) => {
+                            self.ready.extend(TransportEvent::parse_all(&bytes))
+                        }
+                        Frame::Close(_) => self.state = State::Closed(CloseReason::Closed),
                         // The library answers pings itself when it is next polled.
                         Frame::Ping(_) => open.is_flushed = false,
                         Frame::Pong(_) | Frame::Frame(_) => {}
                     }
                 }
-                Some(Err(error)) => self.state = State::Over(end_of(&error, limit)),
-                None => self.state = State::Over(LinkEnd::Closed),
+                Some(Err(error)) => self.state = State::Closed(close_reason(&error, limit)),
+                None => self.state = State::Closed(CloseReason::Closed),
             }
         }
     }
 }
 
-impl Open {
-    fn new(socket: WebSocketStream<Upgraded>, keep_alive: KeepAlive) -> Open {
+impl OpenSocket {
+    fn new(socket: WebSocketStream<Upgraded>, keep_alive: KeepAlive) -> OpenSocket {
         let now = Instant::now();
-        let mut ticker = interval_at(now + keep_alive.ping_every, keep_alive.ping_every);
+        let mut ticker = interval_at(now + keep_alive.ping_interval, keep_alive.ping_interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Open { socket, ticker, heard: now, ping: None, is_flushed: true }
+        OpenSocket { socket, ticker, heard: now, ping: None, is_flushed: true }
     }
 
     /// Pings when it is time to, and notices that nothing was heard for too long.
-    fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), LinkEnd> {
+    fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), CloseReason> {
         while self.ticker.poll_tick(task).is_ready() {
             if self.heard.elapsed() >= silent_for {
-                return Err(LinkEnd::Fault(Fault::Silent(silent_for)));
+                return Err(CloseReason::Transport(TransportError::Timeout(silent_for)));
             }
             self.ping = Some(Frame::Ping(Bytes::new()));
         }
@@ -174,7 +180,7 @@ impl Open {
                 None => {
                     let Some(body) = outbox.pop_front() else { break };
                     *written += body.len();
-                    frame(body)
+                    to_frame(body)
                 }
             };
             self.is_flushed = false;
@@ -188,19 +194,19 @@ impl Open {
     }
 }
 
-impl Link for WsLink {
-    fn push(&mut self, outgoing: Outgoing) {
+impl Transport for WebSocketTransport {
+    fn push(&mut self, outgoing: OutgoingMessage) {
         let mut body = Vec::with_capacity(256);
         outgoing.message.write_to(&mut body);
         self.queued += body.len();
         self.outbox.push_back(body.into());
     }
 
-    fn queued(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         self.queued
     }
 
-    async fn farewell(&mut self) {
+    async fn shutdown(&mut self) {
         let State::Open(open) = &mut self.state else { return };
         let outbox = &mut self.outbox;
         let mut written = 0;
@@ -209,12 +215,12 @@ impl Link for WsLink {
         }
     }
 
-    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
-        poll_fn(|task| self.poll_arrival(task)).await
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
+        poll_fn(|task| self.poll_event(task)).await
     }
 }
 
-impl fmt::Debug for WsLink {
+impl fmt::Debug for WebSocketTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WsLink")
             .field("target", &self.target)
@@ -224,44 +230,47 @@ impl fmt::Debug for WsLink {
 }
 
 /// JSON is text; what is none goes out as it is and is the other side's to refuse.
-fn frame(body: Bytes) -> Frame {
+fn to_frame(body: Bytes) -> Frame {
     match Utf8Bytes::try_from(body.clone()) {
         Ok(text) => Frame::Text(text),
         Err(_) => Frame::Binary(body),
     }
 }
 
-fn end_of(error: &Error, limit: usize) -> LinkEnd {
+fn close_reason(error: &Error, limit: usize) -> CloseReason {
     match error {
-        Error::ConnectionClosed | Error::AlreadyClosed => LinkEnd::Closed,
-        Error::Io(error) => LinkEnd::Failed(error.kind()),
-        Error::Capacity(_) => LinkEnd::TooLarge { limit },
+        Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::Closed,
+        Error::Io(error) => CloseReason::Io(error.kind()),
+        Error::Capacity(_) => CloseReason::TooLarge { limit },
         // Nearly always a connection that went away without a goodbye.
-        Error::Protocol(_) => LinkEnd::Fault(Fault::CutShort),
+        Error::Protocol(_) => CloseReason::Transport(TransportError::IncompleteResponse),
         Error::Tls(_)
         | Error::WriteBufferFull(_)
         | Error::Utf8(_)
         | Error::AttackAttempt
         | Error::Url(_)
         | Error::Http(_)
-        | Error::HttpFormat(_) => LinkEnd::Failed(std::io::ErrorKind::InvalidData),
+        | Error::HttpFormat(_) => CloseReason::Io(std::io::ErrorKind::InvalidData),
     }
 }
 
-async fn connect(network: Network, target: Target) -> Result<WebSocketStream<Upgraded>, LinkEnd> {
-    let upgraded = match timeout(HANDSHAKE, shake_hands(&network, &target)).await {
+async fn connect(
+    network: HttpClient,
+    target: Target,
+) -> Result<WebSocketStream<Upgraded>, CloseReason> {
+    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&network, &target)).await {
         Ok(upgraded) => upgraded?,
-        Err(_) => return Err(LinkEnd::Fault(Fault::Silent(HANDSHAKE))),
+        Err(_) => return Err(CloseReason::Transport(TransportError::Timeout(HANDSHAKE_TIMEOUT))),
     };
     let config = WebSocketConfig::default()
         .read_buffer_size(16 * 1024)
-        .max_message_size(Some(target.largest_message))
-        .max_frame_size(Some(target.largest_message));
+        .max_message_size(Some(target.max_message_size))
+        .max_frame_size(Some(target.max_message_size));
     Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await)
 }
 
 /// RFC 6455, section 4.1.
-async fn shake_hands(network: &Network, target: &Target) -> Result<Upgraded, Fault> {
+async fn upgrade(network: &HttpClient, target: &Target) -> Result<Upgraded, TransportError> {
     let key = generate_key();
     let mut headers = target.headers.clone();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -272,21 +281,21 @@ async fn shake_hands(network: &Network, target: &Target) -> Result<Upgraded, Fau
         headers.insert(header::SEC_WEBSOCKET_KEY, key);
     }
     let url = Cow::Owned(http_url(&target.url));
-    let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
+    let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
     let response = target.send(network, &mut request, Via::Upgrade).await?;
     let status = response.status();
     if status.is_success() {
-        return Err(stranger(response).await);
+        return Err(not_mcp_error(response).await);
     }
     if status != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(refusal(response).await);
+        return Err(status_error(response).await);
     }
-    check(response.headers(), &key)?;
+    check_upgrade(response.headers(), &key)?;
     response.upgrade().await
 }
 
 /// Did the server understand what it agreed to?
-fn check(headers: &HeaderMap, key: &str) -> Result<(), Fault> {
+fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
     let says = |name, expected: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.eq_ignore_ascii_case(expected))
@@ -296,15 +305,15 @@ fn check(headers: &HeaderMap, key: &str) -> Result<(), Fault> {
         accept.is_some_and(|it| it.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
     if !says(header::UPGRADE, "websocket") || !says(header::CONNECTION, "upgrade") || !is_accepted {
         let detail = "the server does not shake hands as RFC 6455 wants it".to_owned();
-        return Err(Fault::Unreachable { why: Unreachable::Other, detail });
+        return Err(TransportError::Unreachable { reason: UnreachableReason::Other, detail });
     }
     match headers.get(header::SEC_WEBSOCKET_PROTOCOL) {
         // Many servers know of no subprotocols.
         None => Ok(()),
         Some(protocol) if protocol == SUBPROTOCOL => Ok(()),
-        Some(protocol) => Err(Fault::NotMcp {
+        Some(protocol) => Err(TransportError::NotMcp {
             content_type: String::from_utf8_lossy(protocol.as_bytes()).chars().take(100).collect(),
-            beginning: String::new(),
+            body_prefix: String::new(),
         }),
     }
 }

@@ -2,7 +2,7 @@
 //! Compares what `config::edit` does to the text with what the same change does to a plain tree.
 
 use serde_json::{Value as Json, json};
-use switchboard_config::document::{Document, Node, Span, Value, without_mark};
+use switchboard_config::document::{Document, Node, Span, Value, strip_bom};
 use switchboard_config::edit::{self, Edit};
 
 const SERVERS: &str = "mcpServers";
@@ -15,7 +15,7 @@ const INNER_LIST: &str = "deny";
 /// - What is put in moves nothing, what is taken out leaves the rest, what is replaced stands where the old did.
 /// - A byte order mark stays, and so do line endings. The same change twice is the same as once.
 pub(super) fn check(text: &str) {
-    let body = without_mark(text);
+    let body = strip_bom(text);
     let Ok(document) = Document::parse(body) else {
         let edits = [Edit::RemoveServer { name: "a".to_owned() }];
         assert!(body.trim().is_empty() || edit::apply(text, &edits).is_err(), "it was no JSON");
@@ -23,14 +23,14 @@ pub(super) fn check(text: &str) {
     };
     let old = document.root.as_ref();
     for edit in edits(old) {
-        let expected = after(old.map_or(Tree::Members(Vec::new()), tree), &edit);
+        let expected = expected_after(old.map_or(PlainTree::Members(Vec::new()), tree), &edit);
         let changed = edit::apply(text, std::slice::from_ref(&edit));
         let (new, expected) = match (changed, expected) {
             (Ok(new), Some(expected)) => (new, expected),
             (Err(_), None) => continue,
             (changed, expected) => panic!("{edit:?}: {changed:?} where {expected:?} was meant"),
         };
-        let new_body = without_mark(&new);
+        let new_body = strip_bom(&new);
         let parsed = Document::parse(new_body);
         let parsed = parsed.unwrap_or_else(|fault| panic!("{edit:?} broke it: {fault:?}\n{new}"));
         let said = parsed.root.as_ref().map(tree);
@@ -44,7 +44,7 @@ pub(super) fn check(text: &str) {
         if let Ok(again) = edit::apply(&new, std::slice::from_ref(&edit)) {
             // A list may hold a text twice, of which one is taken out at a time.
             let is_once =
-                !matches!(edit, Edit::RemoveFromList { .. } | Edit::RemoveFromListIn { .. });
+                !matches!(edit, Edit::RemoveFromList { .. } | Edit::RemoveFromNestedList { .. });
             // What is indented with anything but blanks and tabs is indented anew each time.
             let is_usual = !text.contains(['\u{b}', '\u{c}', '\u{a0}', '\u{feff}']);
             let is_same = !(is_once && is_usual) || again == new;
@@ -58,18 +58,18 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
     let servers = root.and_then(|root| last(root, SERVERS));
     let servers: Vec<&str> = servers.map(keys).unwrap_or_default();
     let mut edits = vec![
-        Edit::PutServer {
+        Edit::SetServer {
             name: "put \"in\"".to_owned(),
             entry: json!({"command": "x", "args": []}),
         },
         Edit::RemoveServer { name: "nobody's".to_owned() },
         Edit::AddToList { key: LIST.to_owned(), text: "added".to_owned() },
-        Edit::AddToListIn {
+        Edit::AddToNestedList {
             object: OBJECT.to_owned(),
             key: INNER_LIST.to_owned(),
             text: "mcp__added".to_owned(),
         },
-        Edit::Initialise { key: "$schema".to_owned(), value: json!("a\nb") },
+        Edit::SetIfAbsent { key: "$schema".to_owned(), value: json!("a\nb") },
     ];
     // The first and the last: what stands at an edge is what goes wrong.
     let mut some = vec![servers.first(), servers.last()];
@@ -85,7 +85,7 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
             edits.push(Edit::SetKey { name: name.clone(), key: key.clone(), value: set });
             edits.push(Edit::SetKey { name, key, value: None });
         }
-        edits.push(Edit::PutServer {
+        edits.push(Edit::SetServer {
             name: name.clone(),
             entry: json!({"url": "u", "h": {"a": 1}}),
         });
@@ -98,7 +98,7 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
     let list = root.and_then(|root| last(last(root, OBJECT)?, INNER_LIST));
     for text in list.map(texts).unwrap_or_default() {
         let (object, key) = (OBJECT.to_owned(), INNER_LIST.to_owned());
-        edits.push(Edit::RemoveFromListIn { object, key, text });
+        edits.push(Edit::RemoveFromNestedList { object, key, text });
     }
     edits
 }
@@ -106,7 +106,7 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
 fn keys(node: &Node) -> Vec<&str> {
     match &node.value {
         Value::Object(members) => members.iter().map(|member| member.key.as_str()).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Vec::new()
         }
     }
@@ -118,7 +118,9 @@ fn last<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
         Value::Object(members) => {
             members.iter().rev().find(|member| member.key == key).map(|member| &member.node)
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Array(_) => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
     }
 }
 
@@ -126,7 +128,7 @@ fn last<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
 fn texts(node: &Node) -> Vec<String> {
     let Value::Array(elements) = &node.value else { return Vec::new() };
     let text = |node: &Node| match &node.value {
-        Value::Text(text) => Some(text.clone()),
+        Value::String(text) => Some(text.clone()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             None
         }
@@ -137,66 +139,66 @@ fn texts(node: &Node) -> Vec<String> {
 
 /// What a text says, without regard to how it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Tree {
+enum PlainTree {
     /// Anything that holds nothing.
-    Plain(String),
-    List(Vec<Tree>),
-    Members(Vec<(String, Tree)>),
+    Scalar(String),
+    List(Vec<PlainTree>),
+    Members(Vec<(String, PlainTree)>),
 }
 
-fn tree(node: &Node) -> Tree {
+fn tree(node: &Node) -> PlainTree {
     match &node.value {
-        Value::Null => Tree::Plain("null".to_owned()),
-        Value::Bool(truth) => Tree::Plain(truth.to_string()),
-        Value::Number(number) => Tree::Plain(number.clone()),
-        Value::Text(text) => Tree::text(text),
-        Value::Array(elements) => Tree::List(elements.iter().map(tree).collect()),
+        Value::Null => PlainTree::Scalar("null".to_owned()),
+        Value::Bool(truth) => PlainTree::Scalar(truth.to_string()),
+        Value::Number(number) => PlainTree::Scalar(number.clone()),
+        Value::String(text) => PlainTree::text(text),
+        Value::Array(elements) => PlainTree::List(elements.iter().map(tree).collect()),
         Value::Object(members) => {
-            Tree::Members(members.iter().map(|it| (it.key.clone(), tree(&it.node))).collect())
+            PlainTree::Members(members.iter().map(|it| (it.key.clone(), tree(&it.node))).collect())
         }
     }
 }
 
-impl Tree {
-    fn text(text: &str) -> Tree {
-        Tree::Plain(format!("\"{text}"))
+impl PlainTree {
+    fn text(text: &str) -> PlainTree {
+        PlainTree::Scalar(format!("\"{text}"))
     }
 
-    fn of(json: &Json) -> Tree {
+    fn of(json: &Json) -> PlainTree {
         match json {
-            Json::Null | Json::Bool(_) | Json::Number(_) => Tree::Plain(json.to_string()),
-            Json::String(text) => Tree::text(text),
-            Json::Array(elements) => Tree::List(elements.iter().map(Tree::of).collect()),
-            Json::Object(members) => {
-                Tree::Members(members.iter().map(|(key, it)| (key.clone(), Tree::of(it))).collect())
-            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => PlainTree::Scalar(json.to_string()),
+            Json::String(text) => PlainTree::text(text),
+            Json::Array(elements) => PlainTree::List(elements.iter().map(PlainTree::of).collect()),
+            Json::Object(members) => PlainTree::Members(
+                members.iter().map(|(key, it)| (key.clone(), PlainTree::of(it))).collect(),
+            ),
         }
     }
 
     fn is_null(&self) -> bool {
-        *self == Tree::Plain("null".to_owned())
+        *self == PlainTree::Scalar("null".to_owned())
     }
 
-    fn members(&mut self) -> Option<&mut Vec<(String, Tree)>> {
+    fn members(&mut self) -> Option<&mut Vec<(String, PlainTree)>> {
         match self {
-            Tree::Members(members) => Some(members),
-            Tree::Plain(_) | Tree::List(_) => None,
+            PlainTree::Members(members) => Some(members),
+            PlainTree::Scalar(_) | PlainTree::List(_) => None,
         }
     }
 
-    fn list(&mut self) -> Option<&mut Vec<Tree>> {
+    fn list(&mut self) -> Option<&mut Vec<PlainTree>> {
         match self {
-            Tree::List(elements) => Some(elements),
-            Tree::Plain(_) | Tree::Members(_) => None,
+            PlainTree::List(elements) => Some(elements),
+            PlainTree::Scalar(_) | PlainTree::Members(_) => None,
         }
     }
 }
 
-fn find<'t>(members: &'t mut [(String, Tree)], key: &str) -> Option<&'t mut Tree> {
+fn find<'t>(members: &'t mut [(String, PlainTree)], key: &str) -> Option<&'t mut PlainTree> {
     members.iter_mut().rev().find(|(name, _)| name == key).map(|(_, tree)| tree)
 }
 
-fn put(members: &mut Vec<(String, Tree)>, key: &str, value: Tree) {
+fn put(members: &mut Vec<(String, PlainTree)>, key: &str, value: PlainTree) {
     match find(members, key) {
         Some(old) => *old = value,
         None => members.push((key.to_owned(), value)),
@@ -204,13 +206,13 @@ fn put(members: &mut Vec<(String, Tree)>, key: &str, value: Tree) {
 }
 
 /// What the text says when the change was made; nothing where it cannot be made.
-fn after(mut root: Tree, edit: &Edit) -> Option<Tree> {
+fn expected_after(mut root: PlainTree, edit: &Edit) -> Option<PlainTree> {
     let top = root.members()?;
     match edit {
-        Edit::PutServer { name, entry } => match find(top, SERVERS) {
-            Some(servers) => put(servers.members()?, name, Tree::of(entry)),
+        Edit::SetServer { name, entry } => match find(top, SERVERS) {
+            Some(servers) => put(servers.members()?, name, PlainTree::of(entry)),
             None => {
-                let servers = Tree::Members(vec![(name.clone(), Tree::of(entry))]);
+                let servers = PlainTree::Members(vec![(name.clone(), PlainTree::of(entry))]);
                 top.push((SERVERS.to_owned(), servers));
             }
         },
@@ -222,80 +224,80 @@ fn after(mut root: Tree, edit: &Edit) -> Option<Tree> {
         Edit::SetKey { name, key, value } => {
             let entry = find(find(top, SERVERS)?.members()?, name)?.members()?;
             match value {
-                Some(value) => put(entry, key, Tree::of(value)),
+                Some(value) => put(entry, key, PlainTree::of(value)),
                 None => entry.retain(|(other, _)| other != key),
             }
         }
         Edit::AddToList { key, text } => add(top, key, text)?,
         Edit::RemoveFromList { key, text } => remove(top, key, text)?,
-        Edit::AddToListIn { object, key, text } => {
+        Edit::AddToNestedList { object, key, text } => {
             match find(top, object).filter(|it| !it.is_null()) {
                 Some(inner) => add(inner.members()?, key, text)?,
                 None => {
-                    let list = Tree::List(vec![Tree::text(text)]);
-                    put(top, object, Tree::Members(vec![(key.clone(), list)]));
+                    let list = PlainTree::List(vec![PlainTree::text(text)]);
+                    put(top, object, PlainTree::Members(vec![(key.clone(), list)]));
                 }
             }
         }
-        Edit::RemoveFromListIn { object, key, text } => {
+        Edit::RemoveFromNestedList { object, key, text } => {
             if let Some(inner) = find(top, object).filter(|it| !it.is_null()) {
                 remove(inner.members()?, key, text)?;
             }
         }
-        Edit::Initialise { key, value } => {
+        Edit::SetIfAbsent { key, value } => {
             if find(top, key).is_none() {
-                put(top, key, Tree::of(value));
+                put(top, key, PlainTree::of(value));
             }
         }
     }
     Some(root)
 }
 
-fn add(members: &mut Vec<(String, Tree)>, key: &str, text: &str) -> Option<()> {
+fn add(members: &mut Vec<(String, PlainTree)>, key: &str, text: &str) -> Option<()> {
     match find(members, key).filter(|it| !it.is_null()) {
         Some(list) => {
             let list = list.list()?;
-            if !list.contains(&Tree::text(text)) {
-                list.push(Tree::text(text));
+            if !list.contains(&PlainTree::text(text)) {
+                list.push(PlainTree::text(text));
             }
         }
-        None => put(members, key, Tree::List(vec![Tree::text(text)])),
+        None => put(members, key, PlainTree::List(vec![PlainTree::text(text)])),
     }
     Some(())
 }
 
-fn remove(members: &mut [(String, Tree)], key: &str, text: &str) -> Option<()> {
+fn remove(members: &mut [(String, PlainTree)], key: &str, text: &str) -> Option<()> {
     if let Some(list) = find(members, key).filter(|it| !it.is_null()) {
         let list = list.list()?;
-        let at = list.iter().position(|it| *it == Tree::text(text));
+        let at = list.iter().position(|it| *it == PlainTree::text(text));
         at.map(|at| list.remove(at));
     }
     Some(())
 }
 
 /// The value that a change puts another in place of, where there is one.
-fn replaced(root: Option<&Node>, edit: &Edit) -> Option<Span> {
+fn replaced_span(root: Option<&Node>, edit: &Edit) -> Option<Span> {
     let root = root?;
     let null = |node: &Node| node.value == Value::Null;
     let node = match edit {
-        Edit::PutServer { name, .. } => last(last(root, SERVERS)?, name),
+        Edit::SetServer { name, .. } => last(last(root, SERVERS)?, name),
         Edit::SetKey { name, key, value: Some(_) } => last(last(last(root, SERVERS)?, name)?, key),
         Edit::AddToList { key, .. } => last(root, key).filter(|it| null(it)),
-        Edit::AddToListIn { object, key, .. } => match last(root, object)? {
+        Edit::AddToNestedList { object, key, .. } => match last(root, object)? {
             inner if null(inner) => Some(inner),
             inner => last(inner, key).filter(|it| null(it)),
         },
         Edit::RemoveServer { .. }
         | Edit::SetKey { value: None, .. }
         | Edit::RemoveFromList { .. }
-        | Edit::RemoveFromListIn { .. }
-        | Edit::Initialise { .. } => None,
+        | Edit::RemoveFromNestedList { .. }
+        | Edit::SetIfAbsent { .. } => None,
     };
     node.map(|node| node.span)
 }
 
 fn keeps_bytes(root: Option<&Node>, (old, new): (&str, &str), edit: &Edit) {
-    if let Some(span) = replaced(root, edit) {
+    if let Some(span) = replaced_span(root, edit) {
         let (front, back) = (&old[..span.start], &old[span.end..]);
         let is_kept =
             new.len() >= front.len() + back.len() && new.starts_with(front) && new.ends_with(back);
@@ -306,25 +308,25 @@ fn keeps_bytes(root: Option<&Node>, (old, new): (&str, &str), edit: &Edit) {
         Edit::RemoveServer { .. }
         | Edit::SetKey { value: None, .. }
         | Edit::RemoveFromList { .. }
-        | Edit::RemoveFromListIn { .. } => is_within(new, old),
-        Edit::PutServer { .. }
+        | Edit::RemoveFromNestedList { .. } => is_subsequence(new, old),
+        Edit::SetServer { .. }
         | Edit::SetKey { .. }
         | Edit::AddToList { .. }
-        | Edit::AddToListIn { .. }
-        | Edit::Initialise { .. } => {
-            is_within(old, new) || is_within(&without_blank_ends(old), new)
+        | Edit::AddToNestedList { .. }
+        | Edit::SetIfAbsent { .. } => {
+            is_subsequence(old, new) || is_subsequence(&without_whitespace(old), new)
         }
     };
     assert!(is_kept, "{edit:?} changed something else:\n{new}");
 }
 
 /// An empty object that is opened up may lose the blanks that stood in it.
-fn without_blank_ends(text: &str) -> String {
+fn without_whitespace(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
 /// Are all characters of one text in the other, in their order?
-fn is_within(part: &str, whole: &str) -> bool {
+fn is_subsequence(part: &str, whole: &str) -> bool {
     let mut rest = whole.chars();
     part.chars().all(|wanted| rest.any(|found| found == wanted))
 }

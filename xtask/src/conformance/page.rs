@@ -5,52 +5,52 @@ use std::fmt::Write;
 use super::scenarios::{Group, Side};
 use super::score::Score;
 
-const END: &str = "<!-- end -->";
-const BAD: &str = "✗";
+const END_MARK: &str = "<!-- end -->";
+const FAILED_MARK: &str = "✗";
 
 /// A part of the docs that is written by a run, between two marks.
 #[derive(Debug)]
-pub struct Block {
+pub struct DocsBlock {
     begin: &'static str,
 }
 
-impl Block {
+impl DocsBlock {
     /// What came of the client's scenarios.
-    pub const CLIENT: Block =
-        Block { begin: "<!-- begin: written by `cargo xtask conformance` -->" };
+    pub const CLIENT: DocsBlock =
+        DocsBlock { begin: "<!-- begin: written by `cargo xtask conformance` -->" };
     /// What came of the server's scenarios.
-    pub const SERVER: Block =
-        Block { begin: "<!-- begin: written by `cargo xtask conformance server` -->" };
+    pub const SERVER: DocsBlock =
+        DocsBlock { begin: "<!-- begin: written by `cargo xtask conformance server` -->" };
 
     /// The page with this block written again; a page without its marks gets them at its end.
-    pub fn written(&self, page: &str, text: &str) -> String {
+    pub fn replace_in(&self, page: &str, text: &str) -> String {
         let begin = self.begin;
         let marks = page.find(begin).and_then(|from| {
-            let length = page[from..].find(END)?;
-            Some((from, from + length + END.len()))
+            let length = page[from..].find(END_MARK)?;
+            Some((from, from + length + END_MARK.len()))
         });
         let (before, after) = match marks {
             Some((from, to)) => (page[..from].to_owned(), &page[to..]),
             None => (format!("{}\n\n", page.trim_end()), "\n"),
         };
-        format!("{before}{begin}\n\n{text}\n{END}{after}")
+        format!("{before}{begin}\n\n{text}\n{END_MARK}{after}")
     }
 }
 
 /// What came of one server.
 #[derive(Debug)]
-pub struct Result {
+pub struct ServerScores {
     /// What it is called.
-    pub subject: String,
+    pub title: String,
     /// Its scenarios.
     pub scores: Vec<Score>,
 }
 
 /// One scenario in a line.
-pub fn line(score: &Score) -> String {
-    let word = if score.is_good() { "good" } else { "BAD " };
-    let group = score.planned.group.title();
-    let mut line = format!("{word} {group:<10} {:<44}", score.planned.scenario);
+pub fn progress_line(score: &Score) -> String {
+    let word = if score.passed() { "good" } else { "BAD " };
+    let group = score.run.group.title();
+    let mut line = format!("{word} {group:<10} {:<44}", score.run.scenario);
     let _writes_to_memory = write!(line, " {:>3} ok", score.successes);
     for (word, checks) in
         [("failed", &score.failures), ("warned", &score.warnings), ("skipped", &score.skipped)]
@@ -68,11 +68,11 @@ pub fn summary(side: Side, scores: &[Score]) -> String {
         "| | scenarios | SUCCESS | FAILURE | WARNING | SKIPPED | expected SKIPPED |\n".to_owned();
     text.push_str("|---|---|---|---|---|---|---|\n");
     for group in side.groups() {
-        let those: Vec<&Score> = scores.iter().filter(|it| it.planned.group == *group).collect();
+        let those: Vec<&Score> = scores.iter().filter(|it| it.run.group == *group).collect();
         if those.is_empty() {
             continue;
         }
-        let good = those.iter().filter(|it| it.is_good()).count();
+        let good = those.iter().filter(|it| it.passed()).count();
         let sum = |count: fn(&Score) -> usize| those.iter().map(|it| count(it)).sum::<usize>();
         let _writes_to_memory = writeln!(
             text,
@@ -95,13 +95,13 @@ pub fn client_tables(scores: &[Score]) -> String {
 }
 
 /// The server's part of the docs: one row a server, then what went wrong, then every scenario of the first server.
-pub fn server_tables(results: &[Result]) -> String {
+pub fn server_tables(results: &[ServerScores]) -> String {
     let groups = Side::Server.groups();
-    let mut text = heading("", groups);
-    for Result { subject, scores } in results {
+    let mut text = table_heading("", groups);
+    for ServerScores { title: subject, scores } in results {
         let cells = groups.iter().map(|group| {
-            let those = scores.iter().filter(|it| it.planned.group == *group);
-            match (those.clone().filter(|it| it.is_good()).count(), those.count()) {
+            let those = scores.iter().filter(|it| it.run.group == *group);
+            match (those.clone().filter(|it| it.passed()).count(), those.count()) {
                 (_, 0) => String::new(),
                 (good, all) => format!("{good} of {all}"),
             }
@@ -109,7 +109,7 @@ pub fn server_tables(results: &[Result]) -> String {
         let cells: Vec<String> = cells.collect();
         let _writes_to_memory = writeln!(text, "| {subject} | {} |", cells.join(" | "));
     }
-    let bad: Vec<String> = results.iter().flat_map(faults).collect();
+    let bad: Vec<String> = results.iter().flat_map(failed_scenarios).collect();
     if !bad.is_empty() {
         let _writes_to_memory = write!(text, "\n{}", bad.concat());
     }
@@ -120,14 +120,14 @@ pub fn server_tables(results: &[Result]) -> String {
 }
 
 /// One point a scenario that is not good.
-fn faults(result: &Result) -> impl Iterator<Item = String> {
-    result.scores.iter().filter(|it| !it.is_good()).map(|score| {
-        let (group, scenario) = (score.planned.group.title(), &score.planned.scenario);
-        format!("- {}: `{scenario}` ({group})\n", result.subject)
+fn failed_scenarios(result: &ServerScores) -> impl Iterator<Item = String> {
+    result.scores.iter().filter(|it| !it.passed()).map(|score| {
+        let (group, scenario) = (score.run.group.title(), &score.run.scenario);
+        format!("- {}: `{scenario}` ({group})\n", result.title)
     })
 }
 
-fn heading(first: &str, groups: &[Group]) -> String {
+fn table_heading(first: &str, groups: &[Group]) -> String {
     let titles: Vec<&str> = groups.iter().map(|group| group.title()).collect();
     let first = if first.is_empty() { String::new() } else { format!(" {first}") };
     format!("|{first} | {} |\n|---|{}\n", titles.join(" | "), "---|".repeat(groups.len()))
@@ -137,18 +137,18 @@ fn heading(first: &str, groups: &[Group]) -> String {
 fn by_scenario(side: Side, scores: &[Score]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for score in scores {
-        if !names.contains(&score.planned.scenario.as_str()) {
-            names.push(&score.planned.scenario);
+        if !names.contains(&score.run.scenario.as_str()) {
+            names.push(&score.run.scenario);
         }
     }
-    let mut text = heading("scenario", side.groups());
+    let mut text = table_heading("scenario", side.groups());
     for name in names {
         let cells = side.groups().iter().map(|group| {
-            let is_it = |it: &&Score| it.planned.group == *group && it.planned.scenario == name;
+            let is_it = |it: &&Score| it.run.group == *group && it.run.scenario == name;
             match scores.iter().find(is_it) {
                 None => String::new(),
-                Some(score) if score.is_good() => score.successes.to_string(),
-                Some(_) => BAD.to_owned(),
+                Some(score) if score.passed() => score.successes.to_string(),
+                Some(_) => FAILED_MARK.to_owned(),
             }
         });
         let cells: Vec<String> = cells.collect();
@@ -162,10 +162,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conformance::scenarios::Planned;
+    use crate::conformance::scenarios::ScenarioRun;
 
     fn score(group: Group, scenario: &str, status: &str) -> Score {
-        let planned = Planned { group, scenario: scenario.to_owned() };
+        let planned = ScenarioRun { group, scenario: scenario.to_owned() };
         Score::new(planned, &[json!({"id": "x", "status": status})], true)
     }
 
@@ -186,7 +186,7 @@ mod tests {
         assert!(
             summary(Side::Client, &scores).contains("| 2026-07-28 | 0 of 1 | 0 | 0 | 1 | 0 | 0 |")
         );
-        assert!(line(&scores[1]).ends_with("  0 ok, warned: x"));
+        assert!(progress_line(&scores[1]).ends_with("  0 ok, warned: x"));
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         let good = score(Group::V20251125, "a", "SUCCESS");
         let bad = score(Group::Tasks, "b", "FAILURE");
         let results = [
-            Result { subject: "http, both".to_owned(), scores: vec![good.clone()] },
-            Result { subject: "stdio, both".to_owned(), scores: vec![good, bad] },
+            ServerScores { title: "http, both".to_owned(), scores: vec![good.clone()] },
+            ServerScores { title: "stdio, both".to_owned(), scores: vec![good, bad] },
         ];
         assert_eq!(
             server_tables(&results),
@@ -214,13 +214,13 @@ mod tests {
 
     #[test]
     fn what_people_wrote_around_the_tables_stays_and_so_do_other_tables() {
-        let once = Block::CLIENT.written("# Title\n\nBefore.\n", "one\n");
+        let once = DocsBlock::CLIENT.replace_in("# Title\n\nBefore.\n", "one\n");
         assert!(once.starts_with("# Title\n\nBefore.\n\n<!-- begin"));
-        assert_eq!(Block::CLIENT.written(&once, "one\n"), once);
-        let both = Block::SERVER.written(&(once.clone() + "Between.\n"), "two\n");
+        assert_eq!(DocsBlock::CLIENT.replace_in(&once, "one\n"), once);
+        let both = DocsBlock::SERVER.replace_in(&(once.clone() + "Between.\n"), "two\n");
         assert!(both.starts_with(&once));
-        let again = Block::CLIENT.written(&both, "three\n");
+        let again = DocsBlock::CLIENT.replace_in(&both, "three\n");
         assert_eq!(again, both.replace("one", "three"));
-        assert_eq!(Block::SERVER.written(&both, "four\n"), both.replace("two", "four"));
+        assert_eq!(DocsBlock::SERVER.replace_in(&both, "four\n"), both.replace("two", "four"));
     }
 }

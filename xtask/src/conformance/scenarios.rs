@@ -3,7 +3,7 @@
 use super::SuiteError;
 
 /// Scenarios that say nothing yet: this one is skipped whatever a server does, until it is written anew.
-const UNWRITTEN: &[&str] = &["tasks-status-notifications"];
+const UNIMPLEMENTED: &[&str] = &["tasks-status-notifications"];
 
 /// Whom the suite tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +33,7 @@ impl Side {
     }
 
     /// How the suite's list of its scenarios begins.
-    fn heading(self) -> &'static str {
+    fn list_heading(self) -> &'static str {
         match self {
             Side::Client => "Client scenarios",
             Side::Server => "Server scenarios",
@@ -103,7 +103,7 @@ impl Group {
     }
 
     /// Does a scenario belong here that the suite lists with these words in brackets?
-    fn holds(self, scenario: &str, versions: &[&str]) -> bool {
+    fn includes(self, scenario: &str, versions: &[&str]) -> bool {
         let is_extension = versions == ["extension"];
         match self {
             Group::V20250618 | Group::V20251125 | Group::V20260728 | Group::Backcompat => {
@@ -118,17 +118,17 @@ impl Group {
 
 /// One run of one scenario.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Planned {
+pub struct ScenarioRun {
     /// Where it counts.
     pub group: Group,
     /// The suite's name for it.
     pub scenario: String,
 }
 
-impl Planned {
+impl ScenarioRun {
     /// What the person in front of the client wants, in words for it. A server cannot say so: whether skills are only
     /// listed or also used is nobody's choice but theirs.
-    pub fn wishes(&self) -> &'static [&'static str] {
+    pub fn client_arguments(&self) -> &'static [&'static str] {
         match self.scenario.starts_with("sep-2640-client-verify") {
             true => &["--load-skills"],
             false => &[],
@@ -137,26 +137,27 @@ impl Planned {
 }
 
 /// What to run, from the suite's own list.
-pub fn planned(list: &str, side: Side) -> Result<Vec<Planned>, SuiteError> {
-    let lines = list.lines().skip_while(|line| !line.starts_with(side.heading())).skip(1);
-    let written = |(name, _): &(&str, Vec<&str>)| !UNWRITTEN.contains(name);
-    let listed: Vec<(&str, Vec<&str>)> = lines.map_while(scenario).filter(written).collect();
+pub fn plan_runs(list: &str, side: Side) -> Result<Vec<ScenarioRun>, SuiteError> {
+    let lines = list.lines().skip_while(|line| !line.starts_with(side.list_heading())).skip(1);
+    let written = |(name, _): &(&str, Vec<&str>)| !UNIMPLEMENTED.contains(name);
+    let listed: Vec<(&str, Vec<&str>)> = lines.map_while(parse_scenario).filter(written).collect();
     let mut planned = Vec::new();
     for group in side.groups().iter().copied() {
         let before = planned.len();
-        let members = listed.iter().filter(|(name, versions)| group.holds(name, versions));
-        planned.extend(members.map(|(name, _)| Planned { group, scenario: (*name).to_owned() }));
+        let members = listed.iter().filter(|(name, versions)| group.includes(name, versions));
+        planned
+            .extend(members.map(|(name, _)| ScenarioRun { group, scenario: (*name).to_owned() }));
         let listed = planned.len() - before;
         let wanted = group.size(side);
         if listed != wanted {
-            return Err(SuiteError::OtherScenarios { group, listed, wanted });
+            return Err(SuiteError::ScenarioCount { group, listed, expected: wanted });
         }
     }
     Ok(planned)
 }
 
 /// `  - name [version,version]`
-fn scenario(line: &str) -> Option<(&str, Vec<&str>)> {
+fn parse_scenario(line: &str) -> Option<(&str, Vec<&str>)> {
     let (name, versions) = line.trim().strip_prefix("- ")?.split_once(" [")?;
     Some((name, versions.trim_end_matches(']').split(',').collect()))
 }
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     fn groups(side: Side, scenario: &str, versions: &[&str]) -> Vec<&'static str> {
-        let holds = side.groups().iter().filter(|group| group.holds(scenario, versions));
+        let holds = side.groups().iter().filter(|group| group.includes(scenario, versions));
         holds.map(|group| group.title()).collect()
     }
 
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_suite_that_lost_scenarios_is_not_run() {
-        let said = |side| planned(LIST, side).unwrap_err().to_string();
+        let said = |side| plan_runs(LIST, side).unwrap_err().to_string();
         assert_eq!(
             said(Side::Client),
             "the suite lists 1 scenarios for 2025-06-18, and should list 5"

@@ -2,71 +2,72 @@
 //! stands behind it, is the subject's business.
 
 use super::SuiteError;
-use super::page::{self, Block, Result as Row};
-use super::scenarios::{self, Planned, Side};
+use super::page::{self, DocsBlock, ServerScores as Row};
+use super::scenarios::{self, ScenarioRun, Side};
 use super::score::Score;
-use super::subject::{Subject, all_gateways, all_upstreams};
+use super::subject::{ServerUnderTest, all_gateways, all_upstreams};
 use super::suite::Suite;
 use crate::failure::Failure;
-use crate::run::{self, Closing, Step};
-use crate::workshop::Workshop;
+use crate::run::{self, Step, StepSummary};
+use crate::workshop::Workspace;
 
 /// What is tested.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Wish {
+enum TestTarget {
     /// The gateway, in front of every upstream.
     Gateways,
     /// The upstreams alone.
     Upstreams,
     /// Whatever answers there.
-    Elsewhere(String),
+    Url(String),
 }
 
 /// Installs the suite, builds what is tested, runs every scenario that holds one of the words, and prints a table. A
 /// whole run of the gateway is written to the docs as well.
-pub fn run(workshop: &Workshop, words: &[String]) -> Result<(), Failure> {
-    let Asked { wish, only, words } = Asked::parse(words)?;
+pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
+    let ServerOptions { target: wish, title_filter: only, scenario_filters: words } =
+        ServerOptions::parse(words)?;
     let (mut subjects, build) = match &wish {
-        Wish::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),
-        Wish::Upstreams => (all_upstreams(), Some("--example conformance_upstream")),
-        Wish::Elsewhere(url) => (vec![Subject::Elsewhere(url.clone())], None),
+        TestTarget::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),
+        TestTarget::Upstreams => (all_upstreams(), Some("--example conformance_upstream")),
+        TestTarget::Url(url) => (vec![ServerUnderTest::Url(url.clone())], None),
     };
     if let Some(part) = &only {
         subjects.retain(|subject| subject.title().contains(part));
     }
     if subjects.is_empty() {
-        return Err(SuiteError::NothingToRun.into());
+        return Err(SuiteError::NoMatch.into());
     }
     let suite = Suite::install(workshop)?;
     if let Some(what) = build {
         let build = workshop.cargo(&format!("build --workspace {what} --locked"));
-        run::all(vec![Step::new("server", build, Closing::Timed)])?;
+        run::run_all(vec![Step::new("server", build, StepSummary::PrintsTime)])?;
     }
-    let planned = scenarios::planned(&suite.list()?, Side::Server)?;
-    let wanted = super::wanted(&planned, &words)?;
+    let planned = scenarios::plan_runs(&suite.list()?, Side::Server)?;
+    let wanted = super::select_scenarios(&planned, &words)?;
     let mut rows = Vec::new();
     let mut counted = Vec::new();
     for subject in subjects {
         let scores = scores(&suite, &subject, &wanted)?;
-        let is_counted = |it: &&Score| !subject.is_beyond(&it.planned.scenario);
+        let is_counted = |it: &&Score| !subject.is_out_of_scope(&it.run.scenario);
         counted.extend(scores.iter().filter(is_counted).cloned());
-        rows.push(Row { subject: subject.title(), scores });
+        rows.push(Row { title: subject.title(), scores });
     }
     println!("{}", page::server_tables(&rows));
-    if wish == Wish::Gateways && only.is_none() && words.is_empty() {
-        super::write_page(workshop, &Block::SERVER, &page::server_tables(&rows))?;
+    if wish == TestTarget::Gateways && only.is_none() && words.is_empty() {
+        super::write_docs_block(workshop, &DocsBlock::SERVER, &page::server_tables(&rows))?;
     }
-    super::judged(counted.iter())
+    super::check_scores(counted.iter())
 }
 
 fn scores(
     suite: &Suite<'_>,
-    subject: &Subject,
-    wanted: &[&Planned],
+    subject: &ServerUnderTest,
+    wanted: &[&ScenarioRun],
 ) -> Result<Vec<Score>, SuiteError> {
     let title = subject.title();
     eprintln!("==> {title}");
-    let running = subject.start(suite.workshop)?;
+    let running = subject.start(suite.workspace)?;
     let place = title.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
     let command = || {
         let mut command = suite.command();
@@ -74,17 +75,18 @@ fn scores(
         command
     };
     let mut scores = Vec::new();
-    for group in Side::Server.groups().iter().filter(|group| subject.has(**group)) {
-        let those: Vec<&Planned> = wanted.iter().copied().filter(|it| it.group == *group).collect();
+    for group in Side::Server.groups().iter().filter(|group| subject.supports(**group)) {
+        let those: Vec<&ScenarioRun> =
+            wanted.iter().copied().filter(|it| it.group == *group).collect();
         let is_whole = those.len() == group.size(Side::Server);
         let fresh = match group.version().filter(|_| is_whole) {
-            Some(version) => suite.scores_of_version(&those, version, &place, command())?,
+            Some(version) => suite.score_version(&those, version, &place, command())?,
             None => {
-                let score = |it: &&Planned| suite.score(it, &place, command());
+                let score = |it: &&ScenarioRun| suite.score(it, &place, command());
                 those.iter().map(score).collect::<Result<Vec<Score>, SuiteError>>()?
             }
         };
-        fresh.iter().for_each(|score| eprintln!("    {}", page::line(score)));
+        fresh.iter().for_each(|score| eprintln!("    {}", page::progress_line(score)));
         scores.extend(fresh);
     }
     Ok(scores)
@@ -92,31 +94,35 @@ fn scores(
 
 /// What somebody typed.
 #[derive(Debug, Eq, PartialEq)]
-struct Asked {
-    wish: Wish,
+struct ServerOptions {
+    target: TestTarget,
     /// Only servers whose title holds this.
-    only: Option<String>,
+    title_filter: Option<String>,
     /// Only scenarios whose name holds one of these.
-    words: Vec<String>,
+    scenario_filters: Vec<String>,
 }
 
-impl Asked {
-    fn parse(typed: &[String]) -> Result<Asked, SuiteError> {
-        let mut asked = Asked { wish: Wish::Gateways, only: None, words: Vec::new() };
+impl ServerOptions {
+    fn parse(typed: &[String]) -> Result<ServerOptions, SuiteError> {
+        let mut asked = ServerOptions {
+            target: TestTarget::Gateways,
+            title_filter: None,
+            scenario_filters: Vec::new(),
+        };
         let mut typed = typed.iter();
         while let Some(word) = typed.next() {
             let mut value = || {
                 let value = typed.next().cloned();
-                value.ok_or_else(|| SuiteError::Option(word.clone()))
+                value.ok_or_else(|| SuiteError::InvalidOption(word.clone()))
             };
             match word.as_str() {
-                "--upstream-only" => asked.wish = Wish::Upstreams,
-                "--url" => asked.wish = Wish::Elsewhere(value()?),
-                "--subject" => asked.only = Some(value()?),
+                "--upstream-only" => asked.target = TestTarget::Upstreams,
+                "--url" => asked.target = TestTarget::Url(value()?),
+                "--subject" => asked.title_filter = Some(value()?),
                 option if option.starts_with('-') => {
-                    return Err(SuiteError::Option(word.clone()));
+                    return Err(SuiteError::InvalidOption(word.clone()));
                 }
-                _ => asked.words.push(word.clone()),
+                _ => asked.scenario_filters.push(word.clone()),
             }
         }
         Ok(asked)
@@ -127,32 +133,39 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn check(line: &str, wish: Wish, only: Option<&str>, words: &[&str]) {
+    fn check(line: &str, wish: TestTarget, only: Option<&str>, words: &[&str]) {
         let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let words = words.iter().map(|it| (*it).to_owned()).collect();
-        let expected = Asked { wish, only: only.map(str::to_owned), words };
-        assert_eq!(Asked::parse(&typed).unwrap(), expected, "{line}");
+        let expected = ServerOptions {
+            target: wish,
+            title_filter: only.map(str::to_owned),
+            scenario_filters: words,
+        };
+        assert_eq!(ServerOptions::parse(&typed).unwrap(), expected, "{line}");
     }
 
     #[test]
     fn options_choose_the_server_and_words_the_scenarios() {
-        check("", Wish::Gateways, None, &[]);
+        check("", TestTarget::Gateways, None, &[]);
         check(
             "tools --subject stdio caching",
-            Wish::Gateways,
+            TestTarget::Gateways,
             Some("stdio"),
             &["tools", "caching"],
         );
-        check("--upstream-only tools", Wish::Upstreams, None, &["tools"]);
+        check("--upstream-only tools", TestTarget::Upstreams, None, &["tools"]);
         let url = "http://localhost:1/mcp";
-        check(&format!("--url {url}"), Wish::Elsewhere(url.to_owned()), None, &[]);
+        check(&format!("--url {url}"), TestTarget::Url(url.to_owned()), None, &[]);
     }
 
     #[test]
     fn what_is_no_option_is_refused() {
         for line in ["--upstream", "tools --url", "--subject"] {
             let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            assert!(matches!(Asked::parse(&typed), Err(SuiteError::Option(_))), "{line}");
+            assert!(
+                matches!(ServerOptions::parse(&typed), Err(SuiteError::InvalidOption(_))),
+                "{line}"
+            );
         }
     }
 }

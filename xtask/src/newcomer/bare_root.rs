@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::run;
-use crate::workshop::{Settings, Workshop};
+use crate::workshop::{NetworkSettings, Workspace};
 
 /// Furnishes the root and runs a command, in namespaces that the caller has made.
-const ENTER: &str = include_str!("enter.sh");
+const ENTER_SCRIPT: &str = include_str!("enter.sh");
 /// Where the toolchain is in the root.
-const RUST: &str = "/opt/rust/bin";
+const TOOLCHAIN_BIN: &str = "/opt/rust/bin";
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Files of the machine that say how the network is reached, beside those that variables name.
 const NETWORK_FILES: &[&str] =
     &["/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf"];
 /// Certificates that somebody added to this machine.
-const OWN_CERTIFICATES: &str = "/usr/local/share/ca-certificates";
+const LOCAL_CERTIFICATES: &str = "/usr/local/share/ca-certificates";
 /// Files in a home that say which registries are asked, and how.
 const HOME_FILES: &[&str] =
     &[".cargo/config.toml", ".config/pip/pip.conf", ".pip/pip.conf", ".npmrc"];
@@ -33,11 +33,11 @@ const APT_SETTINGS: &[&str] = &[
     "Acquire::ForceIPv",
 ];
 /// How much room a walk needs, in gigabytes.
-const ROOM: u64 = 15;
+const REQUIRED_GIGABYTES: u64 = 15;
 
 /// Somebody who lives in the root.
 #[derive(Clone, Copy, Debug)]
-pub struct Person {
+pub struct User {
     /// The user's name.
     pub name: &'static str,
     /// Where the home is.
@@ -45,27 +45,31 @@ pub struct Person {
 }
 
 /// Somebody without any rights.
-pub const NEWCOMER: Person = Person { name: "newcomer", home: "/people/newcomer" };
+pub const NEWCOMER: User = User { name: "newcomer", home: "/people/newcomer" };
 /// Who may install packages.
-pub const ADMINISTRATOR: Person = Person { name: "root", home: "/people/administrator" };
+pub const ADMINISTRATOR: User = User { name: "root", home: "/people/administrator" };
 
 /// The root.
 #[derive(Debug)]
-pub struct BareRoot {
+pub struct DebianRoot {
     folder: PathBuf,
     toolchain: PathBuf,
-    settings: Settings,
+    settings: NetworkSettings,
 }
 
-impl BareRoot {
+impl DebianRoot {
     /// Where the root of a walk is, with what this machine passes on to it. Nothing is made yet.
-    pub fn of(workshop: &Workshop) -> Result<Self, RootError> {
+    pub fn new(workshop: &Workspace) -> Result<Self, RootError> {
         if output(Command::new("id").arg("-u"))? != "0" {
             return Err(RootError::NotRoot);
         }
         let toolchain = output(workshop.program("rustc").args(["--print", "sysroot"]))?;
         let folder = workshop.target.join("walk");
-        Ok(BareRoot { folder, toolchain: toolchain.into(), settings: workshop.settings() })
+        Ok(DebianRoot {
+            folder,
+            toolchain: toolchain.into(),
+            settings: workshop.network_settings(),
+        })
     }
 
     /// Where it is.
@@ -74,51 +78,51 @@ impl BareRoot {
     }
 
     /// Where something in the root is for us who are outside.
-    pub fn outside(&self, inside: &str) -> PathBuf {
+    pub fn host_path(&self, inside: &str) -> PathBuf {
         self.folder.join(inside.trim_start_matches('/'))
     }
 
     /// Makes it anew, with nothing in it but the base system of this machine's own release.
-    pub fn make(&self) -> Result<(), RootError> {
+    pub fn create(&self) -> Result<(), RootError> {
         self.remove()?;
-        fs::create_dir_all(&self.folder).map_err(|error| unusable(&self.folder, error))?;
-        self.measure_room()?;
-        let sources = sources()?;
-        let Some([site, release, ..]) = sources.first().map(|source| words(source)) else {
+        fs::create_dir_all(&self.folder).map_err(|error| file_error(&self.folder, error))?;
+        self.check_disk_space()?;
+        let sources = apt_sources()?;
+        let Some([site, release, ..]) = sources.first().map(|source| source_fields(source)) else {
             return Err(RootError::NoMirror);
         };
-        let mut debootstrap = apart();
+        let mut debootstrap = namespaced_command();
         debootstrap.args(["--mount-proc", "debootstrap", "--variant=minbase", release]);
         debootstrap.arg(&self.folder).arg(site);
-        succeed(&mut debootstrap)?;
+        run_checked(&mut debootstrap)?;
         let list: String = sources.iter().map(|source| format!("deb {source}\n")).collect();
         self.write("/etc/apt/sources.list", &list)?;
         self.write("/etc/apt/apt.conf.d/90network", &apt_settings()?)?;
         for folder in ["/opt/rust", "/people", ADMINISTRATOR.home] {
-            let folder = self.outside(folder);
-            fs::create_dir_all(&folder).map_err(|error| unusable(&folder, error))?;
+            let folder = self.host_path(folder);
+            fs::create_dir_all(&folder).map_err(|error| file_error(&folder, error))?;
         }
-        self.connect()
+        self.copy_network_settings()
     }
 
     /// Copies what this machine knows of its network. Done again when packages have written files of their own.
-    pub fn connect(&self) -> Result<(), RootError> {
+    pub fn copy_network_settings(&self) -> Result<(), RootError> {
         let named = self.settings.variables.iter().map(|(_, value)| PathBuf::from(value));
-        let certificates = fs::read_dir(OWN_CERTIFICATES).into_iter().flatten().flatten();
+        let certificates = fs::read_dir(LOCAL_CERTIFICATES).into_iter().flatten().flatten();
         let files = NETWORK_FILES.iter().map(PathBuf::from);
         let files = files.chain(certificates.map(|entry| entry.path())).chain(named);
         for file in files.filter(|file| file.is_absolute() && file.is_file()) {
-            self.copy(&file, &self.outside(&file.to_string_lossy()))?;
+            self.copy(&file, &self.host_path(&file.to_string_lossy()))?;
         }
         Ok(())
     }
 
     /// Gives a home the machine's choice of registries.
-    pub fn settle(&self, person: Person) -> Result<(), RootError> {
+    pub fn copy_registry_settings(&self, person: User) -> Result<(), RootError> {
         for file in HOME_FILES {
             let source = self.settings.home.join(file);
             if source.is_file() {
-                self.copy(&source, &self.outside(person.home).join(file))?;
+                self.copy(&source, &self.host_path(person.home).join(file))?;
             }
         }
         Ok(())
@@ -126,31 +130,31 @@ impl BareRoot {
 
     fn copy(&self, from: &Path, to: &Path) -> Result<(), RootError> {
         let folder = to.parent().expect("a file lies in a folder");
-        fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
         // What is there may be a link that leads out of the root. Nothing there is the usual case.
         let _absent = fs::remove_file(to);
-        fs::copy(from, to).map(|_| ()).map_err(|error| unusable(to, error))
+        fs::copy(from, to).map(|_| ()).map_err(|error| file_error(to, error))
     }
 
     fn write(&self, inside: &str, text: &str) -> Result<(), RootError> {
-        let file = self.outside(inside);
-        fs::write(&file, text).map_err(|error| unusable(&file, error))
+        let file = self.host_path(inside);
+        fs::write(&file, text).map_err(|error| file_error(&file, error))
     }
 
     /// A command of the shell inside the root, as this person with this home, with nothing in the environment but what
     /// a login and the network need. It is killed together with everything it started when we end, whatever ends us.
-    pub fn command(&self, person: Person, home: &str, script: &str) -> Command {
-        let mut command = apart();
-        command.args(["sh", "-c", ENTER, "sh"]).arg(&self.folder).arg(&self.toolchain);
+    pub fn command(&self, person: User, home: &str, script: &str) -> Command {
+        let mut command = namespaced_command();
+        command.args(["sh", "-c", ENTER_SCRIPT, "sh"]).arg(&self.folder).arg(&self.toolchain);
         command.args(["timeout", "--kill-after=10", "7200", "chroot"]);
         command.arg(format!("--userspec={0}:{0}", person.name)).arg(&self.folder);
         command.args(["env", "--ignore-environment"]);
-        command.arg(format!("PATH={}/.cargo/bin:{RUST}:{SYSTEM_PATH}", person.home));
+        command.arg(format!("PATH={}/.cargo/bin:{TOOLCHAIN_BIN}:{SYSTEM_PATH}", person.home));
         command.arg(format!("HOME={home}")).arg(format!("USER={}", person.name));
         command.args(["SHELL=/bin/bash", "TERM=xterm-256color", "DEBIAN_FRONTEND=noninteractive"]);
         for (name, value) in &self.settings.variables {
             let path = Path::new(value);
-            if path.is_absolute() && !self.outside(&path.to_string_lossy()).exists() {
+            if path.is_absolute() && !self.host_path(&path.to_string_lossy()).exists() {
                 continue;
             }
             let mut variable = name.clone();
@@ -165,21 +169,21 @@ impl BareRoot {
     /// Removes it, unless something is mounted below it: removing would reach what is mounted.
     pub fn remove(&self) -> Result<(), RootError> {
         let path = Path::new("/proc/self/mountinfo");
-        let mounts = fs::read_to_string(path).map_err(|error| unusable(path, error))?;
+        let mounts = fs::read_to_string(path).map_err(|error| file_error(path, error))?;
         let folder = std::path::absolute(&self.folder).unwrap_or(self.folder.clone());
         let below = mounted_below(&mounts, &folder);
         if !below.is_empty() {
             return Err(RootError::Mounted(below));
         }
-        succeed(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(&self.folder))
+        run_checked(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(&self.folder))
     }
 
-    fn measure_room(&self) -> Result<(), RootError> {
+    fn check_disk_space(&self) -> Result<(), RootError> {
         let mut df = Command::new("df");
         df.args(["--output=avail", "--block-size=1G"]).arg(&self.folder);
         let free = output(&mut df)?.lines().last().and_then(|it| it.trim().parse().ok());
         match free.unwrap_or(0) {
-            free if free < ROOM => Err(RootError::NoRoom(free)),
+            free if free < REQUIRED_GIGABYTES => Err(RootError::DiskSpace(free)),
             _enough => Ok(()),
         }
     }
@@ -188,7 +192,7 @@ impl BareRoot {
     pub fn megabytes(&self, inside: &[String]) -> u64 {
         let weight = |place: &String| {
             let mut du = Command::new("du");
-            du.args(["-sm", "--one-file-system"]).arg(self.outside(place)).stderr(Stdio::null());
+            du.args(["-sm", "--one-file-system"]).arg(self.host_path(place)).stderr(Stdio::null());
             let told = output(&mut du).unwrap_or_default();
             told.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0)
         };
@@ -197,7 +201,7 @@ impl BareRoot {
 }
 
 /// A command in a mount and a process namespace of its own, which end with us: also when we are killed.
-fn apart() -> Command {
+fn namespaced_command() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]);
     command.args(["--pid", "--fork", "--kill-child"]).stdin(Stdio::null());
@@ -205,17 +209,17 @@ fn apart() -> Command {
 }
 
 /// Where this machine's apt takes its own release from: site, release and component; the release itself first.
-fn sources() -> Result<Vec<String>, RootError> {
+fn apt_sources() -> Result<Vec<String>, RootError> {
     let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let codename = codename.ok_or(RootError::NoMirror)?.trim_matches('"');
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(CODENAME) $(SITE) $(RELEASE) $(COMPONENT)"]);
     let told = output(targets.arg("Created-By: Packages"))?;
-    Ok(sources_of(&told, codename))
+    Ok(parse_sources(&told, codename))
 }
 
-fn sources_of(targets: &str, codename: &str) -> Vec<String> {
+fn parse_sources(targets: &str, codename: &str) -> Vec<String> {
     let mut found: Vec<(bool, String)> = Vec::new();
     for line in targets.lines() {
         let Some((name, source)) = line.split_once(' ') else { continue };
@@ -228,7 +232,7 @@ fn sources_of(targets: &str, codename: &str) -> Vec<String> {
     found.into_iter().map(|(_, source)| source).collect()
 }
 
-fn words(source: &str) -> [&str; 3] {
+fn source_fields(source: &str) -> [&str; 3] {
     let mut words = source.split_whitespace();
     std::array::from_fn(|_| words.next().unwrap_or_default())
 }
@@ -249,7 +253,7 @@ fn mounted_below(mounts: &str, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs a command to its end; what it says goes to the person.
-fn succeed(command: &mut Command) -> Result<(), RootError> {
+fn run_checked(command: &mut Command) -> Result<(), RootError> {
     let line = run::line(command);
     let status = command.status().map_err(|error| RootError::NotStarted(line.clone(), error))?;
     match status.success() {
@@ -269,8 +273,8 @@ fn output(command: &mut Command) -> Result<String, RootError> {
     }
 }
 
-fn unusable(path: &Path, error: io::Error) -> RootError {
-    RootError::Unusable(path.to_owned(), error)
+fn file_error(path: &Path, error: io::Error) -> RootError {
+    RootError::File(path.to_owned(), error)
 }
 
 /// The root could not be made, furnished or removed.
@@ -281,7 +285,7 @@ pub enum RootError {
     /// This machine's own packages do not come from a Debian mirror.
     NoMirror,
     /// Only so many gigabytes are free.
-    NoRoom(u64),
+    DiskSpace(u64),
     /// These are mounted below the folder that was to be removed.
     Mounted(Vec<PathBuf>),
     /// A program could not be started.
@@ -289,7 +293,7 @@ pub enum RootError {
     /// A program ended badly.
     Failed(String),
     /// A file or a folder could not be written.
-    Unusable(PathBuf, io::Error),
+    File(PathBuf, io::Error),
 }
 
 impl fmt::Display for RootError {
@@ -301,8 +305,8 @@ impl fmt::Display for RootError {
             RootError::NoMirror => {
                 out.write_str("apt on this machine names no mirror of its own release")
             }
-            RootError::NoRoom(free) => {
-                write!(out, "{free} GB are free below the build folder, and a walk needs {ROOM}")
+            RootError::DiskSpace(free) => {
+                write!(out, "{free} GB are free below the build folder, and a walk needs {REQUIRED_GIGABYTES}")
             }
             RootError::Mounted(points) => {
                 write!(out, "something is mounted there, so nothing is removed:")?;
@@ -310,7 +314,7 @@ impl fmt::Display for RootError {
             }
             RootError::NotStarted(line, _) => write!(out, "`{line}` did not start"),
             RootError::Failed(line) => write!(out, "`{line}` failed"),
-            RootError::Unusable(path, _) => write!(out, "cannot use {}", path.display()),
+            RootError::File(path, _) => write!(out, "cannot use {}", path.display()),
         }
     }
 }
@@ -318,10 +322,10 @@ impl fmt::Display for RootError {
 impl Error for RootError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            RootError::NotStarted(_, error) | RootError::Unusable(_, error) => Some(error),
+            RootError::NotStarted(_, error) | RootError::File(_, error) => Some(error),
             RootError::NotRoot
             | RootError::NoMirror
-            | RootError::NoRoom(_)
+            | RootError::DiskSpace(_)
             | RootError::Mounted(_)
             | RootError::Failed(_) => None,
         }
@@ -341,7 +345,7 @@ mod tests {
                        twelve-security http://m/s twelve-security main";
 
         assert_eq!(
-            sources_of(targets, "twelve"),
+            parse_sources(targets, "twelve"),
             [
                 "http://m/d twelve main",
                 "http://m/d twelve-updates main",

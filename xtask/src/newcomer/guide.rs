@@ -10,7 +10,7 @@ const ANYTHING: &str = "[..]";
 
 /// A command of a `console` block, and what is printed below it.
 #[derive(Debug, Eq, PartialEq)]
-pub struct Shown {
+pub struct DocumentedCommand {
     /// Where the command is, counted from 1.
     pub line: usize,
     /// The command; behind `> ` it goes on.
@@ -20,8 +20,8 @@ pub struct Shown {
 }
 
 /// Every command of the page's `console` blocks, in order.
-pub fn console(page: &str) -> Vec<Shown> {
-    let mut found: Vec<Shown> = Vec::new();
+pub fn console_commands(page: &str) -> Vec<DocumentedCommand> {
+    let mut found: Vec<DocumentedCommand> = Vec::new();
     let mut is_inside = false;
     for (index, line) in page.lines().enumerate() {
         if !is_inside {
@@ -32,7 +32,7 @@ pub fn console(page: &str) -> Vec<Shown> {
             is_inside = false;
         } else if let Some(command) = line.strip_prefix("$ ") {
             let command = command.to_owned();
-            found.push(Shown { line: index + 1, command, output: Vec::new() });
+            found.push(DocumentedCommand { line: index + 1, command, output: Vec::new() });
         } else if let Some(last) = found.last_mut() {
             match line.strip_prefix("> ") {
                 Some(more) if last.output.is_empty() => {
@@ -46,7 +46,7 @@ pub fn console(page: &str) -> Vec<Shown> {
 }
 
 /// The lines of the first fenced block below a heading.
-pub fn block_below<'page>(page: &'page str, heading: &str) -> Vec<&'page str> {
+pub fn code_block_below<'page>(page: &'page str, heading: &str) -> Vec<&'page str> {
     let below = page.lines().skip_while(|line| *line != heading).skip(1);
     let in_section = below.take_while(|line| !line.starts_with("## "));
     let block = in_section.skip_while(|line| !line.starts_with("```")).skip(1);
@@ -81,8 +81,8 @@ pub fn compare(expected: &[&str], seen: &[&str]) -> Result<(), Difference> {
         }
         let rest = &seen[next..];
         let found = match may_skip {
-            true => rest.iter().position(|line| fits(wanted, line)),
-            false => rest.first().filter(|line| fits(wanted, line)).map(|_| 0),
+            true => rest.iter().position(|line| line_matches(wanted, line)),
+            false => rest.first().filter(|line| line_matches(wanted, line)).map(|_| 0),
         };
         next += found.ok_or_else(|| differs(index))? + 1;
         may_skip = false;
@@ -93,12 +93,13 @@ pub fn compare(expected: &[&str], seen: &[&str]) -> Result<(), Difference> {
     }
 }
 
-fn fits(wanted: &str, line: &str) -> bool {
+fn line_matches(wanted: &str, line: &str) -> bool {
     match wanted.split_once(ANYTHING) {
         None => wanted == line,
         Some((before, after)) => {
             let Some(rest) = line.strip_prefix(before) else { return false };
-            rest.char_indices().any(|(at, _)| fits(after, &rest[at..])) || fits(after, "")
+            rest.char_indices().any(|(at, _)| line_matches(after, &rest[at..]))
+                || line_matches(after, "")
         }
     }
 }
@@ -119,7 +120,7 @@ impl fmt::Display for Difference {
 }
 
 /// The line with which nextest sums up, where every test that ran has passed and none was left out.
-pub fn summary(printed: &str) -> Option<&str> {
+pub fn passing_summary(printed: &str) -> Option<&str> {
     let line = printed.lines().rfind(|line| line.contains(" tests run: "))?.trim();
     let (_, counts) = line.split_once("] ")?;
     let (run, rest) = counts.split_once(" tests run: ")?;
@@ -136,9 +137,9 @@ mod tests {
     fn a_console_block_is_commands_with_their_output() {
         let page = "text\n```\n$ not this\n```\n```console\n$ swb list\nNAME\n> a mark\n$ cat <<E\n> one\n> E\n```\n";
 
-        let found = console(page);
+        let found = console_commands(page);
 
-        let shown = |line, command: &str, output: &[&str]| Shown {
+        let shown = |line, command: &str, output: &[&str]| DocumentedCommand {
             line,
             command: command.to_owned(),
             output: output.iter().map(|it| (*it).to_owned()).collect(),
@@ -153,8 +154,8 @@ mod tests {
     fn commands_are_read_below_their_heading_and_between_backticks() {
         let page = "# A\n```\nno\n```\n## Two\ntext `cargo install x` and\n```sh\none # why\ntwo\n```\n```\nno\n```\n## Else\n";
 
-        assert_eq!(block_below(page, "## Two"), ["one # why", "two"]);
-        assert!(block_below(page, "## Else").is_empty());
+        assert_eq!(code_block_below(page, "## Two"), ["one # why", "two"]);
+        assert!(code_block_below(page, "## Else").is_empty());
         assert_eq!(inline_command(page, "cargo install"), Some("cargo install x"));
         assert_eq!(inline_command(page, "text"), None);
     }
@@ -199,14 +200,14 @@ mod tests {
     #[test]
     fn a_summary_counts_only_where_everything_passed() {
         let good = "     Summary [  61.1s] 18 tests run: 18 passed (1 slow), 0 skipped";
-        assert_eq!(summary(&format!("x\n{good}\nend")), Some(good.trim()));
+        assert_eq!(passing_summary(&format!("x\n{good}\nend")), Some(good.trim()));
         for bad in [
             "Summary [ 1s] 18 tests run: 17 passed, 1 failed, 0 skipped",
             "Summary [ 1s] 18 tests run: 18 passed, 4 skipped",
             "Summary [ 1s] 0 tests run: 0 passed, 0 skipped",
             "error: nothing",
         ] {
-            assert_eq!(summary(bad), None, "{bad}");
+            assert_eq!(passing_summary(bad), None, "{bad}");
         }
     }
 }

@@ -4,19 +4,19 @@ use super::tree::Tree;
 use super::{Finding, manifest};
 
 const ADVICE: &str = "return the module's own error; only cli may use anyhow";
-const HOME: &str = "crates/cli/";
+const ALLOWED_CRATE: &str = "crates/cli/";
 
 /// Finds `anyhow` in code and manifests outside cli; the workspace's own list merely offers it.
 pub fn find(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.sources.iter().filter(|file| !file.path.starts_with(HOME)) {
+    for file in tree.sources.iter().filter(|file| !file.path.starts_with(ALLOWED_CRATE)) {
         let lines = file.source.mentions("anyhow");
         findings.extend(lines.map(|line| Finding::new(&file.path, line.number, ADVICE)));
     }
     let manifests = tree
         .texts
         .iter()
-        .filter(|file| file.path.ends_with("/Cargo.toml") && !file.path.starts_with(HOME));
+        .filter(|file| file.path.ends_with("/Cargo.toml") && !file.path.starts_with(ALLOWED_CRATE));
     for file in manifests {
         for dependency in manifest::dependencies(&file.text) {
             if [Some(&dependency.name), dependency.package.as_ref()]

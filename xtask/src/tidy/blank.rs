@@ -1,10 +1,10 @@
 //! Replaces comments and the contents of literals by spaces, so that walls look at code only.
 //! Line breaks stay where they are.
 
-use super::phrase::is_part_of_name;
+use super::phrase::is_identifier_char;
 
 /// The text with everything but code blanked.
-pub fn blank(text: &str) -> String {
+pub fn code_only(text: &str) -> String {
     let mut scan = Scan { rest: text, code: String::with_capacity(text.len()) };
     while let Some(next) = scan.rest.chars().next() {
         if scan.rest.starts_with("//") {
@@ -50,7 +50,7 @@ impl Scan<'_> {
         let nearest = before.next();
         let prefixed = matches!(nearest, Some('b' | 'c'));
         let outer = if prefixed { before.next() } else { nearest };
-        if outer.is_some_and(is_part_of_name) {
+        if outer.is_some_and(is_identifier_char) {
             return None;
         }
         let start = 1 + hashes + 1;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let squeezed: Vec<String> = blank(text)
+        let squeezed: Vec<String> = code_only(text)
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();

@@ -8,7 +8,7 @@ use super::tree::Tree;
 const COMMANDS: &str = "crates/cli/src/commands/";
 const TESTS: &str = "crates/cli/tests/it/";
 /// Test files that belong to no single command.
-const SHARED: &[&str] = &[
+const SHARED_TESTS: &[&str] = &[
     "main.rs",
     "support.rs",
     "adversity.rs",
@@ -46,10 +46,12 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
         let advice = format!("test the command in {TESTS}{name}");
         Finding::new(&format!("{COMMANDS}{name}"), 1, advice)
     });
-    let orphaned = tests.difference(&commands).filter(|name| !SHARED.contains(name)).map(|name| {
-        let advice = format!("name it after the command it tests: {COMMANDS}{name} does not exist");
-        Finding::new(&format!("{TESTS}{name}"), 1, advice)
-    });
+    let orphaned =
+        tests.difference(&commands).filter(|name| !SHARED_TESTS.contains(name)).map(|name| {
+            let advice =
+                format!("name it after the command it tests: {COMMANDS}{name} does not exist");
+            Finding::new(&format!("{TESTS}{name}"), 1, advice)
+        });
     untested.chain(orphaned).collect()
 }
 

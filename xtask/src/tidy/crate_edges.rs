@@ -40,7 +40,7 @@ const TESTKIT: &str = "testkit";
 
 /// Finds crates that are unknown, misnamed, or built on what they may not know.
 pub fn find(tree: &Tree) -> Vec<Finding> {
-    let renamed = renamed_in_workspace(tree);
+    let renamed = workspace_renames(tree);
     let mut findings = Vec::new();
     for file in &tree.texts {
         let Some(folder) = crate_folder(&file.path) else {
@@ -66,7 +66,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
                 .or_else(|| renamed.get(&dependency.name))
                 .unwrap_or(&dependency.name);
             if dependency.purpose == Purpose::Build
-                && let Some(advice) = known.objection(package)
+                && let Some(advice) = known.violation(package)
             {
                 findings.push(Finding::new(&file.path, dependency.line, advice));
             }
@@ -77,7 +77,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
 
 impl Crate {
     /// What is wrong with this crate being built on `package`.
-    fn objection(&self, package: &str) -> Option<String> {
+    fn violation(&self, package: &str) -> Option<String> {
         let used = MAY_USE.iter().find(|used| used.package == package)?;
         if used.folder == TESTKIT {
             return Some("move testkit to [dev-dependencies]".to_owned());
@@ -95,7 +95,7 @@ impl Crate {
 }
 
 /// Names the workspace offers that differ from the package behind them.
-fn renamed_in_workspace(tree: &Tree) -> HashMap<String, String> {
+fn workspace_renames(tree: &Tree) -> HashMap<String, String> {
     tree.texts
         .iter()
         .filter(|file| file.path == "Cargo.toml")

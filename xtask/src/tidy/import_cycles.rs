@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::imports::{Visibility, imports};
-use super::phrase::is_part_of_name;
-use super::source::Place;
+use super::phrase::is_identifier_char;
+use super::source::LineKind;
 use super::tree::{RustFile, Tree};
 
 /// A module's path from the crate's root; empty for the root itself.
@@ -35,7 +35,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     let mut crates: BTreeMap<String, BTreeMap<ModulePath, &RustFile>> = BTreeMap::new();
     for file in &tree.sources {
         if let Some((root, module)) = module_of(&file.path)
-            && file.source.lines.iter().any(|line| line.place == Place::Product)
+            && file.source.lines.iter().any(|line| line.kind == LineKind::Product)
         {
             crates.entry(root).or_default().insert(module, file);
         }
@@ -141,7 +141,7 @@ fn edges_of(
         .source
         .lines
         .iter()
-        .map(|line| if line.place == Place::Product { line.code.as_str() } else { "" })
+        .map(|line| if line.kind == LineKind::Product { line.code.as_str() } else { "" })
         .flat_map(|line| [line, "\n"])
         .collect();
     let imported = imports(&code);
@@ -167,7 +167,7 @@ fn edges_of(
 
 /// Everything in a line that looks like `a::b`.
 fn written_paths(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|character: char| !is_part_of_name(character) && character != ':')
+    line.split(|character: char| !is_identifier_char(character) && character != ':')
         .map(|word| word.trim_matches(':'))
         .filter(|word| word.contains("::"))
 }
@@ -257,7 +257,10 @@ mod tests {
             ROOT,
             ("crates/host/src/a.rs", "//! A.\nmod x;\nuse x::X;\npub use x::Y;\nstruct P;\n"),
             ("crates/host/src/a/x.rs", "//! X.\nuse super::P;\nuse crate::b::B;\n"),
-            ("crates/host/src/b.rs", "//! B.\npub use crate::a::Y;\n#[cfg(test)]\nmod tests {\n    use crate::a::P;\n}\n"),
+            (
+                "crates/host/src/b.rs",
+                "//! B.\npub use crate::a::Y;\n#[cfg(test)]\nmod tests {\n    use crate::a::P;\n}\n",
+            ),
             ("crates/host/src/c.rs", "//! crate::a\nuse std::fmt;\n"),
         ];
         check("import-cycles", &files, &[]);

@@ -1,6 +1,6 @@
 //! Writes every `use` out in full, so that `use std::{fs, io}` is seen to import `std::fs`.
 
-use super::phrase::is_part_of_name;
+use super::phrase::is_identifier_char;
 
 /// One imported path and the line that names it.
 #[derive(Debug, Eq, PartialEq)]
@@ -27,7 +27,7 @@ pub fn imports(code: &str) -> Vec<Import> {
     let mut found = Vec::new();
     for (at, word) in code.match_indices("use") {
         let start = at + word.len();
-        let alone = !code[..at].ends_with(|before| is_part_of_name(before) || before == '#')
+        let alone = !code[..at].ends_with(|before| is_identifier_char(before) || before == '#')
             && code[start..].starts_with(char::is_whitespace);
         if let Some(length) = code[start..].find(';')
             && alone

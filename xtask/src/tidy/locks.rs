@@ -1,10 +1,10 @@
 //! Wall: one task owns each piece of changing state, so `host` and `gateway` hold no lock.
 
 use super::Finding;
-use super::source::Place;
+use super::source::LineKind;
 use super::tree::Tree;
 
-const LOCKLESS: &[&str] = &["host", "gateway"];
+const LOCK_FREE_CRATES: &[&str] = &["host", "gateway"];
 /// Bare names, so that a lock whose type is inferred is found as well.
 const LOCKS: &[&str] = &["Mutex", "RwLock"];
 
@@ -13,11 +13,11 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     let advice = "send an event to the task that owns the state; readers get a snapshot";
     let mut findings = Vec::new();
     for file in &tree.sources {
-        if !file.product_crate().is_some_and(|folder| LOCKLESS.contains(&folder)) {
+        if !file.product_crate().is_some_and(|folder| LOCK_FREE_CRATES.contains(&folder)) {
             continue;
         }
         for lock in LOCKS {
-            let lines = file.source.mentions(lock).filter(|line| line.place == Place::Product);
+            let lines = file.source.mentions(lock).filter(|line| line.kind == LineKind::Product);
             findings.extend(lines.map(|line| Finding::new(&file.path, line.number, advice)));
         }
     }

@@ -4,10 +4,10 @@ use super::Finding;
 use super::tree::Tree;
 
 /// A top folder whose mention gives a machine away.
-struct Top {
+struct TopFolder {
     name: &'static str,
-    mentioned: Mention,
-    excusable: Excuse,
+    mention: Mention,
+    exemption: Exemption,
 }
 
 /// What has to follow the folder for it to be a mention.
@@ -23,35 +23,35 @@ enum Mention {
 
 /// Whether a file may be excused from not naming it.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Excuse {
+enum Exemption {
     Possible,
     Never,
 }
 
-const TOPS: &[Top] = &[
-    Top { name: "home", mentioned: Mention::WithPerson, excusable: Excuse::Possible },
-    Top { name: "Users", mentioned: Mention::WithPerson, excusable: Excuse::Possible },
-    Top { name: "tmp", mentioned: Mention::Alone, excusable: Excuse::Possible },
-    Top { name: "root", mentioned: Mention::WithSlash, excusable: Excuse::Never },
-    Top { name: "work", mentioned: Mention::WithSlash, excusable: Excuse::Never },
+const TOP_FOLDERS: &[TopFolder] = &[
+    TopFolder { name: "home", mention: Mention::WithPerson, exemption: Exemption::Possible },
+    TopFolder { name: "Users", mention: Mention::WithPerson, exemption: Exemption::Possible },
+    TopFolder { name: "tmp", mention: Mention::Alone, exemption: Exemption::Possible },
+    TopFolder { name: "root", mention: Mention::WithSlash, exemption: Exemption::Never },
+    TopFolder { name: "work", mention: Mention::WithSlash, exemption: Exemption::Never },
 ];
 
 /// Files that are about such folders, and have to name them.
-const EXCUSED: &[&str] = &[];
+const EXEMPT_FILES: &[&str] = &[];
 
 /// Finds absolute paths into somebody's machine.
 pub fn find(tree: &Tree) -> Vec<Finding> {
-    find_except(tree, EXCUSED)
+    find_with_exemptions(tree, EXEMPT_FILES)
 }
 
-fn find_except(tree: &Tree, excused: &[&str]) -> Vec<Finding> {
+fn find_with_exemptions(tree: &Tree, excused: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.texts {
         let is_excused = excused.contains(&file.path.as_str());
         for (index, line) in file.text.lines().enumerate() {
-            let top = TOPS
-                .iter()
-                .find(|top| top.is_in(line) && !(is_excused && top.excusable == Excuse::Possible));
+            let top = TOP_FOLDERS.iter().find(|top| {
+                top.is_in(line) && !(is_excused && top.exemption == Exemption::Possible)
+            });
             if let Some(top) = top {
                 let advice = format!(
                     "use a temporary folder, a relative path or `~` instead of /{}",
@@ -64,19 +64,19 @@ fn find_except(tree: &Tree, excused: &[&str]) -> Vec<Finding> {
     findings
 }
 
-impl Top {
+impl TopFolder {
     fn is_in(&self, line: &str) -> bool {
         line.match_indices('/').any(|(at, _)| {
             let Some(rest) = line[at + 1..].strip_prefix(self.name) else {
                 return false;
             };
-            begins_a_path(&line[..at]) && self.mentioned.holds(rest)
+            begins_a_path(&line[..at]) && self.mention.matches(rest)
         })
     }
 }
 
 impl Mention {
-    fn holds(self, rest: &str) -> bool {
+    fn matches(self, rest: &str) -> bool {
         let below = rest.strip_prefix('/');
         match self {
             Mention::Alone => !rest.starts_with(is_part_of_path),
@@ -148,8 +148,10 @@ mod tests {
         let folder = repository(&[("docs/a.md", &text)]);
         let tree = Tree::read(folder.path()).unwrap();
 
-        let lines: Vec<usize> =
-            find_except(&tree, &["docs/a.md"]).iter().map(|finding| finding.line).collect();
+        let lines: Vec<usize> = find_with_exemptions(&tree, &["docs/a.md"])
+            .iter()
+            .map(|finding| finding.line)
+            .collect();
 
         assert_eq!(lines, [3]);
     }

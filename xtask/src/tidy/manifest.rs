@@ -9,7 +9,7 @@ pub enum Purpose {
     /// For tests and examples only.
     Dev,
     /// Declared for members to take up; used by nobody yet.
-    Offer,
+    WorkspaceOnly,
 }
 
 /// One dependency.
@@ -94,7 +94,7 @@ impl Section {
             ("dependencies", Purpose::Build),
             ("build-dependencies", Purpose::Build),
             ("dev-dependencies", Purpose::Dev),
-            ("workspace.dependencies", Purpose::Offer),
+            ("workspace.dependencies", Purpose::WorkspaceOnly),
         ];
         names.into_iter().find_map(|(name, purpose)| {
             let rest = plain.strip_prefix(name)?;

@@ -1,32 +1,32 @@
 //! Wall: `config` and every `state.rs` decide and do nothing else: no I/O, no clock, not async.
 
 use super::Finding;
-use super::source::Place;
+use super::source::LineKind;
 use super::tree::{RustFile, Tree};
 
-const WORLD: &str = "take the contents as a parameter and return what is to be done";
-const CLOCK: &str = "take the time as a parameter";
-const WAITS: &str = "decide here and let the caller wait";
+const IO_ADVICE: &str = "take the contents as a parameter and return what is to be done";
+const CLOCK_ADVICE: &str = "take the time as a parameter";
+const ASYNC_ADVICE: &str = "decide here and let the caller wait";
 
 const FORBIDDEN: &[(&str, &str)] = &[
-    ("std::fs", WORLD),
+    ("std::fs", IO_ADVICE),
     ("std::net", "take the contents as a parameter; plain addresses are in `core::net`"),
-    ("std::process", WORLD),
-    ("std::thread", WAITS),
-    ("tokio", WAITS),
-    ("SystemTime", CLOCK),
-    ("Instant", CLOCK),
-    ("async", WAITS),
-    (".await", WAITS),
+    ("std::process", IO_ADVICE),
+    ("std::thread", ASYNC_ADVICE),
+    ("tokio", ASYNC_ADVICE),
+    ("SystemTime", CLOCK_ADVICE),
+    ("Instant", CLOCK_ADVICE),
+    ("async", ASYNC_ADVICE),
+    (".await", ASYNC_ADVICE),
     // What `Path` asks the disk without naming `std::fs`.
-    (".canonicalize()", WORLD),
-    (".exists()", WORLD),
-    (".is_dir()", WORLD),
-    (".is_file()", WORLD),
-    (".is_symlink()", WORLD),
-    (".read_dir()", WORLD),
-    (".read_link()", WORLD),
-    (".try_exists()", WORLD),
+    (".canonicalize()", IO_ADVICE),
+    (".exists()", IO_ADVICE),
+    (".is_dir()", IO_ADVICE),
+    (".is_file()", IO_ADVICE),
+    (".is_symlink()", IO_ADVICE),
+    (".read_dir()", IO_ADVICE),
+    (".read_link()", IO_ADVICE),
+    (".try_exists()", IO_ADVICE),
 ];
 
 /// Finds pure code that touches the world.
@@ -34,7 +34,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.sources.iter().filter(|file| is_pure(file)) {
         for (phrase, advice) in FORBIDDEN {
-            let lines = file.source.mentions(phrase).filter(|line| line.place == Place::Product);
+            let lines = file.source.mentions(phrase).filter(|line| line.kind == LineKind::Product);
             findings.extend(lines.map(|line| Finding::new(&file.path, line.number, *advice)));
         }
     }

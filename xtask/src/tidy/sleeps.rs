@@ -1,12 +1,12 @@
 //! Wall: tests do not sleep. Time is paused, or the test waits for the thing itself.
 
 use super::Finding;
-use super::source::Place;
+use super::source::LineKind;
 use super::tree::Tree;
 
 const SLEEPS: &[&str] = &["thread::sleep", "time::sleep"];
 /// The one thing that can only be watched from outside; the line says so.
-const EXCUSE: &str = "// waits for another process";
+const ALLOWED_COMMENT: &str = "// waits for another process";
 
 /// Finds sleeps in test code.
 pub fn find(tree: &Tree) -> Vec<Finding> {
@@ -17,7 +17,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
             let lines = file
                 .source
                 .mentions(sleep)
-                .filter(|line| line.place == Place::Test && !line.text.contains(EXCUSE));
+                .filter(|line| line.kind == LineKind::Test && !line.text.contains(ALLOWED_COMMENT));
             findings.extend(lines.map(|line| Finding::new(&file.path, line.number, advice)));
         }
     }

@@ -1,13 +1,13 @@
 //! One Rust file as the walls see it: its code line by line, attributes, imports, and which lines
 //! are compiled for tests only. Just enough of the language for that, and no more.
 
-use super::blank::blank;
+use super::blank::code_only;
 use super::imports::{Import, imports};
 use super::phrase;
 
 /// Whether a line belongs to the product or to its tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place {
+pub enum LineKind {
     /// Compiled into what people run.
     Product,
     /// Compiled for tests only.
@@ -24,7 +24,7 @@ pub struct Line {
     /// The line with comments and literals blanked.
     pub code: String,
     /// Product or test.
-    pub place: Place,
+    pub kind: LineKind,
 }
 
 /// `#[…]` or `#![…]`.
@@ -59,7 +59,7 @@ pub struct Source {
 impl Source {
     /// Takes a file apart; it never fails, on text that is not Rust it is merely wrong.
     pub fn parse(text: &str) -> Self {
-        let code = blank(text);
+        let code = code_only(text);
         let lines = text.lines().zip(code.lines()).enumerate();
         let mut source = Source {
             lines: lines
@@ -67,7 +67,7 @@ impl Source {
                     number: index + 1,
                     text: text.to_owned(),
                     code: code.to_owned(),
-                    place: Place::Product,
+                    kind: LineKind::Product,
                 })
                 .collect(),
             attributes: attributes(&code),
@@ -79,7 +79,7 @@ impl Source {
     }
 
     /// Makes the whole file test code.
-    pub fn become_test(&mut self) {
+    pub fn mark_all_as_test(&mut self) {
         self.mark(1, self.lines.len());
     }
 
@@ -87,8 +87,8 @@ impl Source {
     pub fn mentions<'a>(&'a self, phrase: &'a str) -> impl Iterator<Item = &'a Line> {
         self.lines.iter().filter(move |line| {
             let mut imported = self.imports.iter().filter(|import| import.line == line.number);
-            phrase::holds(&line.code, phrase)
-                || imported.any(|import| phrase::holds(&import.path, phrase))
+            phrase::contains_phrase(&line.code, phrase)
+                || imported.any(|import| phrase::contains_phrase(&import.path, phrase))
         })
     }
 
@@ -103,8 +103,8 @@ impl Source {
                 Reach::WholeFile => {}
                 Reach::NextItem => {
                     let end = item_end(code, attribute.end);
-                    regions.push((attribute.line, line_at(code, end.saturating_sub(1))));
-                    self.test_modules.extend(module_elsewhere(&code[attribute.end..end]));
+                    regions.push((attribute.line, line_number(code, end.saturating_sub(1))));
+                    self.test_modules.extend(out_of_line_module(&code[attribute.end..end]));
                 }
             }
         }
@@ -115,7 +115,7 @@ impl Source {
 
     fn mark(&mut self, first: usize, last: usize) {
         for line in &mut self.lines[first - 1..last] {
-            line.place = Place::Test;
+            line.kind = LineKind::Test;
         }
     }
 }
@@ -134,7 +134,7 @@ impl Attribute {
 
     /// Whether it sets `word` under a condition: `cfg_attr(unix, word)`.
     pub fn sets_conditionally(&self, word: &str) -> bool {
-        self.text.starts_with("cfg_attr(") && phrase::holds(&self.text, word)
+        self.text.starts_with("cfg_attr(") && phrase::contains_phrase(&self.text, word)
     }
 }
 
@@ -147,17 +147,17 @@ fn attributes(code: &str) -> Vec<Attribute> {
             None => (Reach::NextItem, at + 1),
         };
         if code[bracket..].starts_with('[')
-            && let Some(end) = closing(code, bracket)
+            && let Some(end) = closing_bracket(code, bracket)
         {
             let text = code[bracket + 1..end].split_whitespace().collect();
-            found.push(Attribute { line: line_at(code, at), text, reach, end: end + 1 });
+            found.push(Attribute { line: line_number(code, at), text, reach, end: end + 1 });
         }
     }
     found
 }
 
 /// Where the bracket that opens at `start` closes.
-fn closing(code: &str, start: usize) -> Option<usize> {
+fn closing_bracket(code: &str, start: usize) -> Option<usize> {
     let mut depth = 0;
     for (at, character) in code[start..].char_indices() {
         match character {
@@ -195,7 +195,7 @@ fn item_end(code: &str, start: usize) -> usize {
 }
 
 /// The name in `mod name;`.
-fn module_elsewhere(item: &str) -> Option<String> {
+fn out_of_line_module(item: &str) -> Option<String> {
     let words: Vec<&str> = item.strip_suffix(';')?.split_whitespace().collect();
     match words.as_slice() {
         [.., "mod", name] => Some((*name).to_owned()),
@@ -208,7 +208,7 @@ fn is_outermost(code: &str, offset: usize) -> bool {
     before.matches('{').count() == before.matches('}').count()
 }
 
-fn line_at(code: &str, offset: usize) -> usize {
+fn line_number(code: &str, offset: usize) -> usize {
     code[..offset].matches('\n').count() + 1
 }
 
@@ -222,7 +222,7 @@ mod tests {
         let found: Vec<usize> = source
             .lines
             .iter()
-            .filter(|line| line.place == Place::Test)
+            .filter(|line| line.kind == LineKind::Test)
             .map(|line| line.number)
             .collect();
         assert_eq!(found, lines);

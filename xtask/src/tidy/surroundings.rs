@@ -1,11 +1,11 @@
 //! Wall: only cli prints, reads the environment or knows the home folder. Everyone else is told.
 
 use super::Finding;
-use super::source::Place;
+use super::source::LineKind;
 use super::tree::Tree;
 
 /// Crates with surroundings of their own: the program, and what stands in for the world in tests.
-const FREE: &[&str] = &["cli", "testkit"];
+const EXEMPT_CRATES: &[&str] = &["cli", "testkit"];
 
 const PRINTS: &str = "return it or send an event; only cli prints";
 const READS: &str = "take it as a parameter; only cli reads the environment and knows home";
@@ -32,11 +32,11 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
         let Some(folder) = file.product_crate() else {
             continue;
         };
-        if FREE.contains(&folder) {
+        if EXEMPT_CRATES.contains(&folder) {
             continue;
         }
         for (phrase, advice) in FORBIDDEN {
-            let lines = file.source.mentions(phrase).filter(|line| line.place == Place::Product);
+            let lines = file.source.mentions(phrase).filter(|line| line.kind == LineKind::Product);
             findings.extend(lines.map(|line| Finding::new(&file.path, line.number, *advice)));
         }
     }

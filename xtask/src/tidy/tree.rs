@@ -114,7 +114,7 @@ impl Tree {
         };
         for file in &mut self.sources {
             if file.is_integration_test() || is_test_module(&file.path) {
-                file.source.become_test();
+                file.source.mark_all_as_test();
             }
         }
     }
@@ -176,7 +176,7 @@ impl Error for TreeError {
 mod tests {
     use super::*;
     use crate::tidy::fixture::repository;
-    use crate::tidy::source::Place;
+    use crate::tidy::source::LineKind;
 
     #[test]
     fn only_our_own_text_is_read() {
@@ -215,7 +215,7 @@ mod tests {
         let tests: Vec<&str> = tree
             .sources
             .iter()
-            .filter(|file| file.source.lines.iter().all(|line| line.place == Place::Test))
+            .filter(|file| file.source.lines.iter().all(|line| line.kind == LineKind::Test))
             .map(|file| file.path.as_str())
             .collect();
         assert_eq!(

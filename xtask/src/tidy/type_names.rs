@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::phrase::is_part_of_name;
-use super::source::Place;
+use super::phrase::is_identifier_char;
+use super::source::LineKind;
 use super::tree::{Tree, crate_folder};
 
 /// Words that introduce a public type.
@@ -12,8 +12,9 @@ const DEFINITIONS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
 /// Participles and pronouns, which name nothing.
 const SAYS_NOTHING: &[&str] = &[
-    "Answered", "Asked", "Begun", "Behest", "Given", "Heard", "Kept", "Known", "Made", "Manner", "News", "Nobody",
-    "Read", "Said", "Seen", "Sent", "Shown", "Somebody", "Taken", "Told", "Wanted", "Way", "What", "Who", "Whose",
+    "Answered", "Asked", "Begun", "Behest", "Given", "Heard", "Kept", "Known", "Made", "Manner",
+    "News", "Nobody", "Read", "Said", "Seen", "Sent", "Shown", "Somebody", "Taken", "Told",
+    "Wanted", "Way", "What", "Who", "Whose",
 ];
 
 /// Finds public types that share a name with another of their crate, and types whose names say nothing.
@@ -24,7 +25,7 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
         let Some(folder) = crate_folder(&file.path) else {
             continue;
         };
-        let product = file.source.lines.iter().filter(|line| line.place == Place::Product);
+        let product = file.source.lines.iter().filter(|line| line.kind == LineKind::Product);
         for line in product {
             let Some(definition) = defined_type(&line.code) else {
                 continue;
@@ -38,7 +39,8 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
                 match first_seen.get(&key) {
                     Some(first) => {
                         let name = definition.name;
-                        let advice = format!("find another name; {first} has a public `{name}` too");
+                        let advice =
+                            format!("find another name; {first} has a public `{name}` too");
                         findings.push(Finding::new(&file.path, line.number, advice));
                     }
                     None => {
@@ -65,7 +67,7 @@ fn defined_type(code: &str) -> Option<Definition<'_>> {
     };
     let rest = rest.trim_start_matches(' ');
     let (word, rest) = rest.split_once(' ')?;
-    let end = rest.find(|character| !is_part_of_name(character)).unwrap_or(rest.len());
+    let end = rest.find(|character| !is_identifier_char(character)).unwrap_or(rest.len());
     let name = &rest[..end];
     (DEFINITIONS.contains(&word) && !name.is_empty()).then_some(Definition { name, is_public })
 }
@@ -93,8 +95,14 @@ mod tests {
             "type-names",
             &[
                 ("crates/auth/src/a.rs", "//! A.\npub struct Record {\nstruct Rule;\n"),
-                ("crates/auth/src/b.rs", "//! B.\nstruct Record {\npub(crate) struct Rule;\n    type Record = u8;\n"),
-                ("crates/auth/src/c.rs", "//! C.\n#[cfg(test)]\nmod tests {\n    pub struct Record;\n}\n"),
+                (
+                    "crates/auth/src/b.rs",
+                    "//! B.\nstruct Record {\npub(crate) struct Rule;\n    type Record = u8;\n",
+                ),
+                (
+                    "crates/auth/src/c.rs",
+                    "//! C.\n#[cfg(test)]\nmod tests {\n    pub struct Record;\n}\n",
+                ),
             ],
             &[],
         );
@@ -102,6 +110,10 @@ mod tests {
 
     #[test]
     fn a_name_says_what_the_type_holds() {
-        check("type-names", &[("crates/auth/src/a.rs", "//! A.\nenum Said {\n")], &["crates/auth/src/a.rs:2"]);
+        check(
+            "type-names",
+            &[("crates/auth/src/a.rs", "//! A.\nenum Said {\n")],
+            &["crates/auth/src/a.rs:2"],
+        );
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
-use super::{Answered, Text, number};
+use super::{Responded, ResponseText, number};
 
 /// Serves until it is killed; prints its address first.
 pub fn serve() -> io::Result<()> {
@@ -20,13 +20,13 @@ pub fn serve() -> io::Result<()> {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             // Ends with its client, or with this process.
-            tokio::spawn(talk(stream));
+            tokio::spawn(serve_connection(stream));
         }
     })
 }
 
-async fn talk(mut stream: TcpStream) -> io::Result<()> {
-    let mut text = Text::default();
+async fn serve_connection(mut stream: TcpStream) -> io::Result<()> {
+    let mut text = ResponseText::default();
     let mut buffer = BytesMut::with_capacity(64 * 1024);
     let mut out = Vec::new();
     let mut body = Vec::new();
@@ -34,7 +34,7 @@ async fn talk(mut stream: TcpStream) -> io::Result<()> {
         while let Some(request) = Request::parse(&buffer) {
             let message = &buffer[request.body_start..request.end];
             body.clear();
-            let is_answered = request.is_post && text.answer(message, &mut body) == Answered::Yes;
+            let is_answered = request.is_post && text.respond(message, &mut body) == Responded::Yes;
             let status: &[u8] = match (request.is_post, is_answered) {
                 (true, true) => b"200 OK\r\nContent-Type: application/json",
                 (true, false) => b"202 Accepted",

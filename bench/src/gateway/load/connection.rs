@@ -8,13 +8,13 @@ use memchr::memmem::{find, rfind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Until, write_call};
+use super::{StopCondition, write_call};
 
-const HELLO: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
-const READY: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
+const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 const READ_SIZE: usize = 64 * 1024;
 /// How much of each end of a large answer is looked at.
-const LOOKED_AT: usize = 4096;
+const INSPECTED_BYTES: usize = 4096;
 
 /// How a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Era {
 }
 
 /// A client.
-pub struct Connection {
+pub struct HttpClient {
     stream: TcpStream,
     era: Era,
     host: String,
@@ -39,20 +39,20 @@ pub struct Connection {
 }
 
 /// Where an answer's body is, and what its first line says.
-struct Answer {
+struct HttpResponse {
     status: u16,
     body: usize,
     end: usize,
 }
 
-impl Connection {
+impl HttpClient {
     /// Connects, and begins a session where there are any.
-    pub async fn open(address: &str, era: Era) -> io::Result<Connection> {
+    pub async fn open(address: &str, era: Era) -> io::Result<HttpClient> {
         let rest = address.strip_prefix("http://").ok_or(ErrorKind::InvalidInput)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let stream = TcpStream::connect(host).await?;
         stream.set_nodelay(true)?;
-        let mut connection = Connection {
+        let mut connection = HttpClient {
             stream,
             era,
             host: host.to_owned(),
@@ -64,25 +64,29 @@ impl Connection {
             next: 1,
         };
         match era {
-            Era::Legacy => connection.begin().await?,
+            Era::Legacy => connection.initialize().await?,
             Era::Modern => {}
         }
         Ok(connection)
     }
 
     /// Begins a session; from now on calls are made in it.
-    pub async fn begin(&mut self) -> io::Result<()> {
+    pub async fn initialize(&mut self) -> io::Result<()> {
         self.session.clear();
-        let answer = self.post(HELLO).await?;
+        let answer = self.post(INITIALIZE).await?;
         let head = String::from_utf8_lossy(&self.buffer[..answer.body]).into_owned();
         if let Some(id) = header(&head, "mcp-session-id") {
             self.session = format!("Mcp-Session-Id: {id}\r\nMcp-Protocol-Version: 2025-06-18\r\n");
         }
-        self.post(READY).await.map(drop)
+        self.post(INITIALIZED).await.map(drop)
     }
 
     /// Makes calls, one after the other, and says how long each took.
-    pub(super) async fn calls(&mut self, size: usize, until: Until) -> io::Result<Vec<Duration>> {
+    pub(super) async fn calls(
+        &mut self,
+        size: usize,
+        until: StopCondition,
+    ) -> io::Result<Vec<Duration>> {
         let mut times = Vec::new();
         let mut call = Vec::new();
         loop {
@@ -100,9 +104,9 @@ impl Connection {
     }
 
     /// Asks for the stream of the session, and waits until the gateway says that it has begun.
-    pub async fn listen(&mut self) -> io::Result<()> {
+    pub async fn open_get_stream(&mut self) -> io::Result<()> {
         self.out.clear();
-        let Connection { path, host, session, out, .. } = self;
+        let HttpClient { path, host, session, out, .. } = self;
         write!(
             out,
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n{session}\r\n"
@@ -117,26 +121,26 @@ impl Connection {
         }
         match status(&self.buffer[..self.filled]) {
             Some(200) => Ok(()),
-            Some(_) | None => Err(refused(&self.buffer[..self.filled])),
+            Some(_) | None => Err(unexpected_response(&self.buffer[..self.filled])),
         }
     }
 
     /// Ends the session, where there is one. What the gateway thinks of that is its own affair.
-    pub async fn end(&mut self) -> io::Result<()> {
+    pub async fn end_session(&mut self) -> io::Result<()> {
         if self.session.is_empty() {
             return Ok(());
         }
         self.out.clear();
-        let Connection { path, host, session, out, .. } = self;
+        let HttpClient { path, host, session, out, .. } = self;
         write!(out, "DELETE {path} HTTP/1.1\r\nHost: {host}\r\n{session}\r\n")?;
         self.stream.write_all(&self.out).await?;
         self.filled = 0;
         self.read().await
     }
 
-    async fn post(&mut self, body: &[u8]) -> io::Result<Answer> {
+    async fn post(&mut self, body: &[u8]) -> io::Result<HttpResponse> {
         self.out.clear();
-        let Connection { path, host, session, out, .. } = self;
+        let HttpClient { path, host, session, out, .. } = self;
         let of_era = match self.era {
             Era::Legacy => session.as_str(),
             Era::Modern => {
@@ -156,10 +160,10 @@ impl Connection {
         loop {
             self.read().await?;
             let bytes = &self.buffer[..self.filled];
-            if let Some(answer) = Answer::parse(bytes, &mut looked_at) {
+            if let Some(answer) = HttpResponse::parse(bytes, &mut looked_at) {
                 return match answer.status {
                     200..=299 => Ok(answer),
-                    _ => Err(refused(bytes)),
+                    _ => Err(unexpected_response(bytes)),
                 };
             }
         }
@@ -179,9 +183,9 @@ impl Connection {
     }
 }
 
-impl Answer {
+impl HttpResponse {
     /// None where some of it has not arrived. Remembers where the body begins, once that is known.
-    fn parse(bytes: &[u8], body: &mut usize) -> Option<Answer> {
+    fn parse(bytes: &[u8], body: &mut usize) -> Option<HttpResponse> {
         if *body == 0 {
             *body = find(bytes, b"\r\n\r\n")? + 4;
         }
@@ -195,7 +199,7 @@ impl Answer {
             }
         };
         let status = status(bytes)?;
-        (bytes.len() >= end).then_some(Answer { status, body: *body, end })
+        (bytes.len() >= end).then_some(HttpResponse { status, body: *body, end })
     }
 }
 
@@ -213,8 +217,8 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 /// Fails unless this is a good answer to that call.
 fn verify(status: u16, body: &[u8], id: u64, size: usize) -> io::Result<()> {
-    let first = &body[..body.len().min(LOOKED_AT)];
-    let last = &body[body.len().saturating_sub(LOOKED_AT)..];
+    let first = &body[..body.len().min(INSPECTED_BYTES)];
+    let last = &body[body.len().saturating_sub(INSPECTED_BYTES)..];
     let is_whose = format!("\"id\":{id}");
     let is_whose = find(first, is_whose.as_bytes()).or_else(|| rfind(last, is_whose.as_bytes()));
     let is_good = status == 200
@@ -222,10 +226,10 @@ fn verify(status: u16, body: &[u8], id: u64, size: usize) -> io::Result<()> {
         && is_whose.is_some()
         && find(first, b"\"result\"").is_some()
         && find(last, b"\"isError\":true").is_none();
-    if is_good { Ok(()) } else { Err(refused(body)) }
+    if is_good { Ok(()) } else { Err(unexpected_response(body)) }
 }
 
-fn refused(bytes: &[u8]) -> io::Error {
+fn unexpected_response(bytes: &[u8]) -> io::Error {
     let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned();
     io::Error::other(format!("not the answer to the call: {beginning}"))
 }
@@ -238,9 +242,9 @@ mod tests {
     fn check(whole: &str, body: &str) {
         let bytes = whole.as_bytes();
         for length in 0..bytes.len() {
-            assert!(Answer::parse(&bytes[..length], &mut 0).is_none(), "{length}");
+            assert!(HttpResponse::parse(&bytes[..length], &mut 0).is_none(), "{length}");
         }
-        let answer = Answer::parse(bytes, &mut 0).unwrap();
+        let answer = HttpResponse::parse(bytes, &mut 0).unwrap();
         assert_eq!(answer.status, 200);
         assert_eq!(&whole[answer.body..answer.end], body);
     }

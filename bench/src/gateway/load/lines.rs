@@ -7,52 +7,57 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem::find;
 
-use super::{Cost, Era, Until, broke_off, measure, write_call};
+use super::{Era, GatewayCost, StopCondition, load_error, measure, write_call};
 use crate::failure::Failure;
 
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
-const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const BUFFER: usize = 256 * 1024;
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A client. Dropping it ends its gateway.
-pub struct Lines {
+pub struct StdioClient {
     gateway: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next: u64,
 }
 
-impl Lines {
+impl StdioClient {
     /// Starts a gateway and begins to talk.
-    pub fn start(mut command: Command) -> Result<Lines, Failure> {
+    pub fn start(mut command: Command) -> Result<StdioClient, Failure> {
         let program = OsString::from(command.get_program());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = command.spawn();
         let mut gateway =
             started.map_err(|error| Failure::NotStarted { program: program.into(), error })?;
         let (Some(input), Some(output)) = (gateway.stdin.take(), gateway.stdout.take()) else {
-            return Err(Failure::Question);
+            return Err(Failure::InvalidRequest);
         };
-        let output = BufReader::with_capacity(BUFFER, output);
-        let mut lines = Lines { gateway, input: Some(input), output, next: 1 };
-        lines.begin().map_err(broke_off)?;
+        let output = BufReader::with_capacity(BUFFER_BYTES, output);
+        let mut lines = StdioClient { gateway, input: Some(input), output, next: 1 };
+        lines.initialize().map_err(load_error)?;
         Ok(lines)
     }
 
     /// Makes the calls, so many of them under way at any time, and says what they cost the gateway.
-    pub fn measure(&mut self, size: usize, in_flight: usize) -> Result<Cost, Failure> {
+    pub fn measure(&mut self, size: usize, in_flight: usize) -> Result<GatewayCost, Failure> {
         let gateway = self.gateway.id();
-        measure(gateway, |until| self.run(size, until, in_flight).map_err(broke_off))
+        measure(gateway, |until| self.run(size, until, in_flight).map_err(load_error))
     }
 
-    fn begin(&mut self) -> io::Result<()> {
-        self.write(format!("{HELLO}\n{READY}\n").as_bytes())?;
+    fn initialize(&mut self) -> io::Result<()> {
+        self.write(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())?;
         let mut answer = Vec::new();
         self.read(&mut answer)
     }
 
     /// Answers may come in any order. What has arrived is taken before anything new is asked.
-    fn run(&mut self, size: usize, until: Until, in_flight: usize) -> io::Result<Vec<Duration>> {
+    fn run(
+        &mut self,
+        size: usize,
+        until: StopCondition,
+        in_flight: usize,
+    ) -> io::Result<Vec<Duration>> {
         let first = self.next;
         let (mut begun, mut times): (Vec<Instant>, Vec<Duration>) = (Vec::new(), Vec::new());
         let (mut out, mut line) = (Vec::new(), Vec::new());
@@ -71,7 +76,7 @@ impl Lines {
             out.clear();
             loop {
                 self.read(&mut line)?;
-                let id = answered(&line)
+                let id = response_id(&line)
                     .ok_or_else(|| io::Error::other(String::from_utf8_lossy(&line).into_owned()))?;
                 let place = usize::try_from(id - first).map_err(|_| ErrorKind::InvalidData)?;
                 let start = begun.get(place).ok_or(ErrorKind::InvalidData)?;
@@ -98,14 +103,14 @@ impl Lines {
 }
 
 /// The call that a line is a good answer to.
-fn answered(line: &[u8]) -> Option<u64> {
+fn response_id(line: &[u8]) -> Option<u64> {
     find(line, b"\"result\"")?;
     let digits = &line[find(line, b"\"id\":")? + 5..];
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-impl Drop for Lines {
+impl Drop for StdioClient {
     /// Its input ends first, so that it ends its server.
     fn drop(&mut self) {
         self.input = None;
@@ -125,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_line_says_which_call_it_answers() {
-        assert_eq!(answered(br#"{"jsonrpc":"2.0","id":17,"result":{}}"#), Some(17));
-        assert_eq!(answered(br#"{"result":{},"id":17}"#), Some(17));
-        assert_eq!(answered(br#"{"jsonrpc":"2.0","id":17,"error":{}}"#), None);
-        assert_eq!(answered(br#"{"method":"notifications/message"}"#), None);
+        assert_eq!(response_id(br#"{"jsonrpc":"2.0","id":17,"result":{}}"#), Some(17));
+        assert_eq!(response_id(br#"{"result":{},"id":17}"#), Some(17));
+        assert_eq!(response_id(br#"{"jsonrpc":"2.0","id":17,"error":{}}"#), None);
+        assert_eq!(response_id(br#"{"method":"notifications/message"}"#), None);
     }
 }

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use thiserror::Error;
 use url::Url;
 
-use crate::challenge::Binding;
+use crate::challenge::DpopRequirement;
 use crate::scopes::Scopes;
 
 /// How many authorization servers are looked at.
-const MOST_SERVERS: usize = 16;
+const MAX_AUTHORIZATION_SERVERS: usize = 16;
 
 /// A server's metadata, checked to be that of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub struct ResourceMetadata {
     /// Who signs people in there. Not checked.
     pub authorization_servers: Vec<String>,
     /// The scopes there are.
-    pub scopes: Option<Scopes>,
+    pub scopes_supported: Option<Scopes>,
     /// Whether tokens are to be bound to a key.
-    pub binding: Binding,
+    pub dpop: DpopRequirement,
 }
 
 /// Why a server's metadata is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ResourceError {
+pub enum ResourceMetadataError {
     /// It is no such document.
     #[error("it is not metadata of a protected resource")]
     Malformed,
@@ -34,11 +34,11 @@ pub enum ResourceError {
     Mismatch(String),
     /// It came from elsewhere and does not say what it is about.
     #[error("it does not say which server it is about")]
-    Nameless,
+    MissingResource,
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawResourceMetadata {
     resource: Option<String>,
     #[serde(default)]
     authorization_servers: Vec<String>,
@@ -50,31 +50,38 @@ struct Raw {
 }
 
 /// Reads metadata that came from `from` and should be about `server`.
-pub fn read(body: &[u8], from: &Url, server: &Url) -> Result<ResourceMetadata, ResourceError> {
-    let raw: Raw = serde_json::from_slice(body).map_err(|_| ResourceError::Malformed)?;
+pub fn parse_resource_metadata(
+    body: &[u8],
+    from: &Url,
+    server: &Url,
+) -> Result<ResourceMetadata, ResourceMetadataError> {
+    let raw: RawResourceMetadata =
+        serde_json::from_slice(body).map_err(|_| ResourceMetadataError::Malformed)?;
     match &raw.resource {
-        Some(resource) if is_about(resource, server) => {}
-        Some(resource) => return Err(ResourceError::Mismatch(short(resource))),
+        Some(resource) if covers_server(resource, server) => {}
+        Some(resource) => {
+            return Err(ResourceMetadataError::Mismatch(sanitize_for_display(resource)));
+        }
         None if from.origin() == server.origin() => {}
-        None => return Err(ResourceError::Nameless),
+        None => return Err(ResourceMetadataError::MissingResource),
     }
     let is_known = raw.dpop_signing_alg_values_supported.iter().any(|it| it == "ES256");
     let mut authorization_servers = raw.authorization_servers;
-    authorization_servers.truncate(MOST_SERVERS);
+    authorization_servers.truncate(MAX_AUTHORIZATION_SERVERS);
     Ok(ResourceMetadata {
         resource: raw.resource,
         authorization_servers,
-        scopes: raw.scopes_supported.map(Scopes::of).filter(|scopes| !scopes.is_empty()),
-        binding: match (raw.dpop_bound_access_tokens_required, is_known) {
-            (true, _) => Binding::Demanded,
-            (false, true) => Binding::Offered,
-            (false, false) => Binding::Unmentioned,
+        scopes_supported: raw.scopes_supported.map(Scopes::new).filter(|scopes| !scopes.is_empty()),
+        dpop: match (raw.dpop_bound_access_tokens_required, is_known) {
+            (true, _) => DpopRequirement::Required,
+            (false, true) => DpopRequirement::Supported,
+            (false, false) => DpopRequirement::Unspecified,
         },
     })
 }
 
 /// Is it a name of the server, or of something that the server is a part of? Another origin never is.
-fn is_about(resource: &str, server: &Url) -> bool {
+fn covers_server(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     if resource.origin() != server.origin() || resource.fragment().is_some() {
         return false;
@@ -87,7 +94,7 @@ fn is_about(resource: &str, server: &Url) -> bool {
 }
 
 /// What may be shown of a text from a server.
-pub(crate) fn short(text: &str) -> String {
+pub(crate) fn sanitize_for_display(text: &str) -> String {
     const SHOWN: usize = 200;
     text.chars().filter(|sign| !sign.is_control()).take(SHOWN).collect()
 }
@@ -96,10 +103,10 @@ pub(crate) fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(resource: &str, server: &str) -> Result<(), ResourceError> {
+    fn check(resource: &str, server: &str) -> Result<(), ResourceMetadataError> {
         let body = serde_json::json!({ "resource": resource }).to_string();
         let server = Url::parse(server).expect("a URL");
-        read(body.as_bytes(), &server, &server).map(|_| ())
+        parse_resource_metadata(body.as_bytes(), &server, &server).map(|_| ())
     }
 
     #[test]
@@ -127,7 +134,7 @@ mod tests {
             ("a.b/mcp", "https://a.b/mcp"),
             ("", "https://a.b/mcp"),
         ] {
-            let mismatch = ResourceError::Mismatch(resource.to_owned());
+            let mismatch = ResourceMetadataError::Mismatch(resource.to_owned());
             assert_eq!(check(resource, server), Err(mismatch), "{resource} {server}");
         }
     }
@@ -136,10 +143,16 @@ mod tests {
     fn a_document_without_a_name_is_taken_from_the_server_only() {
         let [own, other] =
             ["https://a.b/p", "https://c.d/p"].map(|it| Url::parse(it).expect("a URL"));
-        assert_eq!(read(b"{}", &own, &own).map(|it| it.resource), Ok(None));
-        assert_eq!(read(b"{}", &other, &own), Err(ResourceError::Nameless));
+        assert_eq!(parse_resource_metadata(b"{}", &own, &own).map(|it| it.resource), Ok(None));
+        assert_eq!(
+            parse_resource_metadata(b"{}", &other, &own),
+            Err(ResourceMetadataError::MissingResource)
+        );
         for body in [&b""[..], b"[]", b"<html>", b"{\"authorization_servers\":\"x\"}", b"\xff"] {
-            assert_eq!(read(body, &own, &own), Err(ResourceError::Malformed));
+            assert_eq!(
+                parse_resource_metadata(body, &own, &own),
+                Err(ResourceMetadataError::Malformed)
+            );
         }
     }
 
@@ -152,9 +165,10 @@ mod tests {
             "scopes_supported": ["a", "b"],
             "dpop_bound_access_tokens_required": true,
         });
-        let read = read(body.to_string().as_bytes(), &own, &own).expect("metadata");
-        assert_eq!(read.authorization_servers.len(), MOST_SERVERS);
-        assert_eq!(read.scopes, Some(Scopes::parse("a b")));
-        assert_eq!(read.binding, Binding::Demanded);
+        let read =
+            parse_resource_metadata(body.to_string().as_bytes(), &own, &own).expect("metadata");
+        assert_eq!(read.authorization_servers.len(), MAX_AUTHORIZATION_SERVERS);
+        assert_eq!(read.scopes_supported, Some(Scopes::parse("a b")));
+        assert_eq!(read.dpop, DpopRequirement::Required);
     }
 }

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-use super::resource_metadata::short;
-use crate::origin_guard::{Checked, OriginGuard, Unsafe};
+use super::resource_metadata::sanitize_for_display;
+use crate::origin_guard::{CheckedUrl, OriginGuard, UrlError};
 use crate::scopes::Scopes;
 
 /// An authorization server's metadata. Every endpoint was checked when it was read, and is checked again when
 /// it is used, because it may have lain on a disk since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerMetadata {
+pub struct AuthServerMetadata {
     /// Who it is, to the letter.
     pub issuer: String,
     /// Where people sign in.
@@ -43,9 +43,9 @@ pub struct ServerMetadata {
     pub grant_types_supported: Option<Vec<String>>,
 }
 
-impl ServerMetadata {
+impl AuthServerMetadata {
     /// Does it sign in programs, and no people?
-    pub fn is_for_programs(&self) -> bool {
+    pub fn is_client_credentials_only(&self) -> bool {
         let grants = self.grant_types_supported.as_deref().unwrap_or_default();
         let has = |name: &str| grants.iter().any(|it| it == name);
         has("client_credentials") && !has("authorization_code")
@@ -54,7 +54,7 @@ impl ServerMetadata {
 
 /// Why an authorization server's metadata is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ServerError {
+pub enum AuthServerMetadataError {
     /// It is no such document.
     #[error("it is not metadata of an authorization server")]
     Malformed,
@@ -68,39 +68,41 @@ pub enum ServerError {
         name: &'static str,
         /// Why.
         #[source]
-        why: Unsafe,
+        source: UrlError,
     },
     /// It offers no proof that we would take.
     #[error("it does not offer PKCE with S256")]
-    NoPkce,
+    NoPkceS256,
 }
 
 /// Who should be behind a document.
 #[derive(Debug, Clone, Copy)]
-pub enum Expected<'a> {
+pub enum ExpectedIssuer<'a> {
     /// This issuer.
-    Issuer(&'a str),
+    Exactly(&'a str),
     /// Whoever it says: a person typed its place, or it lies where 2025-03-26 wants it.
-    Whoever,
+    Any,
 }
 
 /// Reads metadata.
-pub fn read(
+pub fn parse_auth_server_metadata(
     body: &[u8],
-    expected: Expected<'_>,
+    expected: ExpectedIssuer<'_>,
     guard: &OriginGuard,
-) -> Result<ServerMetadata, ServerError> {
-    let mut metadata: ServerMetadata =
-        serde_json::from_slice(body).map_err(|_| ServerError::Malformed)?;
+) -> Result<AuthServerMetadata, AuthServerMetadataError> {
+    let mut metadata: AuthServerMetadata =
+        serde_json::from_slice(body).map_err(|_| AuthServerMetadataError::Malformed)?;
     match expected {
-        Expected::Issuer(issuer) if !is_same_issuer(issuer, &metadata.issuer) => {
-            return Err(ServerError::WrongIssuer(short(&metadata.issuer)));
+        ExpectedIssuer::Exactly(issuer) if !is_same_issuer(issuer, &metadata.issuer) => {
+            return Err(AuthServerMetadataError::WrongIssuer(sanitize_for_display(
+                &metadata.issuer,
+            )));
         }
-        Expected::Issuer(_) | Expected::Whoever => {}
+        ExpectedIssuer::Exactly(_) | ExpectedIssuer::Any => {}
     }
     let methods = metadata.code_challenge_methods_supported.as_deref();
     if methods.is_some_and(|methods| !methods.iter().any(|method| method == "S256")) {
-        return Err(ServerError::NoPkce);
+        return Err(AuthServerMetadataError::NoPkceS256);
     }
     metadata.token_endpoint(guard)?;
     if metadata.authorization_endpoint.is_some() {
@@ -114,7 +116,7 @@ pub fn read(
     ] {
         *endpoint = endpoint.take().filter(|text| guard.check(text).is_ok());
     }
-    metadata.scopes_supported = metadata.scopes_supported.map(|raw| Scopes::of(raw.iter()));
+    metadata.scopes_supported = metadata.scopes_supported.map(|raw| Scopes::new(raw.iter()));
     Ok(metadata)
 }
 
@@ -124,11 +126,11 @@ pub(crate) fn is_same_issuer(one: &str, other: &str) -> bool {
     one == other || bare(one) == bare(other)
 }
 
-impl ServerMetadata {
+impl AuthServerMetadata {
     /// What is assumed where there is no document, as protocol version 2025-03-26 had it.
-    pub fn assumed(base: &Url) -> ServerMetadata {
+    pub fn legacy_fallback(base: &Url) -> AuthServerMetadata {
         let at = |path: &str| base.join(path).map_or_else(|_| String::new(), String::from);
-        ServerMetadata {
+        AuthServerMetadata {
             issuer: base.as_str().trim_end_matches('/').to_owned(),
             authorization_endpoint: Some(at("/authorize")),
             token_endpoint: at("/token"),
@@ -146,44 +148,59 @@ impl ServerMetadata {
     }
 
     /// Where tokens are.
-    pub fn token_endpoint(&self, guard: &OriginGuard) -> Result<Checked, ServerError> {
-        endpoint("token endpoint", Some(&self.token_endpoint), guard)
+    pub fn token_endpoint(
+        &self,
+        guard: &OriginGuard,
+    ) -> Result<CheckedUrl, AuthServerMetadataError> {
+        checked_endpoint("token endpoint", Some(&self.token_endpoint), guard)
     }
 
     /// Where people sign in.
-    pub fn authorization_endpoint(&self, guard: &OriginGuard) -> Result<Checked, ServerError> {
-        endpoint("authorization endpoint", self.authorization_endpoint.as_deref(), guard)
+    pub fn authorization_endpoint(
+        &self,
+        guard: &OriginGuard,
+    ) -> Result<CheckedUrl, AuthServerMetadataError> {
+        checked_endpoint("authorization endpoint", self.authorization_endpoint.as_deref(), guard)
     }
 
     /// Where clients register.
-    pub fn registration_endpoint(&self, guard: &OriginGuard) -> Result<Checked, ServerError> {
-        endpoint("registration endpoint", self.registration_endpoint.as_deref(), guard)
+    pub fn registration_endpoint(
+        &self,
+        guard: &OriginGuard,
+    ) -> Result<CheckedUrl, AuthServerMetadataError> {
+        checked_endpoint("registration endpoint", self.registration_endpoint.as_deref(), guard)
     }
 
     /// Where a device begins to sign in.
-    pub fn device_endpoint(&self, guard: &OriginGuard) -> Result<Checked, ServerError> {
-        endpoint("device endpoint", self.device_authorization_endpoint.as_deref(), guard)
+    pub fn device_authorization_endpoint(
+        &self,
+        guard: &OriginGuard,
+    ) -> Result<CheckedUrl, AuthServerMetadataError> {
+        checked_endpoint("device endpoint", self.device_authorization_endpoint.as_deref(), guard)
     }
 
     /// Where tokens are given back.
-    pub fn revocation_endpoint(&self, guard: &OriginGuard) -> Result<Checked, ServerError> {
-        endpoint("revocation endpoint", self.revocation_endpoint.as_deref(), guard)
+    pub fn revocation_endpoint(
+        &self,
+        guard: &OriginGuard,
+    ) -> Result<CheckedUrl, AuthServerMetadataError> {
+        checked_endpoint("revocation endpoint", self.revocation_endpoint.as_deref(), guard)
     }
 
     /// Does it take proofs of the kind that we make?
-    pub fn takes_proofs(&self) -> bool {
+    pub fn supports_dpop(&self) -> bool {
         let offered = self.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
         offered.iter().any(|algorithm| algorithm == "ES256")
     }
 }
 
-fn endpoint(
+fn checked_endpoint(
     name: &'static str,
     text: Option<&str>,
     guard: &OriginGuard,
-) -> Result<Checked, ServerError> {
+) -> Result<CheckedUrl, AuthServerMetadataError> {
     let text = text.unwrap_or_default();
-    guard.check(text).map_err(|why| ServerError::Endpoint { name, why })
+    guard.check(text).map_err(|why| AuthServerMetadataError::Endpoint { name, source: why })
 }
 
 #[cfg(test)]
@@ -196,7 +213,7 @@ mod tests {
         OriginGuard::new(&Url::parse("https://mcp.example.com/").expect("a URL"), &[])
     }
 
-    fn check(issuer: &str, change: Value) -> Result<ServerMetadata, ServerError> {
+    fn check(issuer: &str, change: Value) -> Result<AuthServerMetadata, AuthServerMetadataError> {
         let mut document = json!({
             "issuer": "https://as.example.com",
             "authorization_endpoint": "https://as.example.com/authorize",
@@ -207,7 +224,11 @@ mod tests {
         for (key, value) in change.as_object().expect("an object") {
             map.insert(key.clone(), value.clone());
         }
-        read(document.to_string().as_bytes(), Expected::Issuer(issuer), &guard())
+        parse_auth_server_metadata(
+            document.to_string().as_bytes(),
+            ExpectedIssuer::Exactly(issuer),
+            &guard(),
+        )
     }
 
     #[test]
@@ -217,7 +238,7 @@ mod tests {
         for issuer in
             ["https://evil.example", "https://as.example.com/x", "http://as.example.com", ""]
         {
-            let error = ServerError::WrongIssuer("https://as.example.com".to_owned());
+            let error = AuthServerMetadataError::WrongIssuer("https://as.example.com".to_owned());
             assert_eq!(check(issuer, json!({})), Err(error), "{issuer}");
         }
     }
@@ -225,20 +246,24 @@ mod tests {
     #[test]
     fn hostile_endpoints_are_refused_or_done_without() {
         for (text, why) in [
-            ("javascript:alert(1)", Unsafe::Scheme),
-            ("file:///bin/sh", Unsafe::Scheme),
-            ("$(calc)", Unsafe::Malformed),
-            ("--flag", Unsafe::Malformed),
-            ("https://as.example.com/\n", Unsafe::Malformed),
-            ("http://as.example.com/", Unsafe::Unencrypted),
-            ("https://169.254.169.254/", Unsafe::Address),
+            ("javascript:alert(1)", UrlError::Scheme),
+            ("file:///bin/sh", UrlError::Scheme),
+            ("$(calc)", UrlError::Malformed),
+            ("--flag", UrlError::Malformed),
+            ("https://as.example.com/\n", UrlError::Malformed),
+            ("http://as.example.com/", UrlError::Unencrypted),
+            ("https://169.254.169.254/", UrlError::PrivateAddress),
         ] {
             for (key, name) in [
                 ("token_endpoint", "token endpoint"),
                 ("authorization_endpoint", "authorization endpoint"),
             ] {
                 let read = check("https://as.example.com", json!({ key: text }));
-                assert_eq!(read, Err(ServerError::Endpoint { name, why }), "{text}");
+                assert_eq!(
+                    read,
+                    Err(AuthServerMetadataError::Endpoint { name, source: why }),
+                    "{text}"
+                );
             }
             let change = json!({ "registration_endpoint": text, "revocation_endpoint": text });
             let read = check("https://as.example.com", change).expect("the rest is good");
@@ -252,22 +277,23 @@ mod tests {
             check("https://as.example.com", json!({ "code_challenge_methods_supported": methods }))
         };
         assert!(with(Value::Null).is_ok() && with(json!(["S256"])).is_ok());
-        assert_eq!(with(json!(["plain"])), Err(ServerError::NoPkce));
-        assert_eq!(with(json!([])), Err(ServerError::NoPkce));
+        assert_eq!(with(json!(["plain"])), Err(AuthServerMetadataError::NoPkceS256));
+        assert_eq!(with(json!([])), Err(AuthServerMetadataError::NoPkceS256));
     }
 
     #[test]
     fn what_is_no_metadata_is_not_taken_for_it() {
-        let read = |body: &[u8]| read(body, Expected::Whoever, &guard());
+        let read = |body: &[u8]| parse_auth_server_metadata(body, ExpectedIssuer::Any, &guard());
         for body in [&b""[..], b"null", b"{}", b"{\"issuer\":\"x\"}", b"<html>", b"\xff"] {
-            assert_eq!(read(body), Err(ServerError::Malformed));
+            assert_eq!(read(body), Err(AuthServerMetadataError::Malformed));
         }
     }
 
     #[test]
     fn without_a_document_there_are_three_endpoints_at_the_root() {
-        let assumed =
-            ServerMetadata::assumed(&Url::parse("https://mcp.example.com/").expect("one"));
+        let assumed = AuthServerMetadata::legacy_fallback(
+            &Url::parse("https://mcp.example.com/").expect("one"),
+        );
         assert_eq!(assumed.issuer, "https://mcp.example.com");
         assert_eq!(assumed.token_endpoint, "https://mcp.example.com/token");
         assert_eq!(

@@ -1,350 +1,428 @@
 //! The second half of a login: who we are there, the person's part, and the tokens. Signing in on another device
 //! is `device`'s part.
 
-use super::finding::Found;
-use super::{Flow, SignedIn, State, Step, Way, Why};
-use crate::authorize_url::{self, Authorization};
-use crate::callback::{self, Arrived, CallbackError, Expectation};
-use crate::challenge::Binding;
-use crate::discovery::resource_metadata::short;
-use crate::discovery::server_metadata::ServerMetadata;
-use crate::dpop::ProofKey;
-use crate::fetch::{Answer, FetchError};
+use super::finding::AuthServerClient;
+use super::{CompletedLogin, Flow, FlowError, FlowState, LoginGrant, Step};
+use crate::authorize_url::{self, AuthorizationRequest};
+use crate::callback::{self, CallbackError, CallbackSource, ExpectedCallback};
+use crate::challenge::DpopRequirement;
+use crate::discovery::resource_metadata::sanitize_for_display;
+use crate::discovery::server_metadata::AuthServerMetadata;
+use crate::dpop::DpopKey;
+use crate::fetch::{FetchError, FetchResponse};
 use crate::grant::Grant;
-use crate::pkce::{Moment, Verifier};
-use crate::registration::{self, Application, Choice, Client, Method};
-use crate::scopes::{self, Scopes, Wishes};
-use crate::token::{Kind, Tokens};
-use crate::token_request::{Reply, TokenRequest};
+use crate::pkce::{PkceVerifier, TimeAndRandom};
+use crate::registration::{self, ClientAuthMethod, ClientChoice, OAuthClient, RegistrationRequest};
+use crate::scopes::{self, ScopeSources, Scopes};
+use crate::token::{TokenResponse, TokenType};
+use crate::token_request::{TokenOutcome, TokenRequest};
 
 /// How often a person may come back with something that is not taken.
-const RETURNS: u32 = 20;
+const MAX_REJECTED_CALLBACKS: u32 = 20;
 
 /// Everything about the authorization server that the rest of a login needs.
 #[derive(Debug)]
-pub(super) struct Ground {
-    pub(super) metadata: ServerMetadata,
+pub(super) struct LoginContext {
+    pub(super) metadata: AuthServerMetadata,
     pub(super) scopes: Option<Scopes>,
-    pub(super) proof: Option<ProofKey>,
+    pub(super) dpop_key: Option<DpopKey>,
 }
 
 #[derive(Debug)]
-pub(super) struct Registering {
-    ground: Ground,
-    method: Method,
+pub(super) struct PendingRegistration {
+    context: LoginContext,
+    method: ClientAuthMethod,
 }
 
 #[derive(Debug)]
-pub(super) struct Opened {
-    ground: Ground,
-    client: Client,
-    verifier: Verifier,
-    expectation: Expectation,
-    redirect: String,
-    returns: u32,
+pub(super) struct PendingCallback {
+    context: LoginContext,
+    client: OAuthClient,
+    verifier: PkceVerifier,
+    expected: ExpectedCallback,
+    redirect_uri: String,
+    rejected_callbacks: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Asking {
-    ground: Ground,
+pub(super) struct PendingTokenRequest {
+    context: LoginContext,
     request: TokenRequest,
-    whom: Whom,
+    recipient: TokenRecipient,
 }
 
 #[derive(Debug)]
-enum Whom {
+enum TokenRecipient {
     AuthorizationServer,
     /// Who we will be at the authorization server.
-    IdentityProvider(Box<Client>),
+    IdentityProvider(Box<OAuthClient>),
 }
 
-pub(super) type Fetched = Result<Answer, FetchError>;
+pub(super) type FetchResult = Result<FetchResponse, FetchError>;
 
 impl Flow {
     /// The authorization server is known; who are we there?
-    pub(super) fn begin_asking(
+    pub(super) fn choose_client(
         &mut self,
-        metadata: ServerMetadata,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        if let Some(configured) = &self.plan.setup.configured
+        metadata: AuthServerMetadata,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        if let Some(configured) = &self.plan.client_config.configured
             && let Some(expected) = &configured.issuer
             && *expected != metadata.issuer
         {
-            let named = short(&metadata.issuer);
-            return Err(Why::ForeignIssuer { expected: expected.clone(), named });
+            let named = sanitize_for_display(&metadata.issuer);
+            return Err(FlowError::IssuerMismatch { expected: expected.clone(), named });
         }
-        let scopes = scopes::select(&Wishes {
+        let scopes = scopes::select_scopes(&ScopeSources {
             configured: self.plan.scopes.as_ref(),
-            challenged: self.plan.demand.scopes.as_ref(),
-            resource: self.resource.as_ref().and_then(|it| it.scopes.as_ref()),
-            known: metadata.scopes_supported.as_ref(),
-            held: self.plan.held.as_ref(),
+            challenge: self.plan.challenge.scopes.as_ref(),
+            resource: self.resource.as_ref().and_then(|it| it.scopes_supported.as_ref()),
+            supported: metadata.scopes_supported.as_ref(),
+            granted: self.plan.granted_scopes.as_ref(),
         });
-        let proof = match (self.binding(), metadata.takes_proofs()) {
-            (Binding::Unmentioned, _) | (Binding::Offered, false) => None,
-            (Binding::Offered, true) | (Binding::Demanded, _) => self.plan.proof.clone(),
+        let proof = match (self.dpop_requirement(), metadata.supports_dpop()) {
+            (DpopRequirement::Unspecified, _) | (DpopRequirement::Supported, false) => None,
+            (DpopRequirement::Supported, true) | (DpopRequirement::Required, _) => {
+                self.plan.dpop_key.clone()
+            }
         };
-        if self.binding() == Binding::Demanded && proof.is_none() {
-            return Err(Why::Unbound);
+        if self.dpop_requirement() == DpopRequirement::Required && proof.is_none() {
+            return Err(FlowError::DpopUnavailable);
         }
-        let ground = Ground { metadata, scopes, proof };
-        let (known, redirect) = (self.plan.known.as_ref(), self.redirect());
+        let ground = LoginContext { metadata, scopes, dpop_key: proof };
+        let (known, redirect) = (self.plan.previous_client.as_ref(), self.redirect_uri());
         let redirect = redirect.as_deref();
-        match registration::choose(&self.plan.setup, &ground.metadata, known, redirect) {
-            Choice::Use(client) => self.ask(ground, client, moment),
-            Choice::Register(method) => {
-                let endpoint = ground.metadata.registration_endpoint(&self.guard);
-                let endpoint = endpoint.map_err(Why::Server)?;
-                let request = registration::request(endpoint, &self.application(&ground, method));
-                self.state = State::Registering(Box::new(Registering { ground, method }));
+        match registration::choose_client(
+            &self.plan.client_config,
+            &ground.metadata,
+            known,
+            redirect,
+        ) {
+            ClientChoice::Use(client) => self.start_grant(ground, client, moment),
+            ClientChoice::Register(method) => {
+                let endpoint = ground.metadata.registration_endpoint(&self.origin_guard);
+                let endpoint = endpoint.map_err(FlowError::AuthServerMetadata)?;
+                let request = registration::registration_request(
+                    endpoint,
+                    &self.registration_request(&ground, method),
+                );
+                self.state = FlowState::Registration(Box::new(PendingRegistration {
+                    context: ground,
+                    method,
+                }));
                 Ok(Step::Fetch(Box::new(request)))
             }
-            Choice::Impossible => Err(Why::NoClient),
+            ClientChoice::Unavailable => Err(FlowError::NoClient),
         }
     }
 
     /// Where the person comes back to.
-    fn redirect(&self) -> Option<String> {
-        match &self.plan.way {
-            Way::Browser { redirect } => Some(redirect.to_string()),
-            Way::Device | Way::ClientCredentials | Way::Workload(_) | Way::Enterprise(_) => None,
+    fn redirect_uri(&self) -> Option<String> {
+        match &self.plan.method {
+            LoginGrant::Browser { redirect_uri: redirect } => Some(redirect.to_string()),
+            LoginGrant::Device
+            | LoginGrant::ClientCredentials
+            | LoginGrant::WorkloadIdentity(_)
+            | LoginGrant::IdentityProvider(_) => None,
         }
     }
 
-    fn application<'a>(&'a self, ground: &'a Ground, method: Method) -> Application<'a> {
-        let grants: &[&str] = match &self.plan.way {
-            Way::Browser { .. } => &["authorization_code", "refresh_token"],
-            Way::Device => &["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"],
-            Way::ClientCredentials => &["client_credentials"],
-            Way::Workload(_) | Way::Enterprise(_) => {
+    fn registration_request<'a>(
+        &'a self,
+        ground: &'a LoginContext,
+        method: ClientAuthMethod,
+    ) -> RegistrationRequest<'a> {
+        let grants: &[&str] = match &self.plan.method {
+            LoginGrant::Browser { .. } => &["authorization_code", "refresh_token"],
+            LoginGrant::Device => {
+                &["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"]
+            }
+            LoginGrant::ClientCredentials => &["client_credentials"],
+            LoginGrant::WorkloadIdentity(_) | LoginGrant::IdentityProvider(_) => {
                 &["urn:ietf:params:oauth:grant-type:jwt-bearer"]
             }
         };
-        let redirect = match &self.plan.way {
-            Way::Browser { redirect } => Some(redirect.as_str()),
-            Way::Device | Way::ClientCredentials | Way::Workload(_) | Way::Enterprise(_) => None,
+        let redirect = match &self.plan.method {
+            LoginGrant::Browser { redirect_uri: redirect } => Some(redirect.as_str()),
+            LoginGrant::Device
+            | LoginGrant::ClientCredentials
+            | LoginGrant::WorkloadIdentity(_)
+            | LoginGrant::IdentityProvider(_) => None,
         };
         let scopes = ground.scopes.as_ref();
-        Application { name: &self.plan.name, redirect, method, scopes, grants }
-    }
-
-    pub(super) fn on_registered(
-        &mut self,
-        at: Registering,
-        fetched: Fetched,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let answer = fetched.map_err(Why::Fetch)?;
-        let application = self.application(&at.ground, at.method);
-        let client = registration::read(&answer, &at.ground.metadata, &application);
-        let client = client.map_err(Why::Registration)?;
-        self.ask(at.ground, client, moment)
-    }
-
-    /// The client is known; what does this way want?
-    fn ask(
-        &mut self,
-        ground: Ground,
-        client: Client,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        match &self.plan.way {
-            // A client that can show who it is needs no person where no person could help.
-            Way::Browser { .. } if ground.metadata.is_for_programs() && client.has_credential() => {
-                self.ask_tokens(ground, client, Grant::ClientCredentials, moment)
-            }
-            Way::Browser { redirect } => {
-                let redirect = redirect.to_string();
-                self.open(ground, client, redirect, moment)
-            }
-            Way::Device => self.begin_device(ground, client),
-            Way::ClientCredentials => {
-                self.ask_tokens(ground, client, Grant::ClientCredentials, moment)
-            }
-            Way::Workload(token) => {
-                let grant = Grant::JwtBearer(token.clone());
-                self.ask_tokens(ground, client, grant, moment)
-            }
-            Way::Enterprise(_) => {
-                self.find_provider(Found { metadata: ground.metadata, client }, moment)
-            }
+        RegistrationRequest {
+            client_name: &self.plan.client_name,
+            redirect_uri: redirect,
+            auth_method: method,
+            scopes,
+            grant_types: grants,
         }
     }
 
-    fn open(
+    pub(super) fn on_registration_response(
         &mut self,
-        ground: Ground,
-        client: Client,
-        redirect: String,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let endpoint = ground.metadata.authorization_endpoint(&self.guard).map_err(Why::Server)?;
-        let verifier = Verifier::new(moment);
-        let expectation = Expectation {
-            state: moment.unguessable(),
-            issuer: ground.metadata.issuer.clone(),
-            names_itself: ground.metadata.authorization_response_iss_parameter_supported,
-        };
-        let thumbprint = ground.proof.as_ref().map(ProofKey::thumbprint);
-        let url = authorize_url::build(
-            &endpoint.url,
-            &Authorization {
-                client: &client,
-                redirect: &redirect,
-                state: expectation.state.reveal(),
-                challenge: &verifier.challenge(),
-                scopes: ground.scopes.as_ref(),
-                resource: self.resource_name().as_deref(),
-                key_thumbprint: thumbprint.as_deref(),
-            },
-        );
-        let opened = Opened { ground, client, verifier, expectation, redirect, returns: 0 };
-        self.state = State::Opened(Box::new(opened));
-        Ok(Step::Open(url))
+        at: PendingRegistration,
+        fetched: FetchResult,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let answer = fetched.map_err(FlowError::Fetch)?;
+        let application = self.registration_request(&at.context, at.method);
+        let client = registration::parse_registration(&answer, &at.context.metadata, &application);
+        let client = client.map_err(FlowError::Registration)?;
+        self.start_grant(at.context, client, moment)
     }
 
-    pub(super) fn on_returned(
+    /// The client is known; what does this way want?
+    fn start_grant(
         &mut self,
-        mut at: Opened,
+        ground: LoginContext,
+        client: OAuthClient,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        match &self.plan.method {
+            // A client that can show who it is needs no person where no person could help.
+            LoginGrant::Browser { .. }
+                if ground.metadata.is_client_credentials_only() && client.has_credential() =>
+            {
+                self.request_tokens(ground, client, Grant::ClientCredentials, moment)
+            }
+            LoginGrant::Browser { redirect_uri: redirect } => {
+                let redirect = redirect.to_string();
+                self.open_authorization_url(ground, client, redirect, moment)
+            }
+            LoginGrant::Device => self.request_device_code(ground, client),
+            LoginGrant::ClientCredentials => {
+                self.request_tokens(ground, client, Grant::ClientCredentials, moment)
+            }
+            LoginGrant::WorkloadIdentity(token) => {
+                let grant = Grant::JwtBearer(token.clone());
+                self.request_tokens(ground, client, grant, moment)
+            }
+            LoginGrant::IdentityProvider(_) => self.discover_identity_provider(
+                AuthServerClient { metadata: ground.metadata, client },
+                moment,
+            ),
+        }
+    }
+
+    fn open_authorization_url(
+        &mut self,
+        ground: LoginContext,
+        client: OAuthClient,
+        redirect: String,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let endpoint = ground
+            .metadata
+            .authorization_endpoint(&self.origin_guard)
+            .map_err(FlowError::AuthServerMetadata)?;
+        let verifier = PkceVerifier::new(moment);
+        let expectation = ExpectedCallback {
+            state: moment.random_token(),
+            issuer: ground.metadata.issuer.clone(),
+            requires_iss: ground.metadata.authorization_response_iss_parameter_supported,
+        };
+        let thumbprint = ground.dpop_key.as_ref().map(DpopKey::thumbprint);
+        let url = authorize_url::authorization_url(
+            &endpoint.url,
+            &AuthorizationRequest {
+                client: &client,
+                redirect_uri: &redirect,
+                state: expectation.state.reveal(),
+                code_challenge: &verifier.challenge(),
+                scopes: ground.scopes.as_ref(),
+                resource: self.resource_identifier().as_deref(),
+                dpop_jkt: thumbprint.as_deref(),
+            },
+        );
+        let opened = PendingCallback {
+            context: ground,
+            client,
+            verifier,
+            expected: expectation,
+            redirect_uri: redirect,
+            rejected_callbacks: 0,
+        };
+        self.state = FlowState::AwaitingCallback(Box::new(opened));
+        Ok(Step::OpenUrl(url))
+    }
+
+    pub(super) fn on_callback(
+        &mut self,
+        mut at: PendingCallback,
         text: &str,
-        arrived: Arrived,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        match callback::parse(text, arrived, &at.expectation) {
+        arrived: CallbackSource,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        match callback::parse_callback(text, arrived, &at.expected) {
             Ok(code) => {
-                let grant = Grant::Code { code, verifier: at.verifier, redirect: at.redirect };
-                self.ask_tokens(at.ground, at.client, grant, moment)
+                let grant = Grant::AuthorizationCode {
+                    code,
+                    verifier: at.verifier,
+                    redirect_uri: at.redirect_uri,
+                };
+                self.request_tokens(at.context, at.client, grant, moment)
             }
             // Anybody can knock at a listener, and anybody can paste the wrong thing: that ends no login.
             Err(
                 error @ (CallbackError::WrongState
                 | CallbackError::NoCode
                 | CallbackError::Malformed
-                | CallbackError::CodeAlone),
-            ) if at.returns < RETURNS => {
-                at.returns += 1;
-                self.state = State::Opened(Box::new(at));
-                Ok(Step::NotTaken(error))
+                | CallbackError::BareCode),
+            ) if at.rejected_callbacks < MAX_REJECTED_CALLBACKS => {
+                at.rejected_callbacks += 1;
+                self.state = FlowState::AwaitingCallback(Box::new(at));
+                Ok(Step::CallbackRejected(error))
             }
-            Err(error) => Err(Why::Callback(error)),
+            Err(error) => Err(FlowError::Callback(error)),
         }
     }
 
     pub(super) fn token_request(
         &self,
-        ground: &Ground,
-        client: Client,
+        ground: &LoginContext,
+        client: OAuthClient,
         grant: Grant,
-    ) -> Result<TokenRequest, Why> {
-        let endpoint = ground.metadata.token_endpoint(&self.guard).map_err(Why::Server)?;
-        let key = self.plan.setup.configured.as_ref().and_then(|it| it.credential.key());
+    ) -> Result<TokenRequest, FlowError> {
+        let endpoint = ground
+            .metadata
+            .token_endpoint(&self.origin_guard)
+            .map_err(FlowError::AuthServerMetadata)?;
+        let key =
+            self.plan.client_config.configured.as_ref().and_then(|it| it.credential.signing_key());
         Ok(TokenRequest {
-            key: key.cloned(),
-            proof: ground.proof.clone(),
+            signing_key: key.cloned(),
+            dpop_key: ground.dpop_key.clone(),
             scopes: ground.scopes.clone(),
-            resource: self.resource_name(),
+            resource: self.resource_identifier(),
             ..TokenRequest::new(endpoint, grant, client)
         })
     }
 
-    fn ask_tokens(
+    fn request_tokens(
         &mut self,
-        ground: Ground,
-        client: Client,
+        ground: LoginContext,
+        client: OAuthClient,
         grant: Grant,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         let request = self.token_request(&ground, client, grant)?;
-        let first = request.request(moment);
-        let whom = Whom::AuthorizationServer;
-        self.state = State::Asking(Box::new(Asking { ground, request, whom }));
+        let first = request.to_fetch_request(moment);
+        let whom = TokenRecipient::AuthorizationServer;
+        self.state = FlowState::TokenRequest(Box::new(PendingTokenRequest {
+            context: ground,
+            request,
+            recipient: whom,
+        }));
         Ok(Step::Fetch(Box::new(first)))
     }
 
     /// Swaps who signed in at the identity provider for a grant at the authorization server.
-    pub(super) fn exchange_identity(
+    pub(super) fn exchange_id_token(
         &mut self,
-        found: Found,
-        provider_metadata: &ServerMetadata,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let Way::Enterprise(provider) = &self.plan.way else { return Err(Why::OutOfStep) };
-        let endpoint = provider_metadata.token_endpoint(&self.guard).map_err(Why::Server)?;
-        let setup =
-            registration::Setup { configured: Some(provider.client.clone()), document: None };
-        let Choice::Use(client) = registration::choose(&setup, provider_metadata, None, None)
-        else {
-            return Err(Why::NoClient);
+        found: AuthServerClient,
+        provider_metadata: &AuthServerMetadata,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let LoginGrant::IdentityProvider(provider) = &self.plan.method else {
+            return Err(FlowError::UnexpectedEvent);
         };
-        let grant = Grant::Exchange {
-            identity: provider.identity.clone(),
+        let endpoint = provider_metadata
+            .token_endpoint(&self.origin_guard)
+            .map_err(FlowError::AuthServerMetadata)?;
+        let setup = registration::ClientConfig {
+            configured: Some(provider.client.clone()),
+            metadata_document: None,
+        };
+        let ClientChoice::Use(client) =
+            registration::choose_client(&setup, provider_metadata, None, None)
+        else {
+            return Err(FlowError::NoClient);
+        };
+        let grant = Grant::TokenExchange {
+            id_token: provider.id_token.clone(),
             audience: found.metadata.issuer.clone(),
         };
         let request = TokenRequest {
-            key: provider.client.credential.key().cloned(),
-            resource: self.resource_name().or_else(|| Some(self.plan.server.to_string())),
+            signing_key: provider.client.credential.signing_key().cloned(),
+            resource: self.resource_identifier().or_else(|| Some(self.plan.server.to_string())),
             scopes: self.plan.scopes.clone(),
             ..TokenRequest::new(endpoint, grant, client)
         };
-        let first = request.request(moment);
-        let ground =
-            Ground { metadata: found.metadata, scopes: self.plan.scopes.clone(), proof: None };
-        let whom = Whom::IdentityProvider(Box::new(found.client));
-        self.state = State::Asking(Box::new(Asking { ground, request, whom }));
+        let first = request.to_fetch_request(moment);
+        let ground = LoginContext {
+            metadata: found.metadata,
+            scopes: self.plan.scopes.clone(),
+            dpop_key: None,
+        };
+        let whom = TokenRecipient::IdentityProvider(Box::new(found.client));
+        self.state = FlowState::TokenRequest(Box::new(PendingTokenRequest {
+            context: ground,
+            request,
+            recipient: whom,
+        }));
         Ok(Step::Fetch(Box::new(first)))
     }
 
-    pub(super) fn on_asked(
+    pub(super) fn on_token_response(
         &mut self,
-        mut at: Asking,
-        fetched: Fetched,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let answer = fetched.map_err(Why::Fetch)?;
-        match (at.request.on(&answer, moment), at.whom) {
-            (Reply::Again(request), whom) => {
-                at.whom = whom;
-                self.state = State::Asking(Box::new(at));
+        mut at: PendingTokenRequest,
+        fetched: FetchResult,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let answer = fetched.map_err(FlowError::Fetch)?;
+        match (at.request.on(&answer, moment), at.recipient) {
+            (TokenOutcome::Retry(request), whom) => {
+                at.recipient = whom;
+                self.state = FlowState::TokenRequest(Box::new(at));
                 Ok(Step::Fetch(Box::new(request)))
             }
-            (Reply::Tokens(tokens), Whom::AuthorizationServer) => {
-                self.finish(at.ground, at.request.client, *tokens)
+            (TokenOutcome::Tokens(tokens), TokenRecipient::AuthorizationServer) => {
+                self.finish(at.context, at.request.client, *tokens)
             }
-            (Reply::Tokens(vouched), Whom::IdentityProvider(client)) => {
-                self.ask_tokens(at.ground, *client, Grant::JwtBearer(vouched.access), moment)
+            (TokenOutcome::Tokens(vouched), TokenRecipient::IdentityProvider(client)) => self
+                .request_tokens(
+                    at.context,
+                    *client,
+                    Grant::JwtBearer(vouched.access_token),
+                    moment,
+                ),
+            (TokenOutcome::Refused(error), TokenRecipient::AuthorizationServer) => {
+                Err(FlowError::Token(error))
             }
-            (Reply::Refused(error), Whom::AuthorizationServer) => Err(Why::Token(error)),
-            (Reply::Refused(error), Whom::IdentityProvider(_)) => Err(Why::IdentityProvider(error)),
+            (TokenOutcome::Refused(error), TokenRecipient::IdentityProvider(_)) => {
+                Err(FlowError::IdentityProvider(error))
+            }
         }
     }
 
     pub(super) fn finish(
         &mut self,
-        ground: Ground,
-        client: Client,
-        tokens: Tokens,
-    ) -> Result<Step, Why> {
-        let proof = match tokens.kind {
-            Kind::Dpop => ground.proof,
-            Kind::Bearer => None,
+        ground: LoginContext,
+        client: OAuthClient,
+        tokens: TokenResponse,
+    ) -> Result<Step, FlowError> {
+        let proof = match tokens.token_type {
+            TokenType::Dpop => ground.dpop_key,
+            TokenType::Bearer => None,
         };
-        let is_missing = match tokens.kind {
+        let is_missing = match tokens.token_type {
             // A bound token that we did not ask for cannot be used.
-            Kind::Dpop => proof.is_none(),
-            Kind::Bearer => self.binding() == Binding::Demanded,
+            TokenType::Dpop => proof.is_none(),
+            TokenType::Bearer => self.dpop_requirement() == DpopRequirement::Required,
         };
         if is_missing {
-            return Err(Why::Unbound);
+            return Err(FlowError::DpopUnavailable);
         }
         let scopes = tokens.scopes.clone().or(ground.scopes);
-        Ok(Step::Done(Box::new(SignedIn {
+        Ok(Step::Done(Box::new(CompletedLogin {
             tokens,
             client,
             metadata: ground.metadata,
-            resource: self.resource_name(),
+            resource: self.resource_identifier(),
             scopes,
-            proof,
+            dpop_key: proof,
         })))
     }
 }

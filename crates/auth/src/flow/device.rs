@@ -3,52 +3,52 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::asking::{Fetched, Ground};
-use super::{Event, Flow, Instructions, State, Step, Why};
+use super::asking::{FetchResult, LoginContext};
+use super::{DeviceAuthorization, Event, Flow, FlowError, FlowState, Step};
 use crate::confidential::Secret;
-use crate::discovery::resource_metadata::short;
-use crate::fetch::{Answer, Request};
+use crate::discovery::resource_metadata::sanitize_for_display;
+use crate::fetch::{FetchRequest, FetchResponse};
 use crate::grant::Grant;
-use crate::pkce::Moment;
-use crate::registration::Client;
+use crate::pkce::TimeAndRandom;
+use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
-use crate::token::{self, Complaint, Tokens};
-use crate::token_request::{Reply, TokenRequest};
+use crate::token::{self, TokenErrorCode, TokenResponse};
+use crate::token_request::{TokenOutcome, TokenRequest};
 
 /// How often a device looks whether the person is done, and how long it waits in between.
-const LOOKS: u32 = 400;
-const INTERVAL: u64 = 5;
-const LONGEST_INTERVAL: u64 = 60;
-const LONGEST_LOGIN: u64 = 30 * 60;
+const MAX_POLLS: u32 = 400;
+const DEFAULT_INTERVAL: u64 = 5;
+const MAX_INTERVAL: u64 = 60;
+const MAX_LIFETIME: u64 = 30 * 60;
 
 #[derive(Debug)]
-pub(super) struct Device {
-    ground: Ground,
-    client: Client,
-    progress: Progress,
+pub(super) struct DeviceFlow {
+    context: LoginContext,
+    client: OAuthClient,
+    state: DeviceState,
 }
 
 #[derive(Debug)]
-enum Progress {
+enum DeviceState {
     /// A code is being fetched.
-    Beginning,
+    RequestingCode,
     /// It is time to wait.
-    Waiting(Code),
+    Waiting(DeviceCode),
     /// It is time to look.
-    Looking(Code, Box<TokenRequest>),
+    Polling(DeviceCode, Box<TokenRequest>),
 }
 
 #[derive(Debug)]
-struct Code {
+struct DeviceCode {
     code: Secret,
     interval: u64,
-    until: u64,
-    looks: u32,
+    expires_at: u64,
+    polls: u32,
 }
 
 /// What a device endpoint answers.
 #[derive(Deserialize)]
-struct RawDevice {
+struct RawDeviceAuthorization {
     device_code: String,
     user_code: String,
     #[serde(alias = "verification_url")]
@@ -60,133 +60,167 @@ struct RawDevice {
 }
 
 impl Flow {
-    pub(super) fn begin_device(&mut self, ground: Ground, client: Client) -> Result<Step, Why> {
+    pub(super) fn request_device_code(
+        &mut self,
+        ground: LoginContext,
+        client: OAuthClient,
+    ) -> Result<Step, FlowError> {
         if ground.metadata.device_authorization_endpoint.is_none() {
-            return Err(Why::NoDevices);
+            return Err(FlowError::DeviceFlowUnsupported);
         }
-        let endpoint = ground.metadata.device_endpoint(&self.guard).map_err(Why::Server)?;
+        let endpoint = ground
+            .metadata
+            .device_authorization_endpoint(&self.origin_guard)
+            .map_err(FlowError::AuthServerMetadata)?;
         let scopes = ground.scopes.as_ref().map(Scopes::to_string);
-        let resource = self.resource_name();
+        let resource = self.resource_identifier();
         let mut fields = vec![("client_id", client.id.as_str())];
         fields.extend(scopes.as_deref().map(|it| ("scope", it)));
         fields.extend(resource.as_deref().map(|it| ("resource", it)));
-        let request = Request::post_form(endpoint, &fields);
-        let device = Device { ground, client, progress: Progress::Beginning };
-        self.state = State::Device(Box::new(device));
+        let request = FetchRequest::post_form(endpoint, &fields);
+        let device = DeviceFlow { context: ground, client, state: DeviceState::RequestingCode };
+        self.state = FlowState::Device(Box::new(device));
         Ok(Step::Fetch(Box::new(request)))
     }
 
-    pub(super) fn on_device(
+    pub(super) fn on_device_event(
         &mut self,
-        at: Device,
+        at: DeviceFlow,
         event: Event,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let Device { ground, client, progress } = at;
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let DeviceFlow { context: ground, client, state: progress } = at;
         match (progress, event) {
-            (Progress::Beginning, Event::Fetched(fetched)) => {
-                let answer = fetched.map_err(Why::Fetch)?;
-                let (instructions, code) = self.read_device(&answer, moment.now)?;
-                let progress = Progress::Waiting(code);
-                self.state = State::Device(Box::new(Device { ground, client, progress }));
-                Ok(Step::Show(instructions))
+            (DeviceState::RequestingCode, Event::Fetched(fetched)) => {
+                let answer = fetched.map_err(FlowError::Fetch)?;
+                let (instructions, code) = self.parse_device_authorization(&answer, moment.now)?;
+                let progress = DeviceState::Waiting(code);
+                self.state = FlowState::Device(Box::new(DeviceFlow {
+                    context: ground,
+                    client,
+                    state: progress,
+                }));
+                Ok(Step::ShowDeviceCode(instructions))
             }
-            (Progress::Waiting(mut code), Event::Waited) => {
-                code.looks += 1;
-                if moment.now >= code.until || code.looks > LOOKS {
-                    return Err(Why::Late);
+            (DeviceState::Waiting(mut code), Event::Waited) => {
+                code.polls += 1;
+                if moment.now >= code.expires_at || code.polls > MAX_POLLS {
+                    return Err(FlowError::TimedOut);
                 }
-                let grant = Grant::Device(code.code.clone());
+                let grant = Grant::DeviceCode(code.code.clone());
                 let request = self.token_request(&ground, client.clone(), grant)?;
-                let first = request.request(moment);
-                let progress = Progress::Looking(code, Box::new(request));
-                self.state = State::Device(Box::new(Device { ground, client, progress }));
+                let first = request.to_fetch_request(moment);
+                let progress = DeviceState::Polling(code, Box::new(request));
+                self.state = FlowState::Device(Box::new(DeviceFlow {
+                    context: ground,
+                    client,
+                    state: progress,
+                }));
                 Ok(Step::Fetch(Box::new(first)))
             }
-            (Progress::Looking(code, mut request), Event::Fetched(fetched)) => {
-                let progress = match self.look(code, &mut request, fetched, moment)? {
-                    Looked::Tokens(tokens) => return self.finish(ground, client, *tokens),
-                    Looked::Again(code, again) => {
-                        let progress = Progress::Looking(code, request);
-                        self.state = State::Device(Box::new(Device { ground, client, progress }));
+            (DeviceState::Polling(code, mut request), Event::Fetched(fetched)) => {
+                let progress = match self.on_poll_response(code, &mut request, fetched, moment)? {
+                    PollOutcome::Tokens(tokens) => return self.finish(ground, client, *tokens),
+                    PollOutcome::Retry(code, again) => {
+                        let progress = DeviceState::Polling(code, request);
+                        self.state = FlowState::Device(Box::new(DeviceFlow {
+                            context: ground,
+                            client,
+                            state: progress,
+                        }));
                         return Ok(Step::Fetch(again));
                     }
-                    Looked::NotYet(code) => code,
+                    PollOutcome::Pending(code) => code,
                 };
                 let wait = progress.interval;
-                let progress = Progress::Waiting(progress);
-                self.state = State::Device(Box::new(Device { ground, client, progress }));
+                let progress = DeviceState::Waiting(progress);
+                self.state = FlowState::Device(Box::new(DeviceFlow {
+                    context: ground,
+                    client,
+                    state: progress,
+                }));
                 Ok(Step::Wait(wait))
             }
-            (Progress::Beginning | Progress::Waiting(_) | Progress::Looking(..), _) => {
-                Err(Why::OutOfStep)
-            }
+            (
+                DeviceState::RequestingCode | DeviceState::Waiting(_) | DeviceState::Polling(..),
+                _,
+            ) => Err(FlowError::UnexpectedEvent),
         }
     }
 
-    fn read_device(&self, answer: &Answer, now: u64) -> Result<(Instructions, Code), Why> {
-        let malformed = || match token::read(answer) {
-            Err(error) => Why::Token(error),
-            Ok(_) => Why::NoDevices,
+    fn parse_device_authorization(
+        &self,
+        answer: &FetchResponse,
+        now: u64,
+    ) -> Result<(DeviceAuthorization, DeviceCode), FlowError> {
+        let malformed = || match token::parse_token_response(answer) {
+            Err(error) => FlowError::Token(error),
+            Ok(_) => FlowError::DeviceFlowUnsupported,
         };
         let raw = match answer.is_success() {
-            true => serde_json::from_slice::<RawDevice>(&answer.body).map_err(|_| malformed())?,
+            true => serde_json::from_slice::<RawDeviceAuthorization>(&answer.body)
+                .map_err(|_| malformed())?,
             false => return Err(malformed()),
         };
-        let check = |text: &str| self.guard.check(text).map(|checked| checked.url);
+        let check = |text: &str| self.origin_guard.check(text).map(|checked| checked.url);
         let url = check(&raw.verification_uri)
-            .map_err(|why| Why::Url { what: "address to sign in at", why })?;
+            .map_err(|why| FlowError::Url { what: "address to sign in at", source: why })?;
         let complete: Option<Url> =
             raw.verification_uri_complete.as_deref().and_then(|text| check(text).ok());
-        let interval = raw.interval.unwrap_or(INTERVAL).clamp(1, LONGEST_INTERVAL);
-        let expires_in = raw.expires_in.unwrap_or(LONGEST_LOGIN).min(LONGEST_LOGIN);
+        let interval = raw.interval.unwrap_or(DEFAULT_INTERVAL).clamp(1, MAX_INTERVAL);
+        let expires_in = raw.expires_in.unwrap_or(MAX_LIFETIME).min(MAX_LIFETIME);
         let until = now.saturating_add(expires_in);
-        let code = Code { code: Secret::new(raw.device_code), interval, until, looks: 0 };
-        let instructions = Instructions {
-            url,
-            complete_url: complete,
-            code: short(&raw.user_code),
+        let code = DeviceCode {
+            code: Secret::new(raw.device_code),
+            interval,
+            expires_at: until,
+            polls: 0,
+        };
+        let instructions = DeviceAuthorization {
+            verification_uri: url,
+            verification_uri_complete: complete,
+            user_code: sanitize_for_display(&raw.user_code),
             expires_in,
             interval,
         };
         Ok((instructions, code))
     }
 
-    fn look(
+    fn on_poll_response(
         &self,
-        mut code: Code,
+        mut code: DeviceCode,
         request: &mut TokenRequest,
-        fetched: Fetched,
-        moment: &mut Moment<'_>,
-    ) -> Result<Looked, Why> {
+        fetched: FetchResult,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<PollOutcome, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
             // RFC 8628, section 3.5: a timeout is a reason to slow down, not to give up.
             Err(_) => {
-                code.interval = (code.interval * 2).min(LONGEST_INTERVAL);
-                return Ok(Looked::NotYet(code));
+                code.interval = (code.interval * 2).min(MAX_INTERVAL);
+                return Ok(PollOutcome::Pending(code));
             }
         };
         match request.on(&answer, moment) {
-            Reply::Again(again) => Ok(Looked::Again(code, Box::new(again))),
-            Reply::Tokens(tokens) => Ok(Looked::Tokens(tokens)),
-            Reply::Refused(error) => match error.complaint() {
-                Some(Complaint::AuthorizationPending | Complaint::Temporary) => {
-                    Ok(Looked::NotYet(code))
+            TokenOutcome::Retry(again) => Ok(PollOutcome::Retry(code, Box::new(again))),
+            TokenOutcome::Tokens(tokens) => Ok(PollOutcome::Tokens(tokens)),
+            TokenOutcome::Refused(error) => match error.code() {
+                Some(
+                    TokenErrorCode::AuthorizationPending | TokenErrorCode::TemporarilyUnavailable,
+                ) => Ok(PollOutcome::Pending(code)),
+                Some(TokenErrorCode::SlowDown) => {
+                    code.interval = (code.interval + DEFAULT_INTERVAL).min(MAX_INTERVAL);
+                    Ok(PollOutcome::Pending(code))
                 }
-                Some(Complaint::SlowDown) => {
-                    code.interval = (code.interval + INTERVAL).min(LONGEST_INTERVAL);
-                    Ok(Looked::NotYet(code))
-                }
-                Some(Complaint::ExpiredCode) => Err(Why::Late),
-                Some(_) | None => Err(Why::Token(error)),
+                Some(TokenErrorCode::ExpiredToken) => Err(FlowError::TimedOut),
+                Some(_) | None => Err(FlowError::Token(error)),
             },
         }
     }
 }
 
-enum Looked {
-    Tokens(Box<Tokens>),
-    Again(Code, Box<Request>),
-    NotYet(Code),
+enum PollOutcome {
+    Tokens(Box<TokenResponse>),
+    Retry(DeviceCode, Box<FetchRequest>),
+    Pending(DeviceCode),
 }

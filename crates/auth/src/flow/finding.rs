@@ -4,221 +4,266 @@ use std::collections::VecDeque;
 
 use url::Url;
 
-use super::{Flow, State, Step, Way, Why};
-use crate::discovery::resource_metadata::{self, short};
-use crate::discovery::server_metadata::{self, Expected, ServerMetadata};
-use crate::discovery::{legacy_issuer, resource_candidates, server_candidates};
-use crate::fetch::{Answer, FetchError, Request};
-use crate::origin_guard::Checked;
-use crate::pkce::Moment;
-use crate::registration::Client;
+use super::{Flow, FlowError, FlowState, LoginGrant, Step};
+use crate::discovery::resource_metadata::{self, sanitize_for_display};
+use crate::discovery::server_metadata::{self, AuthServerMetadata, ExpectedIssuer};
+use crate::discovery::{auth_server_metadata_urls, legacy_issuer, resource_metadata_urls};
+use crate::fetch::{FetchError, FetchRequest, FetchResponse};
+use crate::origin_guard::CheckedUrl;
+use crate::pkce::TimeAndRandom;
+use crate::registration::OAuthClient;
 
 /// Looking for the server's metadata.
 #[derive(Debug)]
-pub(super) struct AtResource {
-    asked: Url,
-    left: VecDeque<Checked>,
+pub(super) struct ResourceDiscovery {
+    requested: Url,
+    remaining: VecDeque<CheckedUrl>,
     /// Did anybody answer at all?
-    trouble: Option<FetchError>,
+    last_error: Option<FetchError>,
 }
 
 /// Looking for an authorization server's metadata.
 #[derive(Debug)]
-pub(super) struct AtServer {
-    sought: Sought,
-    left: VecDeque<Checked>,
-    trouble: Option<FetchError>,
+pub(super) struct AuthServerDiscovery {
+    target: MetadataTarget,
+    remaining: VecDeque<CheckedUrl>,
+    last_error: Option<FetchError>,
 }
 
 /// An authorization server, and who we are there.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) metadata: ServerMetadata,
-    pub(super) client: Client,
+pub(super) struct AuthServerClient {
+    pub(super) metadata: AuthServerMetadata,
+    pub(super) client: OAuthClient,
 }
 
 /// Whose metadata.
 #[derive(Debug)]
-enum Sought {
+enum MetadataTarget {
     /// The one that the server names.
     Named(String),
     /// The one that a person named.
-    Typed(String),
+    Configured(String),
     /// The server's own, as protocol version 2025-03-26 had it.
     Legacy(Url),
     /// The identity provider's. The other one was found before.
-    Provider(String, Box<Found>),
+    IdentityProvider(String, Box<AuthServerClient>),
 }
 
 impl Flow {
     /// Looks where the challenge says, then where the specification says.
-    pub(super) fn find_resource(&mut self, moment: &mut Moment<'_>) -> Result<Step, Why> {
+    pub(super) fn discover_resource(
+        &mut self,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         let mut left = VecDeque::new();
-        if let Some(named) = &self.plan.demand.resource_metadata {
-            let checked = self.guard.check(named);
-            let checked = checked.map_err(|why| Why::Url { what: "metadata URL", why })?;
+        if let Some(named) = &self.plan.challenge.resource_metadata {
+            let checked = self.origin_guard.check(named);
+            let checked =
+                checked.map_err(|why| FlowError::Url { what: "metadata URL", source: why })?;
             left.push_back(checked);
         }
-        for candidate in resource_candidates(&self.plan.server) {
+        for candidate in resource_metadata_urls(&self.plan.server) {
             let is_new = left.iter().all(|it| it.url != candidate);
-            if is_new && let Ok(checked) = self.guard.check_url(candidate) {
+            if is_new && let Ok(checked) = self.origin_guard.check_url(candidate) {
                 left.push_back(checked);
             }
         }
-        self.ask_resource(left, None, moment)
+        self.try_next_resource_url(left, None, moment)
     }
 
-    fn ask_resource(
+    fn try_next_resource_url(
         &mut self,
-        mut left: VecDeque<Checked>,
+        mut left: VecDeque<CheckedUrl>,
         trouble: Option<FetchError>,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         match (left.pop_front(), trouble) {
             (Some(at), trouble) => {
                 let asked = at.url.clone();
-                self.state = State::AtResource(AtResource { asked, left, trouble });
-                Ok(Step::Fetch(Box::new(Request::get(at))))
+                self.state = FlowState::ResourceDiscovery(ResourceDiscovery {
+                    requested: asked,
+                    remaining: left,
+                    last_error: trouble,
+                });
+                Ok(Step::Fetch(Box::new(FetchRequest::get(at))))
             }
             // Nobody there is not the same as nothing there.
-            (None, Some(error)) => Err(Why::Fetch(error)),
-            (None, None) => self.find_server(moment),
+            (None, Some(error)) => Err(FlowError::Fetch(error)),
+            (None, None) => self.discover_auth_server(moment),
         }
     }
 
-    pub(super) fn on_resource(
+    pub(super) fn on_resource_metadata(
         &mut self,
-        at: AtResource,
-        fetched: Result<Answer, FetchError>,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
+        at: ResourceDiscovery,
+        fetched: Result<FetchResponse, FetchError>,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
-            Err(error) => return self.ask_resource(at.left, Some(error), moment),
+            Err(error) => return self.try_next_resource_url(at.remaining, Some(error), moment),
         };
-        if is_temporary(answer.status) {
-            return Err(Why::Unavailable { status: answer.status });
+        if is_transient(answer.status) {
+            return Err(FlowError::Unavailable { status: answer.status });
         }
         if !answer.is_success() {
-            return self.ask_resource(at.left, at.trouble, moment);
+            return self.try_next_resource_url(at.remaining, at.last_error, moment);
         }
-        match resource_metadata::read(&answer.body, &at.asked, &self.plan.server) {
+        match resource_metadata::parse_resource_metadata(
+            &answer.body,
+            &at.requested,
+            &self.plan.server,
+        ) {
             Ok(metadata) => {
                 self.resource = Some(metadata);
-                self.find_server(moment)
+                self.discover_auth_server(moment)
             }
             // Pages that are there for every path are no metadata.
-            Err(resource_metadata::ResourceError::Malformed) => {
-                self.ask_resource(at.left, at.trouble, moment)
+            Err(resource_metadata::ResourceMetadataError::Malformed) => {
+                self.try_next_resource_url(at.remaining, at.last_error, moment)
             }
-            Err(error) => Err(Why::Resource(error)),
+            Err(error) => Err(FlowError::ResourceMetadata(error)),
         }
     }
 
     /// The one that a person named, or the server, or else the server's own.
-    fn find_server(&mut self, moment: &mut Moment<'_>) -> Result<Step, Why> {
+    fn discover_auth_server(&mut self, moment: &mut TimeAndRandom<'_>) -> Result<Step, FlowError> {
         if let Some(typed) = self.plan.metadata_url.clone() {
-            let checked = self.guard.check_url(typed.clone());
-            let checked = checked.map_err(|why| Why::Url { what: "metadata URL", why })?;
-            return self.ask_server(Sought::Typed(typed.into()), [checked].into(), None, moment);
+            let checked = self.origin_guard.check_url(typed.clone());
+            let checked =
+                checked.map_err(|why| FlowError::Url { what: "metadata URL", source: why })?;
+            return self.try_next_auth_server_url(
+                MetadataTarget::Configured(typed.into()),
+                [checked].into(),
+                None,
+                moment,
+            );
         }
         let named = self.resource.iter().flat_map(|it| &it.authorization_servers);
-        let known = self.plan.known.as_ref().map(|client| client.issuer.as_str());
+        let known = self.plan.previous_client.as_ref().map(|client| client.issuer.as_str());
         let all: Vec<&String> = named.collect();
         let chosen = all.iter().find(|issuer| Some(issuer.as_str()) == known).or(all.first());
         let Some(issuer) = chosen.map(|issuer| (*issuer).clone()) else {
             let base = legacy_issuer(&self.plan.server);
-            let left = self.candidates(&base);
-            return self.ask_server(Sought::Legacy(base), left, None, moment);
+            let left = self.checked_metadata_urls(&base);
+            return self.try_next_auth_server_url(MetadataTarget::Legacy(base), left, None, moment);
         };
-        let checked = self.guard.check(&issuer);
-        let checked = checked.map_err(|why| Why::Url { what: "authorization server", why })?;
-        let left = self.candidates(&checked.url);
-        self.ask_server(Sought::Named(issuer), left, None, moment)
+        let checked = self.origin_guard.check(&issuer);
+        let checked =
+            checked.map_err(|why| FlowError::Url { what: "authorization server", source: why })?;
+        let left = self.checked_metadata_urls(&checked.url);
+        self.try_next_auth_server_url(MetadataTarget::Named(issuer), left, None, moment)
     }
 
-    fn candidates(&self, issuer: &Url) -> VecDeque<Checked> {
-        let all = server_candidates(issuer).into_iter();
-        all.filter_map(|url| self.guard.check_url(url).ok()).collect()
+    fn checked_metadata_urls(&self, issuer: &Url) -> VecDeque<CheckedUrl> {
+        let all = auth_server_metadata_urls(issuer).into_iter();
+        all.filter_map(|url| self.origin_guard.check_url(url).ok()).collect()
     }
 
-    fn ask_server(
+    fn try_next_auth_server_url(
         &mut self,
-        sought: Sought,
-        mut left: VecDeque<Checked>,
+        sought: MetadataTarget,
+        mut left: VecDeque<CheckedUrl>,
         trouble: Option<FetchError>,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         match (left.pop_front(), trouble) {
             (Some(at), trouble) => {
-                self.state = State::AtServer(AtServer { sought, left, trouble });
-                Ok(Step::Fetch(Box::new(Request::get(at))))
+                self.state = FlowState::AuthServerDiscovery(AuthServerDiscovery {
+                    target: sought,
+                    remaining: left,
+                    last_error: trouble,
+                });
+                Ok(Step::Fetch(Box::new(FetchRequest::get(at))))
             }
-            (None, Some(error)) => Err(Why::Fetch(error)),
+            (None, Some(error)) => Err(FlowError::Fetch(error)),
             (None, None) => match sought {
-                Sought::Legacy(base) => self.begin_asking(ServerMetadata::assumed(&base), moment),
-                Sought::Named(issuer) | Sought::Typed(issuer) | Sought::Provider(issuer, _) => {
-                    Err(Why::NoMetadata(short(&issuer)))
+                MetadataTarget::Legacy(base) => {
+                    self.choose_client(AuthServerMetadata::legacy_fallback(&base), moment)
+                }
+                MetadataTarget::Named(issuer)
+                | MetadataTarget::Configured(issuer)
+                | MetadataTarget::IdentityProvider(issuer, _) => {
+                    Err(FlowError::NoAuthServerMetadata(sanitize_for_display(&issuer)))
                 }
             },
         }
     }
 
-    pub(super) fn on_server(
+    pub(super) fn on_auth_server_metadata(
         &mut self,
-        at: AtServer,
-        fetched: Result<Answer, FetchError>,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
+        at: AuthServerDiscovery,
+        fetched: Result<FetchResponse, FetchError>,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
-            Err(error) => return self.ask_server(at.sought, at.left, Some(error), moment),
+            Err(error) => {
+                return self.try_next_auth_server_url(at.target, at.remaining, Some(error), moment);
+            }
         };
-        if is_temporary(answer.status) {
-            return Err(Why::Unavailable { status: answer.status });
+        if is_transient(answer.status) {
+            return Err(FlowError::Unavailable { status: answer.status });
         }
-        let expected = match &at.sought {
-            Sought::Named(issuer) | Sought::Provider(issuer, _) => Expected::Issuer(issuer),
-            Sought::Typed(_) | Sought::Legacy(_) => Expected::Whoever,
+        let expected = match &at.target {
+            MetadataTarget::Named(issuer) | MetadataTarget::IdentityProvider(issuer, _) => {
+                ExpectedIssuer::Exactly(issuer)
+            }
+            MetadataTarget::Configured(_) | MetadataTarget::Legacy(_) => ExpectedIssuer::Any,
         };
         let read = match answer.is_success() {
-            true => server_metadata::read(&answer.body, expected, &self.guard),
-            false => Err(server_metadata::ServerError::Malformed),
+            true => server_metadata::parse_auth_server_metadata(
+                &answer.body,
+                expected,
+                &self.origin_guard,
+            ),
+            false => Err(server_metadata::AuthServerMetadataError::Malformed),
         };
-        match (read, at.sought) {
-            (Ok(metadata), Sought::Provider(_, found)) => {
-                self.exchange_identity(*found, &metadata, moment)
+        match (read, at.target) {
+            (Ok(metadata), MetadataTarget::IdentityProvider(_, found)) => {
+                self.exchange_id_token(*found, &metadata, moment)
             }
-            (Ok(metadata), Sought::Named(_) | Sought::Typed(_) | Sought::Legacy(_)) => {
-                self.begin_asking(metadata, moment)
+            (
+                Ok(metadata),
+                MetadataTarget::Named(_)
+                | MetadataTarget::Configured(_)
+                | MetadataTarget::Legacy(_),
+            ) => self.choose_client(metadata, moment),
+            (Err(server_metadata::AuthServerMetadataError::Malformed), sought) => {
+                self.try_next_auth_server_url(sought, at.remaining, at.last_error, moment)
             }
-            (Err(server_metadata::ServerError::Malformed), sought) => {
-                self.ask_server(sought, at.left, at.trouble, moment)
-            }
-            (Err(error), _) => Err(Why::Server(error)),
+            (Err(error), _) => Err(FlowError::AuthServerMetadata(error)),
         }
     }
 
     /// Looks up where the identity provider's tokens are, or goes there.
-    pub(super) fn find_provider(
+    pub(super) fn discover_identity_provider(
         &mut self,
-        found: Found,
-        moment: &mut Moment<'_>,
-    ) -> Result<Step, Why> {
-        let Way::Enterprise(provider) = &self.plan.way else { return Err(Why::OutOfStep) };
+        found: AuthServerClient,
+        moment: &mut TimeAndRandom<'_>,
+    ) -> Result<Step, FlowError> {
+        let LoginGrant::IdentityProvider(provider) = &self.plan.method else {
+            return Err(FlowError::UnexpectedEvent);
+        };
         let issuer = provider.issuer.clone();
         if let Some(endpoint) = &provider.token_endpoint {
-            let mut metadata = ServerMetadata::assumed(&issuer);
+            let mut metadata = AuthServerMetadata::legacy_fallback(&issuer);
             metadata.token_endpoint = endpoint.to_string();
-            return self.exchange_identity(found, &metadata, moment);
+            return self.exchange_id_token(found, &metadata, moment);
         }
-        let left = self.candidates(&issuer);
+        let left = self.checked_metadata_urls(&issuer);
         let name = issuer.as_str().trim_end_matches('/').to_owned();
-        self.ask_server(Sought::Provider(name, Box::new(found)), left, None, moment)
+        self.try_next_auth_server_url(
+            MetadataTarget::IdentityProvider(name, Box::new(found)),
+            left,
+            None,
+            moment,
+        )
     }
 }
 
 /// An outage is no answer to the question whether something is there.
-fn is_temporary(status: u16) -> bool {
+fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::assertion::tests::verified;
-use crate::pkce::at_present;
-use crate::registration::{Credential, Method, Provenance};
-use crate::token::Complaint;
+use crate::assertion::tests::verify_and_decode;
+use crate::pkce::with_system_random;
+use crate::registration::{ClientAuthMethod, ClientCredential, ClientProvenance};
+use crate::token::TokenErrorCode;
 
 const SERVER: &str = "https://mcp.example.com/mcp";
 const REDIRECT: &str = "http://127.0.0.1:7000/callback";
@@ -19,28 +19,28 @@ fn url(text: &str) -> Url {
     Url::parse(text).expect("a URL")
 }
 
-fn plan(way: Way) -> Plan {
-    Plan::new(url(SERVER), way, "Switchboard")
+fn plan(way: LoginGrant) -> LoginPlan {
+    LoginPlan::new(url(SERVER), way, "Switchboard")
 }
 
-fn browser() -> Plan {
-    plan(Way::Browser { redirect: url(REDIRECT) })
+fn browser() -> LoginPlan {
+    plan(LoginGrant::Browser { redirect_uri: url(REDIRECT) })
 }
 
-fn configured(credential: Credential) -> Setup {
-    let configured = Configured { id: "mine".to_owned(), credential, issuer: None };
-    Setup { configured: Some(configured), document: None }
+fn configured(credential: ClientCredential) -> ClientConfig {
+    let configured = ConfiguredClient { id: "mine".to_owned(), credential, issuer: None };
+    ClientConfig { configured: Some(configured), metadata_document: None }
 }
 
-fn answer(status: u16, body: Value) -> Result<Answer, FetchError> {
-    Ok(Answer { status, headers: HeaderMap::new(), body: body.to_string().into() })
+fn answer(status: u16, body: Value) -> Result<FetchResponse, FetchError> {
+    Ok(FetchResponse { status, headers: HeaderMap::new(), body: body.to_string().into() })
 }
 
-fn nothing_there() -> Result<Answer, FetchError> {
+fn not_found() -> Result<FetchResponse, FetchError> {
     answer(404, json!("nothing"))
 }
 
-fn unreachable() -> Result<Answer, FetchError> {
+fn unreachable() -> Result<FetchResponse, FetchError> {
     Err(FetchError::Unreachable { origin: "x".to_owned(), detail: "x".to_owned() })
 }
 
@@ -67,7 +67,7 @@ fn metadata() -> Value {
 }
 
 /// The world as it should be.
-fn good(request: &Request) -> Result<Answer, FetchError> {
+fn serve(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.as_str() {
         "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" => {
             answer(200, resource())
@@ -77,20 +77,20 @@ fn good(request: &Request) -> Result<Answer, FetchError> {
         "https://as.example.com/token" => {
             answer(200, json!({ "access_token": "at", "refresh_token": "rt", "expires_in": 60 }))
         }
-        _ => nothing_there(),
+        _ => not_found(),
     }
 }
 
 /// What happened in a login.
-struct Ran {
-    requests: Vec<Request>,
+struct FlowRun {
+    requests: Vec<FetchRequest>,
     opened: Vec<Url>,
-    not_taken: Vec<CallbackError>,
-    outcome: Result<SignedIn, Why>,
+    rejected: Vec<CallbackError>,
+    outcome: Result<CompletedLogin, FlowError>,
 }
 
-impl Ran {
-    fn said(&self) -> Vec<String> {
+impl FlowRun {
+    fn request_lines(&self) -> Vec<String> {
         let each = self.requests.iter();
         each.map(|request| format!("{} {}", request.method, request.url)).collect()
     }
@@ -103,13 +103,13 @@ impl Ran {
         self.form(self.requests.len() - 1)
     }
 
-    fn why(self) -> Why {
+    fn error(self) -> FlowError {
         self.outcome.expect_err("it fails")
     }
 }
 
 /// Comes back as a browser would.
-fn returns(opened: &Url) -> String {
+fn callback_for(opened: &Url) -> String {
     let state = parameter(opened, "state").expect("a state");
     format!("code=the-code&state={state}&iss=https://as.example.com")
 }
@@ -120,24 +120,24 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
 
 const MOST_STEPS: usize = 1000;
 
-fn run_with(
-    plan: Plan,
-    mut world: impl FnMut(&Request) -> Result<Answer, FetchError>,
+fn run_flow_with(
+    plan: LoginPlan,
+    mut world: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
     mut person: impl FnMut(&Url) -> Vec<String>,
-) -> Ran {
-    let mut ran = Ran {
+) -> FlowRun {
+    let mut ran = FlowRun {
         requests: Vec::new(),
         opened: Vec::new(),
-        not_taken: Vec::new(),
-        outcome: Err(Why::OutOfStep),
+        rejected: Vec::new(),
+        outcome: Err(FlowError::UnexpectedEvent),
     };
     let mut now = 1000;
     let mut returned = Vec::new();
-    let (mut flow, mut step) = at_present(now, |moment| Flow::begin(plan, moment));
+    let (mut flow, mut step) = with_system_random(now, |moment| Flow::start(plan, moment));
     for _ in 0..MOST_STEPS {
-        let next = |arrived: &mut Vec<String>| Event::Returned {
+        let next = |arrived: &mut Vec<String>| Event::Callback {
             text: arrived.pop().expect("the person has more to say"),
-            arrived: Arrived::AtListener,
+            source: CallbackSource::Listener,
         };
         let event = match step {
             Step::Fetch(request) => {
@@ -145,17 +145,17 @@ fn run_with(
                 ran.requests.push(*request);
                 Event::Fetched(answer)
             }
-            Step::Open(url) => {
+            Step::OpenUrl(url) => {
                 returned = person(&url);
                 returned.reverse();
                 ran.opened.push(url);
                 next(&mut returned)
             }
-            Step::NotTaken(error) => {
-                ran.not_taken.push(error);
+            Step::CallbackRejected(error) => {
+                ran.rejected.push(error);
                 next(&mut returned)
             }
-            Step::Show(instructions) => {
+            Step::ShowDeviceCode(instructions) => {
                 now += instructions.interval;
                 Event::Waited
             }
@@ -172,20 +172,23 @@ fn run_with(
                 return ran;
             }
         };
-        step = at_present(now, |moment| flow.on(event, moment));
+        step = with_system_random(now, |moment| flow.on(event, moment));
     }
-    panic!("it never ends: {:?}", ran.said());
+    panic!("it never ends: {:?}", ran.request_lines());
 }
 
-fn run(plan: Plan, world: impl FnMut(&Request) -> Result<Answer, FetchError>) -> Ran {
-    run_with(plan, world, |url| vec![returns(url)])
+fn run_flow(
+    plan: LoginPlan,
+    world: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
+) -> FlowRun {
+    run_flow_with(plan, world, |url| vec![callback_for(url)])
 }
 
 #[test]
 fn a_person_signs_in_with_a_client_that_registers_itself() {
-    let ran = run(browser(), good);
+    let ran = run_flow(browser(), serve);
     assert_eq!(
-        ran.said(),
+        ran.request_lines(),
         [
             "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
             "GET https://as.example.com/.well-known/oauth-authorization-server",
@@ -213,10 +216,10 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
     ] {
         assert_eq!(form[name], expected, "{name}");
     }
-    let challenge = crate::pkce::hash(form["code_verifier"].as_bytes());
+    let challenge = crate::pkce::sha256_base64url(form["code_verifier"].as_bytes());
     assert_eq!(parameter(opened, "code_challenge"), Some(challenge));
     let signed_in = ran.outcome.expect("signed in");
-    assert!(signed_in.tokens.access.is("at"));
+    assert!(signed_in.tokens.access_token.equals("at"));
     assert_eq!(signed_in.client.issuer, "https://as.example.com");
     assert_eq!(signed_in.scopes, Some(Scopes::parse("read write offline_access")));
     assert_eq!(signed_in.resource.as_deref(), Some(SERVER));
@@ -224,63 +227,65 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
 
 #[test]
 fn a_client_that_is_known_to_this_issuer_is_used_again_and_to_another_not() {
-    let known = |issuer: &str| Client {
+    let known = |issuer: &str| OAuthClient {
         id: "known".to_owned(),
         secret: None,
-        method: Method::None,
+        method: ClientAuthMethod::None,
         issuer: issuer.to_owned(),
         redirect: Some(REDIRECT.to_owned()),
-        provenance: Provenance::Registered,
+        provenance: ClientProvenance::Registered,
     };
     for (issuer, expected) in
         [("https://as.example.com", "known"), ("https://old.example.com", "registered")]
     {
-        let ran = run(Plan { known: Some(known(issuer)), ..browser() }, good);
+        let ran = run_flow(LoginPlan { previous_client: Some(known(issuer)), ..browser() }, serve);
         assert_eq!(ran.outcome.expect("signed in").client.id, expected);
     }
 }
 
 #[test]
 fn a_client_that_is_set_up_for_one_issuer_is_shown_to_no_other() {
-    let mut setup = configured(Credential::Secret(Secret::new("canary")));
+    let mut setup = configured(ClientCredential::Secret(Secret::new("canary")));
     if let Some(configured) = &mut setup.configured {
         configured.issuer = Some("https://old.example.com".to_owned());
     }
-    let ran = run(Plan { setup, ..browser() }, good);
-    assert!(matches!(ran.why(), Why::ForeignIssuer { .. }));
+    let ran = run_flow(LoginPlan { client_config: setup, ..browser() }, serve);
+    assert!(matches!(ran.error(), FlowError::IssuerMismatch { .. }));
 }
 
 #[test]
 fn the_challenge_says_where_and_what() {
-    let demand = Demand {
+    let demand = AuthChallenge {
         resource_metadata: Some("https://mcp.example.com/custom".to_owned()),
         scopes: Some(Scopes::parse("admin")),
-        ..Demand::default()
+        ..AuthChallenge::default()
     };
-    let ran = run(Plan { demand, ..browser() }, |request| match request.url.path() {
-        "/custom" => answer(200, resource()),
-        _ => good(request),
+    let ran = run_flow(LoginPlan { challenge: demand, ..browser() }, |request| {
+        match request.url.path() {
+            "/custom" => answer(200, resource()),
+            _ => serve(request),
+        }
     });
-    assert_eq!(ran.said()[0], "GET https://mcp.example.com/custom");
+    assert_eq!(ran.request_lines()[0], "GET https://mcp.example.com/custom");
     assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("admin offline_access"));
 }
 
 #[test]
 fn more_is_asked_for_together_with_what_is_held() {
-    let demand = Demand { scopes: Some(Scopes::parse("admin")), ..Demand::default() };
+    let demand = AuthChallenge { scopes: Some(Scopes::parse("admin")), ..AuthChallenge::default() };
     let held = Some(Scopes::parse("read"));
-    let ran = run(Plan { demand, held, ..browser() }, good);
+    let ran = run_flow(LoginPlan { challenge: demand, granted_scopes: held, ..browser() }, serve);
     assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("read admin offline_access"));
 }
 
 #[test]
 fn without_metadata_the_server_signs_people_in_itself() {
-    let ran = run_with(
+    let ran = run_flow_with(
         browser(),
         |request| match (request.url.path(), request.url.host_str()) {
             ("/register", Some("mcp.example.com")) => answer(201, json!({ "client_id": "x" })),
             ("/token", Some("mcp.example.com")) => answer(200, json!({ "access_token": "at" })),
-            _ => nothing_there(),
+            _ => not_found(),
         },
         |url| {
             let state = parameter(url, "state").expect("a state");
@@ -288,7 +293,7 @@ fn without_metadata_the_server_signs_people_in_itself() {
         },
     );
     assert_eq!(
-        ran.said(),
+        ran.request_lines(),
         [
             "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
             "GET https://mcp.example.com/.well-known/oauth-protected-resource",
@@ -306,91 +311,108 @@ fn without_metadata_the_server_signs_people_in_itself() {
 #[test]
 fn a_typed_metadata_url_stands_above_what_the_server_names() {
     let metadata_url = Some(url("https://sso.corp.example/meta"));
-    let ran = run(Plan { metadata_url, ..browser() }, |request| match request.url.path() {
-        "/meta" => answer(200, metadata()),
-        _ => good(request),
-    });
-    assert_eq!(ran.said()[1], "GET https://sso.corp.example/meta");
+    let ran =
+        run_flow(LoginPlan { metadata_url, ..browser() }, |request| match request.url.path() {
+            "/meta" => answer(200, metadata()),
+            _ => serve(request),
+        });
+    assert_eq!(ran.request_lines()[1], "GET https://sso.corp.example/meta");
     assert!(ran.outcome.is_ok());
 }
 
 #[test]
 fn an_outage_is_not_taken_for_a_server_without_metadata() {
-    assert!(matches!(run(browser(), |_| unreachable()).why(), Why::Fetch(_)));
-    let ran = run(browser(), |_| answer(503, json!({})));
-    assert_eq!(ran.why(), Why::Unavailable { status: 503 });
+    assert!(matches!(run_flow(browser(), |_| unreachable()).error(), FlowError::Fetch(_)));
+    let ran = run_flow(browser(), |_| answer(503, json!({})));
+    assert_eq!(ran.error(), FlowError::Unavailable { status: 503 });
 }
 
 #[test]
 fn hostile_metadata_ends_the_login() {
     let with_resource = |change: Value| {
-        run(browser(), move |request| match request.url.path() {
+        run_flow(browser(), move |request| match request.url.path() {
             "/.well-known/oauth-protected-resource/mcp" => answer(200, change.clone()),
-            _ => good(request),
+            _ => serve(request),
         })
-        .why()
+        .error()
     };
     let other = json!({ "resource": "https://evil.example/", "authorization_servers": [] });
-    assert!(matches!(with_resource(other), Why::Resource(ResourceError::Mismatch(_))));
+    assert!(matches!(
+        with_resource(other),
+        FlowError::ResourceMetadata(ResourceMetadataError::Mismatch(_))
+    ));
     for (named, why) in [
-        ("http://as.example.com", Unsafe::Unencrypted),
-        ("https://169.254.169.254", Unsafe::Address),
-        ("https://localhost", Unsafe::Address),
-        ("javascript:alert(1)", Unsafe::Scheme),
-        ("file:///etc", Unsafe::Scheme),
-        ("https://a.b\n", Unsafe::Malformed),
+        ("http://as.example.com", UrlError::Unencrypted),
+        ("https://169.254.169.254", UrlError::PrivateAddress),
+        ("https://localhost", UrlError::PrivateAddress),
+        ("javascript:alert(1)", UrlError::Scheme),
+        ("file:///etc", UrlError::Scheme),
+        ("https://a.b\n", UrlError::Malformed),
     ] {
         let change = json!({ "resource": SERVER, "authorization_servers": [named] });
-        let expected = Why::Url { what: "authorization server", why };
+        let expected = FlowError::Url { what: "authorization server", source: why };
         assert_eq!(with_resource(change), expected, "{named}");
     }
     let with_metadata = |key: &'static str, value: Value| {
         let mut changed = metadata();
         changed[key] = value;
-        run(browser(), move |request| match request.url.path() {
+        run_flow(browser(), move |request| match request.url.path() {
             "/.well-known/oauth-authorization-server" => answer(200, changed.clone()),
-            _ => good(request),
+            _ => serve(request),
         })
-        .why()
+        .error()
     };
     let wrong = with_metadata("issuer", json!("https://evil.example"));
-    assert!(matches!(wrong, Why::Server(ServerError::WrongIssuer(_))));
+    assert!(matches!(
+        wrong,
+        FlowError::AuthServerMetadata(AuthServerMetadataError::WrongIssuer(_))
+    ));
     for key in ["authorization_endpoint", "token_endpoint"] {
         for value in
             ["$(calc)", "javascript:alert(1)", "--flag", "https://127.0.0.1/", "https://a\r\n.b"]
         {
             let why = with_metadata(key, json!(value));
-            assert!(matches!(why, Why::Server(ServerError::Endpoint { .. })), "{key} {value}");
+            assert!(
+                matches!(
+                    why,
+                    FlowError::AuthServerMetadata(AuthServerMetadataError::Endpoint { .. })
+                ),
+                "{key} {value}"
+            );
         }
     }
-    let demand = Demand {
+    let demand = AuthChallenge {
         resource_metadata: Some("http://169.254.169.254/latest".to_owned()),
-        ..Demand::default()
+        ..AuthChallenge::default()
     };
-    let ran = run(Plan { demand, ..browser() }, good);
-    assert!(ran.said().is_empty());
-    assert_eq!(ran.why(), Why::Url { what: "metadata URL", why: Unsafe::Address });
+    let ran = run_flow(LoginPlan { challenge: demand, ..browser() }, serve);
+    assert!(ran.request_lines().is_empty());
+    assert_eq!(
+        ran.error(),
+        FlowError::Url { what: "metadata URL", source: UrlError::PrivateAddress }
+    );
 }
 
 #[test]
 fn a_stray_answer_ends_no_login_and_a_mixed_up_one_does() {
-    let ran = run_with(browser(), good, |url| {
-        vec!["code=x&state=forged".to_owned(), "rubbish".to_owned(), returns(url)]
+    let ran = run_flow_with(browser(), serve, |url| {
+        vec!["code=x&state=forged".to_owned(), "rubbish".to_owned(), callback_for(url)]
     });
-    assert_eq!(ran.not_taken, [CallbackError::WrongState, CallbackError::WrongState]);
+    assert_eq!(ran.rejected, [CallbackError::WrongState, CallbackError::WrongState]);
     assert!(ran.outcome.is_ok());
-    let ran = run_with(browser(), good, |url| {
-        vec![returns(url).replace("as.example.com", "evil.example")]
+    let ran = run_flow_with(browser(), serve, |url| {
+        vec![callback_for(url).replace("as.example.com", "evil.example")]
     });
-    assert!(matches!(ran.why(), Why::Callback(CallbackError::WrongIssuer(_))));
-    let ran = run_with(browser(), good, |_| vec!["code=x&state=forged".to_owned(); 100]);
-    assert_eq!(ran.why(), Why::Callback(CallbackError::WrongState));
+    assert!(matches!(ran.error(), FlowError::Callback(CallbackError::WrongIssuer(_))));
+    let ran = run_flow_with(browser(), serve, |_| vec!["code=x&state=forged".to_owned(); 100]);
+    assert_eq!(ran.error(), FlowError::Callback(CallbackError::WrongState));
 }
 
 #[test]
 fn a_program_signs_in_by_itself_with_a_secret() {
-    let setup = configured(Credential::Secret(Secret::new("s")));
-    let ran = run(Plan { setup, ..plan(Way::ClientCredentials) }, good);
+    let setup = configured(ClientCredential::Secret(Secret::new("s")));
+    let ran =
+        run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);
     let form = ran.last_form();
     assert_eq!(form["grant_type"], "client_credentials");
     assert_eq!(ran.requests[2].headers["authorization"], "Basic bWluZTpz");
@@ -404,45 +426,50 @@ fn a_program_signs_in_by_itself_with_a_key() {
     };
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
     let public = pair.public_key().as_ref().to_vec();
-    let key = crate::assertion::SigningKey::of_curve(std::sync::Arc::new(pair));
-    let setup = configured(Credential::Key(key));
-    let ran = run(Plan { setup, ..plan(Way::ClientCredentials) }, good);
+    let key = crate::assertion::SigningKey::from_ecdsa(std::sync::Arc::new(pair));
+    let setup = configured(ClientCredential::PrivateKey(key));
+    let ran =
+        run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);
     let form = ran.last_form();
-    let (_, claims) = verified(&form["client_assertion"], &ECDSA_P256_SHA256_FIXED, &public);
+    let (_, claims) =
+        verify_and_decode(&form["client_assertion"], &ECDSA_P256_SHA256_FIXED, &public);
     assert_eq!([&claims["aud"], &claims["sub"]], ["https://as.example.com", "mine"]);
 }
 
 #[test]
 fn a_workload_shows_its_token_once_and_tries_nothing_else() {
-    let setup = configured(Credential::None);
-    let way = || Way::Workload(Secret::new("jwt"));
-    let ran = run(Plan { setup: setup.clone(), ..plan(way()) }, good);
+    let setup = configured(ClientCredential::None);
+    let way = || LoginGrant::WorkloadIdentity(Secret::new("jwt"));
+    let ran = run_flow(LoginPlan { client_config: setup.clone(), ..plan(way()) }, serve);
     assert_eq!(ran.last_form()["assertion"], "jwt");
     assert!(ran.outcome.is_ok());
-    let ran = run(Plan { setup, ..plan(way()) }, |request| match request.url.path() {
+    let ran = run_flow(LoginPlan { client_config: setup, ..plan(way()) }, |request| match request
+        .url
+        .path()
+    {
         "/token" => answer(400, json!({ "error": "invalid_grant" })),
-        _ => good(request),
+        _ => serve(request),
     });
     assert_eq!(ran.requests.len(), 3);
-    let why = ran.why();
-    let Why::Token(error) = &why else { panic!("{why:?}") };
-    assert_eq!(error.complaint(), Some(Complaint::InvalidGrant));
+    let why = ran.error();
+    let FlowError::Token(error) = &why else { panic!("{why:?}") };
+    assert_eq!(error.code(), Some(TokenErrorCode::InvalidGrant));
 }
 
-fn enterprise(token_endpoint: Option<&str>) -> Plan {
-    let credential = Credential::Secret(Secret::new("idp-secret"));
-    let client = Configured { id: "at-idp".to_owned(), credential, issuer: None };
-    let provider = Enterprise {
+fn enterprise(token_endpoint: Option<&str>) -> LoginPlan {
+    let credential = ClientCredential::Secret(Secret::new("idp-secret"));
+    let client = ConfiguredClient { id: "at-idp".to_owned(), credential, issuer: None };
+    let provider = IdentityProviderLogin {
         issuer: url("https://idp.corp.example"),
         token_endpoint: token_endpoint.map(url),
         client,
-        identity: Secret::new("id-token"),
+        id_token: Secret::new("id-token"),
     };
-    let setup = configured(Credential::Secret(Secret::new("as-secret")));
-    Plan { setup, ..plan(Way::Enterprise(provider)) }
+    let setup = configured(ClientCredential::Secret(Secret::new("as-secret")));
+    LoginPlan { client_config: setup, ..plan(LoginGrant::IdentityProvider(provider)) }
 }
 
-fn with_provider(request: &Request) -> Result<Answer, FetchError> {
+fn with_provider(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.as_str() {
         "https://idp.corp.example/.well-known/openid-configuration" => answer(
             200,
@@ -454,14 +481,14 @@ fn with_provider(request: &Request) -> Result<Answer, FetchError> {
         "https://idp.corp.example/token" => {
             answer(200, json!({ "access_token": "id-jag", "token_type": "N_A" }))
         }
-        _ => good(request),
+        _ => serve(request),
     }
 }
 
 #[test]
 fn an_identity_provider_vouches_and_no_browser_opens() {
     for endpoint in [None, Some("https://idp.corp.example/token")] {
-        let ran = run(enterprise(endpoint), with_provider);
+        let ran = run_flow(enterprise(endpoint), with_provider);
         let count = ran.requests.len();
         let (at_provider, at_server) = (ran.form(count - 2), ran.form(count - 1));
         assert_eq!(ran.requests[count - 2].url.as_str(), "https://idp.corp.example/token");
@@ -477,14 +504,14 @@ fn an_identity_provider_vouches_and_no_browser_opens() {
 
 #[test]
 fn an_identity_provider_is_signed_in_to_like_a_server() {
-    let at_provider = Plan {
+    let at_provider = LoginPlan {
         server: url("https://idp.corp.example/"),
         metadata_url: Some(url("https://idp.corp.example/.well-known/openid-configuration")),
-        setup: configured(Credential::None),
+        client_config: configured(ClientCredential::None),
         scopes: Some(Scopes::parse("openid")),
         ..browser()
     };
-    let ran = run_with(
+    let ran = run_flow_with(
         at_provider,
         |request| match request.url.path() {
             "/.well-known/openid-configuration" => answer(
@@ -496,7 +523,7 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
                 }),
             ),
             "/token" => answer(200, json!({ "access_token": "at", "id_token": "who" })),
-            _ => nothing_there(),
+            _ => not_found(),
         },
         |url| {
             let state = parameter(url, "state").expect("a state");
@@ -505,13 +532,13 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
     );
     assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("openid"));
     let signed_in = ran.outcome.expect("signed in");
-    assert_eq!(signed_in.tokens.identity, Some(Secret::new("who")));
+    assert_eq!(signed_in.tokens.id_token, Some(Secret::new("who")));
 }
 
 #[test]
 fn a_person_signs_in_on_another_device() {
     let mut looks = 0;
-    let world = |request: &Request| match request.url.path() {
+    let world = |request: &FetchRequest| match request.url.path() {
         "/device" => answer(
             200,
             json!({
@@ -525,15 +552,15 @@ fn a_person_signs_in_on_another_device() {
                 1 => answer(400, json!({ "error": "authorization_pending" })),
                 2 => answer(400, json!({ "error": "slow_down" })),
                 3 => unreachable(),
-                _ => good(request),
+                _ => serve(request),
             }
         }
-        _ => good(request),
+        _ => serve(request),
     };
-    let ran = run(plan(Way::Device), world);
+    let ran = run_flow(plan(LoginGrant::Device), world);
     assert_eq!(ran.last_form()["device_code"], "dc");
     assert!(ran.outcome.is_ok());
-    let ran = run(plan(Way::Device), |request| match request.url.path() {
+    let ran = run_flow(plan(LoginGrant::Device), |request| match request.url.path() {
         "/device" => answer(
             200,
             json!({
@@ -542,48 +569,51 @@ fn a_person_signs_in_on_another_device() {
             }),
         ),
         "/token" => answer(400, json!({ "error": "authorization_pending" })),
-        _ => good(request),
+        _ => serve(request),
     });
-    assert_eq!(ran.why(), Why::Late);
+    assert_eq!(ran.error(), FlowError::TimedOut);
 }
 
-fn bound(request: &Request) -> Result<Answer, FetchError> {
+fn serve_dpop(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.path() {
         "/token" => answer(200, json!({ "access_token": "at", "token_type": "DPoP" })),
-        _ => good(request),
+        _ => serve(request),
     }
 }
 
 #[test]
 fn tokens_are_bound_to_a_key_where_the_server_wants_it() {
-    let wants = |binding| Plan {
-        demand: Demand { binding, ..Demand::default() },
-        proof: Some(ProofKey::generate()),
+    let wants = |binding| LoginPlan {
+        challenge: AuthChallenge { dpop: binding, ..AuthChallenge::default() },
+        dpop_key: Some(DpopKey::generate()),
         ..browser()
     };
-    let ran = run(wants(Binding::Demanded), bound);
+    let ran = run_flow(wants(DpopRequirement::Required), serve_dpop);
     assert!(ran.requests[3].headers.contains_key("dpop"));
     assert!(parameter(&ran.opened[0], "dpop_jkt").is_some());
-    assert!(ran.outcome.expect("signed in").proof.is_some());
-    assert_eq!(run(wants(Binding::Demanded), good).why(), Why::Unbound);
-    let ran = run(wants(Binding::Offered), good);
-    assert!(ran.outcome.expect("signed in").proof.is_none());
-    let ran = run(wants(Binding::Unmentioned), good);
+    assert!(ran.outcome.expect("signed in").dpop_key.is_some());
+    assert_eq!(
+        run_flow(wants(DpopRequirement::Required), serve).error(),
+        FlowError::DpopUnavailable
+    );
+    let ran = run_flow(wants(DpopRequirement::Supported), serve);
+    assert!(ran.outcome.expect("signed in").dpop_key.is_none());
+    let ran = run_flow(wants(DpopRequirement::Unspecified), serve);
     assert!(!ran.requests[3].headers.contains_key("dpop"));
-    assert_eq!(run(browser(), bound).why(), Why::Unbound);
+    assert_eq!(run_flow(browser(), serve_dpop).error(), FlowError::DpopUnavailable);
 }
 
 #[test]
 fn events_out_of_step_end_a_login_and_do_no_harm() {
-    let (mut flow, _) = at_present(0, |moment| Flow::begin(browser(), moment));
+    let (mut flow, _) = with_system_random(0, |moment| Flow::start(browser(), moment));
     for _ in 0..3 {
-        let step = at_present(0, |moment| flow.on(Event::Waited, moment));
-        assert!(matches!(step, Step::Failed(Why::OutOfStep)));
+        let step = with_system_random(0, |moment| flow.on(Event::Waited, moment));
+        assert!(matches!(step, Step::Failed(FlowError::UnexpectedEvent)));
     }
 }
 
 /// Where each secret of the fuzzed login belongs. Nothing else may see it.
-fn check_secrets(ran: &Ran) {
+fn check_secrets(ran: &FlowRun) {
     for request in &ran.requests {
         let headers: Vec<_> = request
             .headers
@@ -608,7 +638,7 @@ fn check_secrets(ran: &Ran) {
 }
 
 /// An answer to a question, from a world that has lost its mind.
-fn anything() -> impl Strategy<Value = Option<(u16, String)>> {
+fn arbitrary_response() -> impl Strategy<Value = Option<(u16, String)>> {
     let body = prop_oneof![
         Just(resource().to_string()),
         Just(metadata().to_string()),
@@ -638,33 +668,33 @@ fn anything() -> impl Strategy<Value = Option<(u16, String)>> {
 }
 
 /// Is this the good world's, or the mad one's turn?
-fn turns() -> impl Strategy<Value = Vec<(bool, Option<(u16, String)>)>> {
-    prop::collection::vec((prop::bool::weighted(0.7), anything()), 1..12)
+fn arbitrary_turns() -> impl Strategy<Value = Vec<(bool, Option<(u16, String)>)>> {
+    prop::collection::vec((prop::bool::weighted(0.7), arbitrary_response()), 1..12)
 }
 
-fn ways() -> impl Strategy<Value = usize> {
+fn arbitrary_method() -> impl Strategy<Value = usize> {
     0usize..5
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn no_sequence_of_answers_makes_it_stumble_loop_or_leak(turns in turns(), way in ways()) {
+    fn no_sequence_of_answers_makes_it_stumble_loop_or_leak(turns in arbitrary_turns(), way in arbitrary_method()) {
         let base = enterprise(None);
         let way = match way {
-            0 => Way::Browser { redirect: url(REDIRECT) },
-            1 => Way::Device,
-            2 => Way::ClientCredentials,
-            3 => Way::Workload(Secret::new("jwt")),
-            _ => base.way.clone(),
+            0 => LoginGrant::Browser { redirect_uri: url(REDIRECT) },
+            1 => LoginGrant::Device,
+            2 => LoginGrant::ClientCredentials,
+            3 => LoginGrant::WorkloadIdentity(Secret::new("jwt")),
+            _ => base.method.clone(),
         };
-        let mut setup = base.setup.clone();
+        let mut setup = base.client_config.clone();
         if let Some(configured) = &mut setup.configured {
             configured.issuer = Some("https://as.example.com".to_owned());
         }
-        let plan = Plan { way, setup, proof: Some(ProofKey::generate()), ..base };
+        let plan = LoginPlan { method: way, client_config: setup, dpop_key: Some(DpopKey::generate()), ..base };
         let mut turn = 0;
-        let ran = run_with(
+        let ran = run_flow_with(
             plan,
             |request| {
                 turn += 1;
@@ -673,12 +703,12 @@ proptest! {
                     (false, Some((status, body))) => {
                         let mut headers = HeaderMap::new();
                         headers.insert("dpop-nonce", http::HeaderValue::from_static("n"));
-                        Ok(Answer { status: *status, headers, body: body.clone().into() })
+                        Ok(FetchResponse { status: *status, headers, body: body.clone().into() })
                     }
                     (false, None) => unreachable(),
                 }
             },
-            |url| vec![returns(url)],
+            |url| vec![callback_for(url)],
         );
         check_secrets(&ran);
         for opened in &ran.opened {

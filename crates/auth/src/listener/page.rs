@@ -6,7 +6,7 @@ use http_body_util::Full;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Page {
+pub enum ResultPage {
     /// Signed in.
     SignedIn {
         /// To which server.
@@ -18,45 +18,47 @@ pub enum Page {
         why: String,
     },
     /// It was no answer to this login.
-    NotTaken {
+    Rejected {
         /// Why.
         why: String,
     },
     /// Nobody knows.
     Unknown,
     /// There is nothing at this address.
-    NothingHere,
+    NotFound,
     /// The request was not meant for this machine.
     Forbidden,
 }
 
 /// How much of a text from elsewhere is shown.
-const SHOWN: usize = 500;
+const MAX_TEXT_LENGTH: usize = 500;
 
-impl Page {
+impl ResultPage {
     fn text(&self) -> (&'static str, String) {
         match self {
-            Page::SignedIn { server } => (
+            ResultPage::SignedIn { server } => (
                 "You are signed in",
                 format!(
                     "Switchboard can now use <b>{}</b>. You can close this page.",
-                    escaped(server)
+                    escape_html(server)
                 ),
             ),
-            Page::Failed { why } => (
+            ResultPage::Failed { why } => (
                 "Signing in did not work",
-                format!("{}. Go back to the terminal to see what to do.", escaped(why)),
+                format!("{}. Go back to the terminal to see what to do.", escape_html(why)),
             ),
-            Page::NotTaken { why } => (
+            ResultPage::Rejected { why } => (
                 "This is not the answer that Switchboard waits for",
-                format!("{}. Use the page that was opened last.", escaped(why)),
+                format!("{}. Use the page that was opened last.", escape_html(why)),
             ),
-            Page::Unknown => (
+            ResultPage::Unknown => (
                 "Go back to the terminal",
                 "Switchboard got the answer; the terminal says what came of it.".to_owned(),
             ),
-            Page::NothingHere => ("There is nothing here", "You can close this page.".to_owned()),
-            Page::Forbidden => {
+            ResultPage::NotFound => {
+                ("There is nothing here", "You can close this page.".to_owned())
+            }
+            ResultPage::Forbidden => {
                 ("This is not for you", "The request was not meant for this machine.".to_owned())
             }
         }
@@ -91,9 +93,9 @@ impl Page {
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut escaped = String::new();
-    for sign in text.chars().filter(|sign| !sign.is_control()).take(SHOWN) {
+    for sign in text.chars().filter(|sign| !sign.is_control()).take(MAX_TEXT_LENGTH) {
         match sign {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -114,9 +116,9 @@ mod tests {
     fn nothing_from_elsewhere_becomes_markup() {
         let evil = "<script>alert('x')</script>\"&\u{1b}[31m";
         for page in [
-            Page::SignedIn { server: evil.to_owned() },
-            Page::Failed { why: evil.to_owned() },
-            Page::NotTaken { why: evil.to_owned() },
+            ResultPage::SignedIn { server: evil.to_owned() },
+            ResultPage::Failed { why: evil.to_owned() },
+            ResultPage::Rejected { why: evil.to_owned() },
         ] {
             let html = page.html();
             assert!(!html.contains("<script") && !html.contains('\u{1b}'), "{html}");
@@ -124,13 +126,13 @@ mod tests {
                 html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;[31m")
             );
         }
-        let long = Page::Failed { why: "<".repeat(10_000) }.html();
+        let long = ResultPage::Failed { why: "<".repeat(10_000) }.html();
         assert!(long.len() < 4_000);
     }
 
     #[test]
     fn a_page_loads_nothing_and_is_not_kept() {
-        let response = Page::Unknown.response(StatusCode::OK);
+        let response = ResultPage::Unknown.response(StatusCode::OK);
         assert_eq!(response.headers()["cache-control"], "no-store");
         assert!(
             response.headers()["content-security-policy"]

@@ -8,84 +8,93 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use tokio::task::spawn_blocking;
 
-use super::hold::{self, Hold};
+use super::hold::{self, StoreLock};
 use super::keychain::{self, Keychain, KeychainError};
-use super::seal::Seal;
-use super::{Keeping, Record, RecordKey, Swapped, Vault, VaultError};
+use super::seal::RecordCipher;
+use super::{LoginKey, LoginRecord, StoreFuture, TokenStore, TokenStoreError, WriteOutcome};
 
 const DRAFT_PREFIX: &str = ".swb-draft-";
-const LOCK: &str = ".swb.lock";
-const ENDING: &str = ".login";
+const LOCK_FILE: &str = ".swb.lock";
+const FILE_SUFFIX: &str = ".login";
 /// The largest file that is read.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
 
 /// Which store is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum StoragePreference {
     /// The keychain where it works, else the file. Which it became is said.
     #[default]
-    Best,
+    PreferKeychain,
     /// The keychain, or nothing.
-    Keychain,
+    RequireKeychain,
     /// The file.
     File,
 }
 
 /// How the files are kept.
 #[derive(Debug)]
-pub enum Place {
+pub enum StorageBackend {
     /// Sealed; the key is in the system's keychain.
     Keychain,
     /// As they are, for the owner alone.
     File {
         /// Why it is not the keychain, where that was tried.
-        because: Option<KeychainError>,
+        keychain_error: Option<KeychainError>,
     },
 }
 
 /// A folder of logins. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct FolderVault {
+pub struct FileTokenStore {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    seal: Seal,
+    cipher: RecordCipher,
 }
 
-impl FolderVault {
+impl FileTokenStore {
     /// Opens a folder, which is made where it is not there.
     pub async fn open(
         folder: &Path,
-        wanted: Wanted,
+        wanted: StoragePreference,
         keychain: Option<&dyn Keychain>,
-    ) -> Result<(FolderVault, Place), VaultError> {
-        make_private(folder)?;
+    ) -> Result<(FileTokenStore, StorageBackend), TokenStoreError> {
+        create_private_dir(folder)?;
         let keyed = match (wanted, keychain) {
-            (Wanted::File, _) => None,
-            (Wanted::Best | Wanted::Keychain, None) => Some(Err(KeychainError::Absent)),
-            (Wanted::Best | Wanted::Keychain, Some(keychain)) => {
+            (StoragePreference::File, _) => None,
+            (StoragePreference::PreferKeychain | StoragePreference::RequireKeychain, None) => {
+                Some(Err(KeychainError::Unavailable))
+            }
+            (
+                StoragePreference::PreferKeychain | StoragePreference::RequireKeychain,
+                Some(keychain),
+            ) => {
                 // Two processes that start at once must not make two keys.
-                let _held = hold::hold(&folder.join(".swb.keychain.lock")).await?;
-                Some(keychain::sealing_key(keychain).await)
+                let _held = hold::lock(&folder.join(".swb.keychain.lock")).await?;
+                Some(keychain::load_or_create_key(keychain).await)
             }
         };
         let (seal, place) = match keyed {
-            Some(Ok(key)) => (Seal::with(&key), Place::Keychain),
-            Some(Err(error)) if wanted == Wanted::Keychain => return Err(error.into()),
-            Some(Err(error)) => (Seal::Open, Place::File { because: Some(error) }),
-            None => (Seal::Open, Place::File { because: None }),
+            Some(Ok(key)) => (RecordCipher::new(&key), StorageBackend::Keychain),
+            Some(Err(error)) if wanted == StoragePreference::RequireKeychain => {
+                return Err(error.into());
+            }
+            Some(Err(error)) => {
+                (RecordCipher::Plaintext, StorageBackend::File { keychain_error: Some(error) })
+            }
+            None => (RecordCipher::Plaintext, StorageBackend::File { keychain_error: None }),
         };
         let folder = folder.to_owned();
-        Ok((FolderVault { inner: Arc::new(Inner { folder, seal }) }, place))
+        Ok((FileTokenStore { inner: Arc::new(Inner { folder, cipher: seal }) }, place))
     }
 
-    fn run<'a, T: Send + 'static>(
+    fn run_blocking<'a, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, VaultError> + Send + 'static,
-    ) -> Keeping<'a, T> {
+        work: impl FnOnce(&Inner) -> Result<T, TokenStoreError> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
         let inner = self.inner.clone();
         Box::pin(async move {
             match spawn_blocking(move || work(&inner)).await {
@@ -96,19 +105,23 @@ impl FolderVault {
     }
 }
 
-impl Vault for FolderVault {
-    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>> {
+impl TokenStore for FileTokenStore {
+    fn find<'a>(
+        &'a self,
+        server: &'a str,
+        client: &'a str,
+    ) -> StoreFuture<'a, Option<LoginRecord>> {
         let prefix = short_hash(&[server, client]);
         let (server, client) = (server.to_owned(), client.to_owned());
-        self.run(move |inner| {
-            let mut latest: Option<Record> = None;
+        self.run_blocking(move |inner| {
+            let mut latest: Option<LoginRecord> = None;
             let mut trouble = None;
-            for name in inner.names()?.filter(|name| name.starts_with(&prefix)) {
+            for name in inner.file_names()?.filter(|name| name.starts_with(&prefix)) {
                 match inner.load(&name) {
                     Ok(Some(record))
                         if (&record.key.server, &record.key.client) == (&server, &client) =>
                     {
-                        let is_later = |it: &Record| it.signed_in_at <= record.signed_in_at;
+                        let is_later = |it: &LoginRecord| it.signed_in_at <= record.signed_in_at;
                         if latest.as_ref().is_none_or(is_later) {
                             latest = Some(record);
                         }
@@ -125,28 +138,28 @@ impl Vault for FolderVault {
         })
     }
 
-    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>> {
-        let name = name_of(key);
-        self.run(move |inner| inner.load(&name))
+    fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>> {
+        let name = file_name(key);
+        self.run_blocking(move |inner| inner.load(&name))
     }
 
-    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped> {
+    fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome> {
         let mut record = record.clone();
-        self.run(move |inner| {
-            let name = name_of(&record.key);
-            inner.when_unchanged(&name, record.version, |inner| {
+        self.run_blocking(move |inner| {
+            let name = file_name(&record.key);
+            inner.if_unchanged(&name, record.version, |inner| {
                 record.version += 1;
-                let text = serde_json::to_string(&record).map_err(|_| VaultError::Damaged)?;
-                inner.replace(&name, &inner.seal.close(&name, text)?)?;
+                let text = serde_json::to_string(&record).map_err(|_| TokenStoreError::Corrupt)?;
+                inner.write_file(&name, &inner.cipher.encrypt(&name, text)?)?;
                 Ok(record.version)
             })
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped> {
-        let name = name_of(key);
-        self.run(move |inner| {
-            inner.when_unchanged(&name, version, |inner| {
+    fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome> {
+        let name = file_name(key);
+        self.run_blocking(move |inner| {
+            inner.if_unchanged(&name, version, |inner| {
                 match fs::remove_file(inner.folder.join(&name)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
                     Ok(()) | Err(_) => Ok(version),
@@ -155,64 +168,65 @@ impl Vault for FolderVault {
         })
     }
 
-    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>> {
-        self.run(|inner| {
-            let loaded = inner.names()?.filter_map(|name| inner.load(&name).ok().flatten());
+    fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>> {
+        self.run_blocking(|inner| {
+            let loaded = inner.file_names()?.filter_map(|name| inner.load(&name).ok().flatten());
             Ok(loaded.collect())
         })
     }
 
-    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold> {
-        let name = name_of(key).replace(ENDING, ".lock");
-        Box::pin(async move { hold::hold(&self.inner.folder.join(name)).await })
+    fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock> {
+        let name = file_name(key).replace(FILE_SUFFIX, ".lock");
+        Box::pin(async move { hold::lock(&self.inner.folder.join(name)).await })
     }
 }
 
 impl Inner {
-    fn names(&self) -> Result<impl Iterator<Item = String> + use<>, VaultError> {
+    fn file_names(&self) -> Result<impl Iterator<Item = String> + use<>, TokenStoreError> {
         let entries = fs::read_dir(&self.folder)?.flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        Ok(names.filter(|name| name.ends_with(ENDING)))
+        Ok(names.filter(|name| name.ends_with(FILE_SUFFIX)))
     }
 
-    fn load(&self, name: &str) -> Result<Option<Record>, VaultError> {
+    fn load(&self, name: &str) -> Result<Option<LoginRecord>, TokenStoreError> {
         let file = match File::open(self.folder.join(name)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let mut content = Vec::new();
-        file.take(LARGEST).read_to_end(&mut content)?;
-        let text = self.seal.open(name, &content)?;
-        let record: Record = serde_json::from_str(&text).map_err(|_| VaultError::Damaged)?;
-        match name_of(&record.key) == name {
+        file.take(MAX_FILE_SIZE).read_to_end(&mut content)?;
+        let text = self.cipher.decrypt(name, &content)?;
+        let record: LoginRecord =
+            serde_json::from_str(&text).map_err(|_| TokenStoreError::Corrupt)?;
+        match file_name(&record.key) == name {
             true => Ok(Some(record)),
-            false => Err(VaultError::Damaged),
+            false => Err(TokenStoreError::Corrupt),
         }
     }
 
     /// Does something to a file that is still as the caller knows it, while nobody else can.
-    fn when_unchanged(
+    fn if_unchanged(
         &self,
         name: &str,
         version: u64,
-        act: impl FnOnce(&Inner) -> Result<u64, VaultError>,
-    ) -> Result<Swapped, VaultError> {
-        let _held = hold::hold_briefly(&self.folder.join(LOCK))?;
-        self.sweep_drafts();
+        act: impl FnOnce(&Inner) -> Result<u64, TokenStoreError>,
+    ) -> Result<WriteOutcome, TokenStoreError> {
+        let _held = hold::lock_blocking(&self.folder.join(LOCK_FILE))?;
+        self.remove_stale_drafts();
         let there = match self.load(name) {
             Ok(there) => there,
             // What nobody can read any more does not stand in the way of a new login.
-            Err(VaultError::Sealed | VaultError::Damaged) if version == 0 => None,
+            Err(TokenStoreError::Sealed | TokenStoreError::Corrupt) if version == 0 => None,
             Err(error) => return Err(error),
         };
         match there.as_ref().map_or(0, |there| there.version) == version {
-            true => act(self).map(Swapped::Written),
-            false => Ok(Swapped::Stale(there.map(Box::new))),
+            true => act(self).map(WriteOutcome::Written),
+            false => Ok(WriteOutcome::Conflict(there.map(Box::new))),
         }
     }
 
-    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    fn write_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
         // A draft is the owner's alone from its first byte.
         let mut draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(&self.folder)?;
         draft.write_all(content)?;
@@ -222,7 +236,7 @@ impl Inner {
     }
 
     /// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
-    fn sweep_drafts(&self) {
+    fn remove_stale_drafts(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX) {
@@ -233,7 +247,7 @@ impl Inner {
 }
 
 /// Makes a folder that is the owner's alone, and one that is there already, too.
-fn make_private(folder: &Path) -> io::Result<()> {
+fn create_private_dir(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -261,9 +275,9 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 }
 
 /// A file's name says nothing about what is in it, and nothing that a server says becomes a path.
-fn name_of(key: &RecordKey) -> String {
+fn file_name(key: &LoginKey) -> String {
     let whose = short_hash(&[&key.server, &key.client]);
-    format!("{whose}-{}{ENDING}", short_hash(&[&key.issuer]))
+    format!("{whose}-{}{FILE_SUFFIX}", short_hash(&[&key.issuer]))
 }
 
 fn short_hash(parts: &[&str]) -> String {
@@ -279,13 +293,13 @@ fn short_hash(parts: &[&str]) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::keychain::tests::Pocket;
+    use super::super::keychain::tests::InMemoryKeychain;
     use super::super::tests::record;
-    use super::super::{Standing, put};
+    use super::super::{LoginStatus, overwrite};
     use super::*;
 
-    async fn plain(folder: &Path) -> FolderVault {
-        FolderVault::open(folder, Wanted::File, None).await.expect("it opens").0
+    async fn plain(folder: &Path) -> FileTokenStore {
+        FileTokenStore::open(folder, StoragePreference::File, None).await.expect("it opens").0
     }
 
     fn mode(path: &Path) -> u32 {
@@ -297,7 +311,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path().join("a/logins");
         let vault = plain(&folder).await;
-        let written = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        let written =
+            overwrite(&vault, record("https://a.b", "https://c.d")).await.expect("written");
         assert_eq!(written.version, 1);
         assert_eq!(vault.read(&written.key).await.expect("read"), Some(written.clone()));
         assert_eq!(vault.find("https://a.b", "").await.expect("found"), Some(written.clone()));
@@ -320,15 +335,15 @@ mod tests {
     async fn only_who_knows_the_last_version_may_change_it() {
         let home = tempfile::tempdir().expect("a folder");
         let vault = plain(home.path()).await;
-        let first = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
-        let second = put(&vault, first.clone()).await.expect("written");
+        let first = overwrite(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        let second = overwrite(&vault, first.clone()).await.expect("written");
         assert_eq!(second.version, 2);
-        let stale = Record { standing: Standing::NeedsLogin, ..first.clone() };
-        let swapped = vault.swap(&stale).await.expect("looked");
-        let Swapped::Stale(Some(there)) = &swapped else { panic!("{swapped:?}") };
+        let stale = LoginRecord { status: LoginStatus::NeedsLogin, ..first.clone() };
+        let swapped = vault.compare_and_swap(&stale).await.expect("looked");
+        let WriteOutcome::Conflict(Some(there)) = &swapped else { panic!("{swapped:?}") };
         assert_eq!(**there, second);
-        assert!(matches!(vault.remove(&first.key, 1).await, Ok(Swapped::Stale(_))));
-        assert!(matches!(vault.remove(&first.key, 2).await, Ok(Swapped::Written(_))));
+        assert!(matches!(vault.remove(&first.key, 1).await, Ok(WriteOutcome::Conflict(_))));
+        assert!(matches!(vault.remove(&first.key, 2).await, Ok(WriteOutcome::Written(_))));
         assert_eq!(vault.read(&first.key).await.expect("read"), None);
     }
 
@@ -338,8 +353,8 @@ mod tests {
         let vault = plain(home.path()).await;
         let mut late = record("https://a.b", "https://new");
         late.signed_in_at += 1;
-        put(&vault, late.clone()).await.expect("written");
-        put(&vault, record("https://a.b", "https://old")).await.expect("written");
+        overwrite(&vault, late.clone()).await.expect("written");
+        overwrite(&vault, record("https://a.b", "https://old")).await.expect("written");
         let found = vault.find("https://a.b", "").await.expect("found").expect("one");
         assert_eq!(found.key, late.key);
         assert_eq!(vault.all().await.expect("all").len(), 2);
@@ -348,11 +363,13 @@ mod tests {
     #[tokio::test]
     async fn with_a_keychain_nothing_on_the_disk_can_be_read() {
         let home = tempfile::tempdir().expect("a folder");
-        let pocket = Pocket::default();
-        let open = || FolderVault::open(home.path(), Wanted::Best, Some(&pocket));
+        let pocket = InMemoryKeychain::default();
+        let open =
+            || FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&pocket));
         let (vault, place) = open().await.expect("it opens");
-        assert!(matches!(place, Place::Keychain));
-        let written = put(&vault, record("https://a.b", "https://c.d")).await.expect("written");
+        assert!(matches!(place, StorageBackend::Keychain));
+        let written =
+            overwrite(&vault, record("https://a.b", "https://c.d")).await.expect("written");
         for entry in fs::read_dir(home.path()).expect("a folder").flatten() {
             let content = fs::read(entry.path()).expect("a file");
             assert!(!String::from_utf8_lossy(&content).contains("canary"), "{:?}", entry.path());
@@ -361,49 +378,56 @@ mod tests {
         assert_eq!(again.read(&written.key).await.expect("read"), Some(written.clone()));
         let without = plain(home.path()).await;
         let found = without.find("https://a.b", "").await;
-        assert!(matches!(found, Err(VaultError::Sealed)), "{found:?}");
+        assert!(matches!(found, Err(TokenStoreError::Sealed)), "{found:?}");
         // A new login takes the place of what cannot be read.
-        put(&without, record("https://a.b", "https://c.d")).await.expect("written");
+        overwrite(&without, record("https://a.b", "https://c.d")).await.expect("written");
         assert!(without.find("https://a.b", "").await.expect("found").is_some());
     }
 
     #[tokio::test]
     async fn a_keychain_that_does_not_work_is_never_passed_over_in_silence() {
         let home = tempfile::tempdir().expect("a folder");
-        let forgetful = Pocket::forgetful();
-        let (_, place) = FolderVault::open(home.path(), Wanted::Best, Some(&forgetful))
-            .await
-            .expect("the file does it");
-        assert!(matches!(place, Place::File { because: Some(KeychainError::Forgetful) }));
-        let wanted = FolderVault::open(home.path(), Wanted::Keychain, Some(&forgetful)).await;
-        assert!(matches!(wanted, Err(VaultError::Keychain(KeychainError::Forgetful))));
+        let forgetful = InMemoryKeychain::not_persistent();
+        let (_, place) =
+            FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&forgetful))
+                .await
+                .expect("the file does it");
+        assert!(matches!(
+            place,
+            StorageBackend::File { keychain_error: Some(KeychainError::NotPersistent) }
+        ));
+        let wanted =
+            FileTokenStore::open(home.path(), StoragePreference::RequireKeychain, Some(&forgetful))
+                .await;
+        assert!(matches!(wanted, Err(TokenStoreError::Keychain(KeychainError::NotPersistent))));
     }
 
     #[tokio::test]
     async fn a_damaged_file_harms_no_other_and_is_said() {
         let home = tempfile::tempdir().expect("a folder");
         let vault = plain(home.path()).await;
-        let good = put(&vault, record("https://good", "https://c.d")).await.expect("written");
-        let bad = put(&vault, record("https://bad", "https://c.d")).await.expect("written");
-        fs::write(home.path().join(name_of(&bad.key)), "{half").expect("a file");
-        assert!(matches!(vault.find("https://bad", "").await, Err(VaultError::Damaged)));
+        let good = overwrite(&vault, record("https://good", "https://c.d")).await.expect("written");
+        let bad = overwrite(&vault, record("https://bad", "https://c.d")).await.expect("written");
+        fs::write(home.path().join(file_name(&bad.key)), "{half").expect("a file");
+        assert!(matches!(vault.find("https://bad", "").await, Err(TokenStoreError::Corrupt)));
         assert_eq!(vault.all().await.expect("the rest"), std::slice::from_ref(&good));
         // One login's file in another's place is damage, too.
-        let path = home.path().join(name_of(&bad.key));
-        fs::copy(home.path().join(name_of(&good.key)), path).expect("a copy");
-        assert!(matches!(vault.read(&bad.key).await, Err(VaultError::Damaged)));
+        let path = home.path().join(file_name(&bad.key));
+        fs::copy(home.path().join(file_name(&good.key)), path).expect("a copy");
+        assert!(matches!(vault.read(&bad.key).await, Err(TokenStoreError::Corrupt)));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn of_many_who_change_it_at_once_none_is_lost() {
         let home = tempfile::tempdir().expect("a folder");
         let vault = plain(home.path()).await;
-        let key = put(&vault, record("https://a.b", "https://c.d")).await.expect("written").key;
-        let add = |vault: FolderVault, key: RecordKey| async move {
-            let _held = vault.hold(&key).await.expect("held");
+        let key =
+            overwrite(&vault, record("https://a.b", "https://c.d")).await.expect("written").key;
+        let add = |vault: FileTokenStore, key: LoginKey| async move {
+            let _held = vault.lock(&key).await.expect("held");
             let mut record = vault.read(&key).await.expect("read").expect("there");
             record.signed_in_at += 1;
-            assert!(matches!(vault.swap(&record).await, Ok(Swapped::Written(_))));
+            assert!(matches!(vault.compare_and_swap(&record).await, Ok(WriteOutcome::Written(_))));
         };
         let tasks: Vec<_> =
             (0..16).map(|_| tokio::spawn(add(vault.clone(), key.clone()))).collect();

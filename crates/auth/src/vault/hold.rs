@@ -7,55 +7,59 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::VaultError;
+use super::TokenStoreError;
 
 /// How long to wait for another process. A refresh has half of it to get its answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait between two looks.
-const PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(80);
+const INITIAL_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(80);
 
 /// Holds something until it is dropped.
 #[derive(Debug)]
-pub struct Hold {
+pub struct StoreLock {
     _file: File,
 }
 
 /// Waits until nobody else holds a file.
-pub(super) async fn hold(path: &Path) -> Result<Hold, VaultError> {
-    let file = lock_file(path)?;
+pub(super) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
+    let file = open_lock_file(path)?;
     let start = Instant::now();
-    let mut pause = PAUSE;
+    let mut pause = INITIAL_PAUSE;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Hold { _file: file }),
-            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
+            Ok(()) => return Ok(StoreLock { _file: file }),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
-            Err(TryLockError::WouldBlock) => return Err(VaultError::Busy(PATIENCE.as_secs())),
+            Err(TryLockError::WouldBlock) => {
+                return Err(TokenStoreError::LockTimeout(LOCK_TIMEOUT.as_secs()));
+            }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
 }
 
 /// The same for the moment that a write takes, from where nothing else can be done meanwhile.
-pub(super) fn hold_briefly(path: &Path) -> Result<Hold, VaultError> {
+pub(super) fn lock_blocking(path: &Path) -> Result<StoreLock, TokenStoreError> {
     const BRIEF: Duration = Duration::from_secs(10);
     const LOOK: Duration = Duration::from_millis(2);
-    let file = lock_file(path)?;
+    let file = open_lock_file(path)?;
     let start = std::time::Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Hold { _file: file }),
+            Ok(()) => return Ok(StoreLock { _file: file }),
             Err(TryLockError::WouldBlock) if start.elapsed() < BRIEF => std::thread::sleep(LOOK),
-            Err(TryLockError::WouldBlock) => return Err(VaultError::Busy(BRIEF.as_secs())),
+            Err(TryLockError::WouldBlock) => {
+                return Err(TokenStoreError::LockTimeout(BRIEF.as_secs()));
+            }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
 }
 
-fn lock_file(path: &Path) -> io::Result<File> {
+fn open_lock_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).append(true);
     #[cfg(unix)]

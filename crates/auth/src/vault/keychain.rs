@@ -14,9 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use super::seal::KEY;
+use super::seal::KEY_LENGTH;
 use crate::confidential::Secret;
-use crate::pkce::at_present;
+use crate::pkce::with_system_random;
 
 #[cfg(target_os = "linux")]
 pub use freedesktop::SecretServiceKeychain as SystemKeychain;
@@ -24,75 +24,78 @@ pub use freedesktop::SecretServiceKeychain as SystemKeychain;
 pub use native::NativeKeychain as SystemKeychain;
 
 /// How long a keychain may take. It may ask a person for a password.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PROBE: &str = "probe";
-const SEALING_KEY: &str = "logins";
+const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(30);
+const PROBE_ENTRY: &str = "probe";
+const KEY_ENTRY: &str = "logins";
 
 /// Why the keychain cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeychainError {
     /// There is none.
     #[error("this system has no keychain")]
-    Absent,
+    Unavailable,
     /// It is locked, and stays so.
     #[error("the keychain is locked")]
     Locked,
     /// It does not answer.
-    #[error("the keychain did not answer within {} s", PATIENCE.as_secs())]
-    Silent,
+    #[error("the keychain did not answer within {} s", KEYCHAIN_TIMEOUT.as_secs())]
+    TimedOut,
     /// What it takes, it does not keep.
     #[error("the keychain does not keep what it is given")]
-    Forgetful,
+    NotPersistent,
     /// It would not.
     #[error("the keychain refused: {0}")]
-    Refused(String),
+    Rejected(String),
 }
 
 /// Something that a keychain does, which may take a while.
-pub type Recalling<'a, T> = Pin<Box<dyn Future<Output = Result<T, KeychainError>> + Send + 'a>>;
+pub type KeychainFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, KeychainError>> + Send + 'a>>;
 
 /// A keychain.
 pub trait Keychain: Send + Sync {
     /// What it keeps under a name.
-    fn get<'a>(&'a self, name: &'a str) -> Recalling<'a, Option<Secret>>;
+    fn get<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, Option<Secret>>;
     /// Keeps something under a name.
-    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> Recalling<'a, ()>;
+    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> KeychainFuture<'a, ()>;
     /// Forgets what it keeps under a name.
-    fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()>;
+    fn delete<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, ()>;
 }
 
 /// Writes something, reads it back and deletes it. A keychain that answers is not yet one that keeps.
 pub async fn probe(keychain: &dyn Keychain) -> Result<(), KeychainError> {
-    let mark = at_present(0, |moment| moment.unguessable());
-    in_time(keychain.put(PROBE, &mark)).await?;
-    let kept = in_time(keychain.get(PROBE)).await?;
-    in_time(keychain.delete(PROBE)).await?;
-    let is_gone = in_time(keychain.get(PROBE)).await?.is_none();
+    let mark = with_system_random(0, |moment| moment.random_token());
+    with_timeout(keychain.put(PROBE_ENTRY, &mark)).await?;
+    let kept = with_timeout(keychain.get(PROBE_ENTRY)).await?;
+    with_timeout(keychain.delete(PROBE_ENTRY)).await?;
+    let is_gone = with_timeout(keychain.get(PROBE_ENTRY)).await?.is_none();
     match kept.as_ref() == Some(&mark) && is_gone {
         true => Ok(()),
-        false => Err(KeychainError::Forgetful),
+        false => Err(KeychainError::NotPersistent),
     }
 }
 
 /// The key that logins are sealed with, which is made where there is none.
-pub(super) async fn sealing_key(keychain: &dyn Keychain) -> Result<[u8; KEY], KeychainError> {
+pub(super) async fn load_or_create_key(
+    keychain: &dyn Keychain,
+) -> Result<[u8; KEY_LENGTH], KeychainError> {
     let read = |text: Secret| STANDARD.decode(text.reveal()).ok()?.try_into().ok();
-    if let Some(kept) = in_time(keychain.get(SEALING_KEY)).await? {
+    if let Some(kept) = with_timeout(keychain.get(KEY_ENTRY)).await? {
         // Making another would lose every login.
-        return read(kept).ok_or_else(|| KeychainError::Refused("the key is damaged".to_owned()));
+        return read(kept).ok_or_else(|| KeychainError::Rejected("the key is damaged".to_owned()));
     }
     probe(keychain).await?;
-    let mut key = [0; KEY];
-    at_present(0, |moment| (moment.chance)(&mut key));
-    in_time(keychain.put(SEALING_KEY, &Secret::new(STANDARD.encode(key)))).await?;
-    match in_time(keychain.get(SEALING_KEY)).await?.and_then(read) {
+    let mut key = [0; KEY_LENGTH];
+    with_system_random(0, |moment| (moment.random)(&mut key));
+    with_timeout(keychain.put(KEY_ENTRY, &Secret::new(STANDARD.encode(key)))).await?;
+    match with_timeout(keychain.get(KEY_ENTRY)).await?.and_then(read) {
         Some(kept) if kept == key => Ok(key),
-        Some(_) | None => Err(KeychainError::Forgetful),
+        Some(_) | None => Err(KeychainError::NotPersistent),
     }
 }
 
-async fn in_time<T>(recalling: Recalling<'_, T>) -> Result<T, KeychainError> {
-    timeout(PATIENCE, recalling).await.unwrap_or(Err(KeychainError::Silent))
+async fn with_timeout<T>(recalling: KeychainFuture<'_, T>) -> Result<T, KeychainError> {
+    timeout(KEYCHAIN_TIMEOUT, recalling).await.unwrap_or(Err(KeychainError::TimedOut))
 }
 
 #[cfg(test)]
@@ -104,39 +107,39 @@ pub(crate) mod tests {
 
     /// A keychain in memory, which may have a hole.
     #[derive(Default)]
-    pub(crate) struct Pocket {
-        kept: Mutex<HashMap<String, Secret>>,
-        is_forgetful: bool,
-        is_silent: bool,
+    pub(crate) struct InMemoryKeychain {
+        entries: Mutex<HashMap<String, Secret>>,
+        drops_writes: bool,
+        hangs: bool,
     }
 
-    impl Pocket {
-        pub(crate) fn forgetful() -> Pocket {
-            Pocket { is_forgetful: true, ..Pocket::default() }
+    impl InMemoryKeychain {
+        pub(crate) fn not_persistent() -> InMemoryKeychain {
+            InMemoryKeychain { drops_writes: true, ..InMemoryKeychain::default() }
         }
     }
 
-    impl Keychain for Pocket {
-        fn get<'a>(&'a self, name: &'a str) -> Recalling<'a, Option<Secret>> {
-            Box::pin(async move { Ok(self.kept.lock().expect("unpoisoned").get(name).cloned()) })
+    impl Keychain for InMemoryKeychain {
+        fn get<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, Option<Secret>> {
+            Box::pin(async move { Ok(self.entries.lock().expect("unpoisoned").get(name).cloned()) })
         }
 
-        fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> Recalling<'a, ()> {
+        fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> KeychainFuture<'a, ()> {
             Box::pin(async move {
-                if self.is_silent {
+                if self.hangs {
                     std::future::pending::<()>().await;
                 }
-                if !self.is_forgetful {
+                if !self.drops_writes {
                     let name = name.to_owned();
-                    self.kept.lock().expect("unpoisoned").insert(name, secret.clone());
+                    self.entries.lock().expect("unpoisoned").insert(name, secret.clone());
                 }
                 Ok(())
             })
         }
 
-        fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()> {
+        fn delete<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, ()> {
             Box::pin(async move {
-                self.kept.lock().expect("unpoisoned").remove(name);
+                self.entries.lock().expect("unpoisoned").remove(name);
                 Ok(())
             })
         }
@@ -144,25 +147,28 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_key_is_made_once_and_the_probe_leaves_nothing() {
-        let pocket = Pocket::default();
-        let key = sealing_key(&pocket).await.expect("a key");
-        assert_eq!(sealing_key(&pocket).await, Ok(key));
-        let kept: Vec<_> = pocket.kept.lock().expect("unpoisoned").keys().cloned().collect();
-        assert_eq!(kept, [SEALING_KEY]);
+        let pocket = InMemoryKeychain::default();
+        let key = load_or_create_key(&pocket).await.expect("a key");
+        assert_eq!(load_or_create_key(&pocket).await, Ok(key));
+        let kept: Vec<_> = pocket.entries.lock().expect("unpoisoned").keys().cloned().collect();
+        assert_eq!(kept, [KEY_ENTRY]);
     }
 
     #[tokio::test]
     async fn a_damaged_key_is_not_replaced() {
-        let pocket = Pocket::default();
-        pocket.put(SEALING_KEY, &Secret::new("rubbish")).await.expect("kept");
-        assert!(matches!(sealing_key(&pocket).await, Err(KeychainError::Refused(_))));
-        assert_eq!(pocket.get(SEALING_KEY).await, Ok(Some(Secret::new("rubbish"))));
+        let pocket = InMemoryKeychain::default();
+        pocket.put(KEY_ENTRY, &Secret::new("rubbish")).await.expect("kept");
+        assert!(matches!(load_or_create_key(&pocket).await, Err(KeychainError::Rejected(_))));
+        assert_eq!(pocket.get(KEY_ENTRY).await, Ok(Some(Secret::new("rubbish"))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_keychain_that_keeps_nothing_or_says_nothing_is_found_out() {
-        assert_eq!(probe(&Pocket::forgetful()).await, Err(KeychainError::Forgetful));
-        let silent = Pocket { is_silent: true, ..Pocket::default() };
-        assert_eq!(probe(&silent).await, Err(KeychainError::Silent));
+        assert_eq!(
+            probe(&InMemoryKeychain::not_persistent()).await,
+            Err(KeychainError::NotPersistent)
+        );
+        let silent = InMemoryKeychain { hangs: true, ..InMemoryKeychain::default() };
+        assert_eq!(probe(&silent).await, Err(KeychainError::TimedOut));
     }
 }

@@ -7,18 +7,18 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::VaultError;
+use super::TokenStoreError;
 
 /// How many bytes a key has.
-pub(super) const KEY: usize = 32;
+pub(super) const KEY_LENGTH: usize = 32;
 
 /// Seals and opens.
 #[derive(Debug)]
-pub(super) enum Seal {
+pub(super) enum RecordCipher {
     /// Leaves things as they are: the file is the owner's alone.
-    Open,
+    Plaintext,
     /// Seals with a key.
-    Key(RandomizedNonceKey),
+    Aes256Gcm(RandomizedNonceKey),
 }
 
 /// A file's content.
@@ -29,45 +29,49 @@ enum Envelope {
     Sealed { nonce: String, text: String },
 }
 
-impl Seal {
-    pub(super) fn with(key: &[u8; KEY]) -> Seal {
-        Seal::Key(RandomizedNonceKey::new(&AES_256_GCM, key).expect("the key has the right size"))
+impl RecordCipher {
+    pub(super) fn new(key: &[u8; KEY_LENGTH]) -> RecordCipher {
+        RecordCipher::Aes256Gcm(
+            RandomizedNonceKey::new(&AES_256_GCM, key).expect("the key has the right size"),
+        )
     }
 
-    pub(super) fn close(&self, name: &str, text: String) -> Result<Vec<u8>, VaultError> {
+    pub(super) fn encrypt(&self, name: &str, text: String) -> Result<Vec<u8>, TokenStoreError> {
         let envelope = match self {
-            Seal::Open => {
-                Envelope::Open(RawValue::from_string(text).map_err(|_| VaultError::Damaged)?)
+            RecordCipher::Plaintext => {
+                Envelope::Open(RawValue::from_string(text).map_err(|_| TokenStoreError::Corrupt)?)
             }
-            Seal::Key(key) => {
+            RecordCipher::Aes256Gcm(key) => {
                 let mut bytes = text.into_bytes();
                 let nonce = key
                     .seal_in_place_append_tag(Aad::from(name.as_bytes()), &mut bytes)
-                    .map_err(|_| VaultError::Sealed)?;
+                    .map_err(|_| TokenStoreError::Sealed)?;
                 let nonce = STANDARD.encode(nonce.as_ref());
                 Envelope::Sealed { nonce, text: STANDARD.encode(bytes) }
             }
         };
-        serde_json::to_vec(&envelope).map_err(|_| VaultError::Damaged)
+        serde_json::to_vec(&envelope).map_err(|_| TokenStoreError::Corrupt)
     }
 
-    pub(super) fn open(&self, name: &str, content: &[u8]) -> Result<String, VaultError> {
+    pub(super) fn decrypt(&self, name: &str, content: &[u8]) -> Result<String, TokenStoreError> {
         let envelope: Envelope =
-            serde_json::from_slice(content).map_err(|_| VaultError::Damaged)?;
+            serde_json::from_slice(content).map_err(|_| TokenStoreError::Corrupt)?;
         let (nonce, text) = match (envelope, self) {
             (Envelope::Open(text), _) => return Ok(text.get().to_owned()),
-            (Envelope::Sealed { .. }, Seal::Open) => return Err(VaultError::Sealed),
-            (Envelope::Sealed { nonce, text }, Seal::Key(_)) => (nonce, text),
+            (Envelope::Sealed { .. }, RecordCipher::Plaintext) => {
+                return Err(TokenStoreError::Sealed);
+            }
+            (Envelope::Sealed { nonce, text }, RecordCipher::Aes256Gcm(_)) => (nonce, text),
         };
-        let Seal::Key(key) = self else { return Err(VaultError::Sealed) };
-        let decode = |text: &str| STANDARD.decode(text).map_err(|_| VaultError::Damaged);
+        let RecordCipher::Aes256Gcm(key) = self else { return Err(TokenStoreError::Sealed) };
+        let decode = |text: &str| STANDARD.decode(text).map_err(|_| TokenStoreError::Corrupt);
         let nonce = Nonce::try_assume_unique_for_key(&decode(&nonce)?);
-        let nonce = nonce.map_err(|_| VaultError::Damaged)?;
+        let nonce = nonce.map_err(|_| TokenStoreError::Corrupt)?;
         let mut bytes = decode(&text)?;
         // A wrong key and a changed text look the same.
         let opened = key.open_in_place(nonce, Aad::from(name.as_bytes()), &mut bytes);
-        let opened = opened.map_err(|_| VaultError::Sealed)?;
-        String::from_utf8(opened.to_vec()).map_err(|_| VaultError::Damaged)
+        let opened = opened.map_err(|_| TokenStoreError::Sealed)?;
+        String::from_utf8(opened.to_vec()).map_err(|_| TokenStoreError::Corrupt)
     }
 }
 
@@ -79,21 +83,28 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_with_its_key_under_its_name_only() {
-        let seal = Seal::with(&[7; KEY]);
-        let closed = seal.close("a", TEXT.to_owned()).expect("sealed");
+        let seal = RecordCipher::new(&[7; KEY_LENGTH]);
+        let closed = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
         assert!(!String::from_utf8_lossy(&closed).contains("canary"));
-        assert_eq!(seal.open("a", &closed).expect("opened"), TEXT);
-        for (seal, name) in [(&seal, "b"), (&Seal::with(&[8; KEY]), "a"), (&Seal::Open, "a")] {
-            assert!(matches!(seal.open(name, &closed), Err(VaultError::Sealed)));
+        assert_eq!(seal.decrypt("a", &closed).expect("opened"), TEXT);
+        for (seal, name) in [
+            (&seal, "b"),
+            (&RecordCipher::new(&[8; KEY_LENGTH]), "a"),
+            (&RecordCipher::Plaintext, "a"),
+        ] {
+            assert!(matches!(seal.decrypt(name, &closed), Err(TokenStoreError::Sealed)));
         }
-        let again = seal.close("a", TEXT.to_owned()).expect("sealed");
+        let again = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
         assert_ne!(again, closed);
     }
 
     #[test]
     fn what_was_kept_open_can_be_read_with_a_key_too() {
-        let closed = Seal::Open.close("a", TEXT.to_owned()).expect("kept");
-        assert_eq!(Seal::with(&[7; KEY]).open("a", &closed).expect("opened"), TEXT);
+        let closed = RecordCipher::Plaintext.encrypt("a", TEXT.to_owned()).expect("kept");
+        assert_eq!(
+            RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", &closed).expect("opened"),
+            TEXT
+        );
         for rubbish in [
             &b""[..],
             b"{}",
@@ -101,7 +112,10 @@ mod tests {
             b"\xff",
             b"{\"sealed\":{\"nonce\":\"!\",\"text\":\"\"}}",
         ] {
-            assert!(matches!(Seal::with(&[7; KEY]).open("a", rubbish), Err(VaultError::Damaged)));
+            assert!(matches!(
+                RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", rubbish),
+                Err(TokenStoreError::Corrupt)
+            ));
         }
     }
 }

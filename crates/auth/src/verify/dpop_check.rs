@@ -9,65 +9,65 @@ use serde::Deserialize;
 use thiserror::Error;
 use url::Url;
 
-use super::jws_check::{Jws, Key};
-use super::{Digest, digest_of};
-use crate::pkce::hash;
+use super::jws_check::{Jwk, Jws};
+use super::{TokenDigest, sha256};
+use crate::pkce::sha256_base64url;
 
-const DPOP: &str = "dpop";
-const LONGEST: usize = 8 * 1024;
-const LONGEST_NAME: usize = 256;
+const DPOP_HEADER: &str = "dpop";
+const MAX_PROOF_LENGTH: usize = 8 * 1024;
+const MAX_JTI_LENGTH: usize = 256;
 /// How old a proof may be, and how far ahead another's clock may be, in seconds.
-const OLDEST: u64 = 120;
-const AHEAD: u64 = 60;
+const MAX_AGE: u64 = 120;
+const MAX_CLOCK_SKEW: u64 = 60;
 /// How many proofs are remembered. Each is for as long as it could be shown again.
-const MOST: usize = 100_000;
+const MAX_REMEMBERED: usize = 100_000;
 
 /// What is wrong with a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum ProofFault {
+pub enum DpopProofError {
     /// There is none.
     #[error("the token is bound to a key, and there is no proof of it")]
     Missing,
     /// There are two.
     #[error("there are several proofs")]
-    Several,
+    Multiple,
     /// It is none that we could check.
     #[error("the proof is malformed or not signed with the key that it shows")]
     Malformed,
     /// It is another's.
     #[error("the proof is made with another key than the token's")]
-    Key,
+    WrongKey,
     /// It is for something else.
     #[error("the proof is for another request")]
-    Request,
+    WrongRequest,
     /// It goes with another token.
     #[error("the proof is for another token")]
-    Token,
+    WrongToken,
     /// It is not of this moment.
     #[error("the proof is too old, or from the future")]
-    Time,
+    OutsideTimeWindow,
     /// It was shown before.
     #[error("the proof was used before")]
-    Reused,
+    Replayed,
     /// There are too many to remember.
     #[error("too many proofs at once")]
-    Busy,
+    TooMany,
 }
 
 /// What a proof must be about.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct ExpectedProof<'a> {
     pub method: &'a str,
     /// The places that the request may have gone to, as its sender sees them.
-    pub places: &'a [Url],
+    pub urls: &'a [Url],
     pub token: &'a str,
     /// The thumbprint of the token's key.
-    pub key: &'a str,
+    pub jkt: &'a str,
     pub now: u64,
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct ProofClaims {
     jti: String,
     htm: String,
     htu: String,
@@ -77,50 +77,56 @@ struct Claims {
 
 /// The proofs that were shown.
 #[derive(Debug, Default)]
-pub(super) struct Proofs {
+pub(super) struct DpopVerifier {
     /// Until when each could be shown again.
-    seen: Mutex<HashMap<Digest, u64>>,
+    seen: Mutex<HashMap<TokenDigest, u64>>,
 }
 
-impl Proofs {
+impl DpopVerifier {
     /// Does the request prove that its sender has the token's key?
-    pub fn check(&self, headers: &HeaderMap, about: About<'_>) -> Result<(), ProofFault> {
-        let mut proofs = headers.get_all(DPOP).iter();
-        let proof = proofs.next().ok_or(ProofFault::Missing)?;
+    pub fn verify(
+        &self,
+        headers: &HeaderMap,
+        about: ExpectedProof<'_>,
+    ) -> Result<(), DpopProofError> {
+        let mut proofs = headers.get_all(DPOP_HEADER).iter();
+        let proof = proofs.next().ok_or(DpopProofError::Missing)?;
         if proofs.next().is_some() {
-            return Err(ProofFault::Several);
+            return Err(DpopProofError::Multiple);
         }
-        let text = proof.to_str().ok().filter(|it| it.len() <= LONGEST);
-        let claims = claims(text.ok_or(ProofFault::Malformed)?, about.key)?;
-        if claims.htm != about.method || !is_at(&claims.htu, about.places) {
-            return Err(ProofFault::Request);
+        let text = proof.to_str().ok().filter(|it| it.len() <= MAX_PROOF_LENGTH);
+        let claims = verified_claims(text.ok_or(DpopProofError::Malformed)?, about.jkt)?;
+        if claims.htm != about.method || !matches_url(&claims.htu, about.urls) {
+            return Err(DpopProofError::WrongRequest);
         }
-        if claims.ath != hash(about.token.as_bytes()) {
-            return Err(ProofFault::Token);
+        if claims.ath != sha256_base64url(about.token.as_bytes()) {
+            return Err(DpopProofError::WrongToken);
         }
         // A number that is none, or below zero, becomes zero, which is long ago.
         let made = claims.iat as u64;
-        if made.saturating_add(OLDEST) < about.now || made > about.now.saturating_add(AHEAD) {
-            return Err(ProofFault::Time);
+        if made.saturating_add(MAX_AGE) < about.now
+            || made > about.now.saturating_add(MAX_CLOCK_SKEW)
+        {
+            return Err(DpopProofError::OutsideTimeWindow);
         }
-        if claims.jti.is_empty() || claims.jti.len() > LONGEST_NAME {
-            return Err(ProofFault::Malformed);
+        if claims.jti.is_empty() || claims.jti.len() > MAX_JTI_LENGTH {
+            return Err(DpopProofError::Malformed);
         }
-        let name = digest_of(format!("{} {}", about.key, claims.jti).as_bytes());
-        self.remember(name, made.saturating_add(OLDEST), about.now)
+        let name = sha256(format!("{} {}", about.jkt, claims.jti).as_bytes());
+        self.record_use(name, made.saturating_add(MAX_AGE), about.now)
     }
 
-    fn remember(&self, name: Digest, until: u64, now: u64) -> Result<(), ProofFault> {
+    fn record_use(&self, name: TokenDigest, until: u64, now: u64) -> Result<(), DpopProofError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.get(&name).is_some_and(|until| *until >= now) {
-            return Err(ProofFault::Reused);
+            return Err(DpopProofError::Replayed);
         }
-        if seen.len() >= MOST {
+        if seen.len() >= MAX_REMEMBERED {
             seen.retain(|_, until| *until >= now);
         }
         // To forget one would be to let it be used again.
-        if seen.len() >= MOST {
-            return Err(ProofFault::Busy);
+        if seen.len() >= MAX_REMEMBERED {
+            return Err(DpopProofError::TooMany);
         }
         seen.insert(name, until);
         Ok(())
@@ -128,20 +134,20 @@ impl Proofs {
 }
 
 /// What a proof says, if it is signed with the key that it shows and that is the token's.
-fn claims(text: &str, key: &str) -> Result<Claims, ProofFault> {
-    let proof = Jws::parse(text).ok_or(ProofFault::Malformed)?;
+fn verified_claims(text: &str, key: &str) -> Result<ProofClaims, DpopProofError> {
+    let proof = Jws::parse(text).ok_or(DpopProofError::Malformed)?;
     let is_proof =
         proof.header.typ.as_deref().is_some_and(|it| it.eq_ignore_ascii_case("dpop+jwt"));
-    let shown = proof.header.jwk.as_ref().and_then(Key::shown);
-    let shown = shown.filter(|_| is_proof).ok_or(ProofFault::Malformed)?;
+    let shown = proof.header.jwk.as_ref().and_then(Jwk::parse_public);
+    let shown = shown.filter(|_| is_proof).ok_or(DpopProofError::Malformed)?;
     if shown.thumbprint() != key {
-        return Err(ProofFault::Key);
+        return Err(DpopProofError::WrongKey);
     }
-    proof.claims(&shown).ok_or(ProofFault::Malformed)
+    proof.verified_claims(&shown).ok_or(DpopProofError::Malformed)
 }
 
 /// Is it one of these places? Neither a query nor a fragment counts.
-fn is_at(text: &str, places: &[Url]) -> bool {
+fn matches_url(text: &str, places: &[Url]) -> bool {
     let Ok(mut url) = Url::parse(text) else { return false };
     url.set_query(None);
     url.set_fragment(None);
@@ -154,14 +160,17 @@ mod tests {
 
     #[test]
     fn proofs_are_forgotten_only_when_they_are_too_old_to_be_shown() {
-        let proofs = Proofs::default();
-        let digest = |number: usize| digest_of(&number.to_be_bytes());
-        for number in 0..MOST {
-            assert_eq!(proofs.remember(digest(number), 100, 50), Ok(()));
+        let proofs = DpopVerifier::default();
+        let digest = |number: usize| sha256(&number.to_be_bytes());
+        for number in 0..MAX_REMEMBERED {
+            assert_eq!(proofs.record_use(digest(number), 100, 50), Ok(()));
         }
-        assert_eq!(proofs.remember(digest(MOST), 100, 100), Err(ProofFault::Busy));
-        assert_eq!(proofs.remember(digest(0), 100, 100), Err(ProofFault::Reused));
-        assert_eq!(proofs.remember(digest(MOST), 200, 101), Ok(()));
-        assert_eq!(proofs.remember(digest(0), 200, 101), Ok(()));
+        assert_eq!(
+            proofs.record_use(digest(MAX_REMEMBERED), 100, 100),
+            Err(DpopProofError::TooMany)
+        );
+        assert_eq!(proofs.record_use(digest(0), 100, 100), Err(DpopProofError::Replayed));
+        assert_eq!(proofs.record_use(digest(MAX_REMEMBERED), 200, 101), Ok(()));
+        assert_eq!(proofs.record_use(digest(0), 200, 101), Ok(()));
     }
 }

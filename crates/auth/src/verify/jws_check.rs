@@ -12,26 +12,26 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::pkce::hash;
+use crate::pkce::sha256_base64url;
 
 /// The longest statement that is looked at.
-pub(super) const LONGEST: usize = 16 * 1024;
+pub(super) const MAX_LENGTH: usize = 16 * 1024;
 /// The most keys of a set that are kept, and that are tried where a statement does not say which one it is.
-const MOST_KEYS: usize = 128;
-const MOST_TRIES: usize = 8;
+const MAX_KEYS: usize = 128;
+const MAX_CANDIDATES: usize = 8;
 /// The largest RSA key there is, in bytes: checking takes longer with its size.
-const LARGEST_RSA: usize = 1024;
+const MAX_RSA_BYTES: usize = 1024;
 
 /// How a statement is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Algorithm {
-    Rsa(Padding),
-    Curve(Curve),
-    Edwards,
+    Rsa(RsaAlgorithm),
+    Ecdsa(Curve),
+    Ed25519,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Padding {
+enum RsaAlgorithm {
     Rs256,
     Rs384,
     Rs512,
@@ -48,42 +48,42 @@ enum Curve {
 }
 
 /// Every way to sign that is taken.
-pub(super) const ALGORITHMS: [&str; 10] =
+pub(super) const SUPPORTED_ALGORITHMS: [&str; 10] =
     ["ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 
 impl Algorithm {
     fn parse(name: &str) -> Option<Algorithm> {
         Some(match name {
-            "ES256" => Algorithm::Curve(Curve::P256),
-            "ES384" => Algorithm::Curve(Curve::P384),
-            "ES512" => Algorithm::Curve(Curve::P521),
-            "EdDSA" | "Ed25519" => Algorithm::Edwards,
-            "RS256" => Algorithm::Rsa(Padding::Rs256),
-            "RS384" => Algorithm::Rsa(Padding::Rs384),
-            "RS512" => Algorithm::Rsa(Padding::Rs512),
-            "PS256" => Algorithm::Rsa(Padding::Ps256),
-            "PS384" => Algorithm::Rsa(Padding::Ps384),
-            "PS512" => Algorithm::Rsa(Padding::Ps512),
+            "ES256" => Algorithm::Ecdsa(Curve::P256),
+            "ES384" => Algorithm::Ecdsa(Curve::P384),
+            "ES512" => Algorithm::Ecdsa(Curve::P521),
+            "EdDSA" | "Ed25519" => Algorithm::Ed25519,
+            "RS256" => Algorithm::Rsa(RsaAlgorithm::Rs256),
+            "RS384" => Algorithm::Rsa(RsaAlgorithm::Rs384),
+            "RS512" => Algorithm::Rsa(RsaAlgorithm::Rs512),
+            "PS256" => Algorithm::Rsa(RsaAlgorithm::Ps256),
+            "PS384" => Algorithm::Rsa(RsaAlgorithm::Ps384),
+            "PS512" => Algorithm::Rsa(RsaAlgorithm::Ps512),
             _ => return None,
         })
     }
 
-    fn of_rsa(self) -> Option<&'static RsaParameters> {
+    fn rsa_parameters(self) -> Option<&'static RsaParameters> {
         match self {
-            Algorithm::Rsa(Padding::Rs256) => Some(&RSA_PKCS1_2048_8192_SHA256),
-            Algorithm::Rsa(Padding::Rs384) => Some(&RSA_PKCS1_2048_8192_SHA384),
-            Algorithm::Rsa(Padding::Rs512) => Some(&RSA_PKCS1_2048_8192_SHA512),
-            Algorithm::Rsa(Padding::Ps256) => Some(&RSA_PSS_2048_8192_SHA256),
-            Algorithm::Rsa(Padding::Ps384) => Some(&RSA_PSS_2048_8192_SHA384),
-            Algorithm::Rsa(Padding::Ps512) => Some(&RSA_PSS_2048_8192_SHA512),
-            Algorithm::Curve(_) | Algorithm::Edwards => None,
+            Algorithm::Rsa(RsaAlgorithm::Rs256) => Some(&RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::Rsa(RsaAlgorithm::Rs384) => Some(&RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rsa(RsaAlgorithm::Rs512) => Some(&RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::Rsa(RsaAlgorithm::Ps256) => Some(&RSA_PSS_2048_8192_SHA256),
+            Algorithm::Rsa(RsaAlgorithm::Ps384) => Some(&RSA_PSS_2048_8192_SHA384),
+            Algorithm::Rsa(RsaAlgorithm::Ps512) => Some(&RSA_PSS_2048_8192_SHA512),
+            Algorithm::Ecdsa(_) | Algorithm::Ed25519 => None,
         }
     }
 }
 
 /// What is said of a statement before it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Header {
+pub(super) struct JwsHeader {
     alg: String,
     pub kid: Option<String>,
     pub typ: Option<String>,
@@ -95,7 +95,7 @@ pub(super) struct Header {
 
 /// A statement whose signature was not looked at yet.
 pub(super) struct Jws<'a> {
-    pub header: Header,
+    pub header: JwsHeader,
     algorithm: Algorithm,
     message: &'a str,
     claims: Vec<u8>,
@@ -105,13 +105,13 @@ pub(super) struct Jws<'a> {
 impl<'a> Jws<'a> {
     /// Reads a statement. `None` where it is none that we could check.
     pub fn parse(text: &'a str) -> Option<Jws<'a>> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return None;
         }
         let (message, signature) = text.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+        let header: JwsHeader = serde_json::from_slice(&decode(header)?).ok()?;
         if header.crit.is_some() {
             return None;
         }
@@ -121,8 +121,8 @@ impl<'a> Jws<'a> {
     }
 
     /// What it says, if this key signed it.
-    pub fn claims<T: for<'de> Deserialize<'de>>(&self, key: &Key) -> Option<T> {
-        if !key.has_signed(self) {
+    pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, key: &Jwk) -> Option<T> {
+        if !key.verifies(self) {
             return None;
         }
         serde_json::from_slice(&self.claims).ok()
@@ -131,30 +131,30 @@ impl<'a> Jws<'a> {
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct Jwk {
     kid: Option<String>,
     /// The one algorithm that it is for, where that is said.
     alg: Option<String>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Material {
+enum KeyMaterial {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
     /// A point, uncompressed.
-    Curve {
+    Ec {
         curve: Curve,
         point: Vec<u8>,
     },
-    Edwards(Vec<u8>),
+    Ed25519(Vec<u8>),
 }
 
-impl Key {
+impl Jwk {
     /// Reads a key of a set. `None` where it is of another kind or for another purpose.
-    pub fn parse(jwk: &Value) -> Option<Key> {
+    pub fn parse(jwk: &Value) -> Option<Jwk> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
         let is_for_signatures = jwk.get("use").is_none_or(|it| it == "sig");
@@ -166,7 +166,7 @@ impl Key {
         let point = |curve, size: usize| {
             let (x, y) = (number("x")?, number("y")?);
             let is_whole = x.len() == size && y.len() == size;
-            is_whole.then(|| Material::Curve { curve, point: [&[4], &x[..], &y[..]].concat() })
+            is_whole.then(|| KeyMaterial::Ec { curve, point: [&[4], &x[..], &y[..]].concat() })
         };
         let material = match (text("kty")?, text("crv")) {
             ("RSA", _) => {
@@ -174,34 +174,36 @@ impl Key {
                     number.into_iter().skip_while(|byte| *byte == 0).collect()
                 };
                 let (modulus, exponent) = (bare(number("n")?), bare(number("e")?));
-                let is_sane = modulus.len() <= LARGEST_RSA && (1..=8).contains(&exponent.len());
-                is_sane.then_some(Material::Rsa { modulus, exponent })?
+                let is_sane = modulus.len() <= MAX_RSA_BYTES && (1..=8).contains(&exponent.len());
+                is_sane.then_some(KeyMaterial::Rsa { modulus, exponent })?
             }
             ("EC", Some("P-256")) => point(Curve::P256, 32)?,
             ("EC", Some("P-384")) => point(Curve::P384, 48)?,
             ("EC", Some("P-521")) => point(Curve::P521, 66)?,
-            ("OKP", Some("Ed25519")) => Material::Edwards(number("x").filter(|it| it.len() == 32)?),
+            ("OKP", Some("Ed25519")) => {
+                KeyMaterial::Ed25519(number("x").filter(|it| it.len() == 32)?)
+            }
             _ => return None,
         };
         let [kid, alg] = ["kid", "alg"].map(|name| text(name).map(str::to_owned));
-        Some(Key { kid, alg, material })
+        Some(Jwk { kid, alg, material })
     }
 
     /// Reads the key that a proof brings along: public, and nothing of the private half with it.
-    pub fn shown(jwk: &Value) -> Option<Key> {
+    pub fn parse_public(jwk: &Value) -> Option<Jwk> {
         let private = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
         let is_public = private.iter().all(|name| jwk.get(name).is_none());
-        is_public.then(|| Key::parse(jwk)).flatten()
+        is_public.then(|| Jwk::parse(jwk)).flatten()
     }
 
     /// The name by which the key is known (RFC 7638): the members that count, in the order of their names.
     pub fn thumbprint(&self) -> String {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let canonical = match &self.material {
-            Material::Rsa { modulus, exponent } => {
+            KeyMaterial::Rsa { modulus, exponent } => {
                 json!({ "e": text(exponent), "kty": "RSA", "n": text(modulus) })
             }
-            Material::Curve { curve, point } => {
+            KeyMaterial::Ec { curve, point } => {
                 let name = match curve {
                     Curve::P256 => "P-256",
                     Curve::P384 => "P-384",
@@ -210,39 +212,39 @@ impl Key {
                 let (x, y) = point[1..].split_at((point.len() - 1) / 2);
                 json!({ "crv": name, "kty": "EC", "x": text(x), "y": text(y) })
             }
-            Material::Edwards(x) => json!({ "crv": "Ed25519", "kty": "OKP", "x": text(x) }),
+            KeyMaterial::Ed25519(x) => json!({ "crv": "Ed25519", "kty": "OKP", "x": text(x) }),
         };
-        hash(canonical.to_string().as_bytes())
+        sha256_base64url(canonical.to_string().as_bytes())
     }
 
     /// May it sign in the way that a statement says it is signed? The key decides which ways there are; what the
     /// statement says of itself only picks among them.
-    fn fits(&self, statement: &Jws<'_>) -> bool {
+    fn supports(&self, statement: &Jws<'_>) -> bool {
         let of_kind = match (&self.material, statement.algorithm) {
-            (Material::Rsa { .. }, Algorithm::Rsa(_))
-            | (Material::Edwards(_), Algorithm::Edwards) => true,
-            (Material::Curve { curve, .. }, Algorithm::Curve(named)) => *curve == named,
+            (KeyMaterial::Rsa { .. }, Algorithm::Rsa(_))
+            | (KeyMaterial::Ed25519(_), Algorithm::Ed25519) => true,
+            (KeyMaterial::Ec { curve, .. }, Algorithm::Ecdsa(named)) => *curve == named,
             (
-                Material::Rsa { .. } | Material::Curve { .. } | Material::Edwards(_),
-                Algorithm::Rsa(_) | Algorithm::Curve(_) | Algorithm::Edwards,
+                KeyMaterial::Rsa { .. } | KeyMaterial::Ec { .. } | KeyMaterial::Ed25519(_),
+                Algorithm::Rsa(_) | Algorithm::Ecdsa(_) | Algorithm::Ed25519,
             ) => false,
         };
         let is_for = |alg: &String| Algorithm::parse(alg) == Some(statement.algorithm);
         of_kind && self.alg.as_ref().is_none_or(is_for)
     }
 
-    fn has_signed(&self, statement: &Jws<'_>) -> bool {
+    fn verifies(&self, statement: &Jws<'_>) -> bool {
         let (message, signature) = (statement.message.as_bytes(), &statement.signature[..]);
-        if !self.fits(statement) {
+        if !self.supports(statement) {
             return false;
         }
         match &self.material {
-            Material::Rsa { modulus, exponent } => {
+            KeyMaterial::Rsa { modulus, exponent } => {
                 let key = RsaPublicKeyComponents { n: &modulus[..], e: &exponent[..] };
-                let how = statement.algorithm.of_rsa();
+                let how = statement.algorithm.rsa_parameters();
                 how.is_some_and(|how| key.verify(how, message, signature).is_ok())
             }
-            Material::Curve { curve, point } => {
+            KeyMaterial::Ec { curve, point } => {
                 let how: &'static EcdsaVerificationAlgorithm = match curve {
                     Curve::P256 => &ECDSA_P256_SHA256_FIXED,
                     Curve::P384 => &ECDSA_P384_SHA384_FIXED,
@@ -250,7 +252,7 @@ impl Key {
                 };
                 UnparsedPublicKey::new(how, point).verify(message, signature).is_ok()
             }
-            Material::Edwards(key) => {
+            KeyMaterial::Ed25519(key) => {
                 UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
             }
         }
@@ -259,31 +261,35 @@ impl Key {
 
 /// The keys of an issuer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct KeySet(Vec<Key>);
+pub(super) struct Jwks(Vec<Jwk>);
 
-impl KeySet {
+impl Jwks {
     /// Reads a set. What is no key that we could use is left out; `None` where it is no set at all.
-    pub fn parse(body: &[u8]) -> Option<KeySet> {
+    pub fn parse(body: &[u8]) -> Option<Jwks> {
         #[derive(Deserialize)]
         struct Raw {
             keys: Vec<Value>,
         }
         let raw: Raw = serde_json::from_slice(body).ok()?;
-        Some(KeySet(raw.keys.iter().filter_map(Key::parse).take(MOST_KEYS).collect()))
+        Some(Jwks(raw.keys.iter().filter_map(Jwk::parse).take(MAX_KEYS).collect()))
     }
 
     /// Is there a key that may have signed a statement? One that does not say which may be of any of its kind.
-    pub fn has(&self, statement: &Jws<'_>) -> bool {
+    pub fn has_candidate(&self, statement: &Jws<'_>) -> bool {
         self.candidates(statement).next().is_some()
     }
 
     /// What a statement says, if one of the keys signed it.
-    pub fn claims<T: for<'de> Deserialize<'de>>(&self, statement: &Jws<'_>) -> Option<T> {
-        self.candidates(statement).take(MOST_TRIES).find_map(|key| statement.claims(key))
+    pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, statement: &Jws<'_>) -> Option<T> {
+        self.candidates(statement)
+            .take(MAX_CANDIDATES)
+            .find_map(|key| statement.verified_claims(key))
     }
 
-    fn candidates<'a>(&'a self, statement: &'a Jws<'_>) -> impl Iterator<Item = &'a Key> {
+    fn candidates<'a>(&'a self, statement: &'a Jws<'_>) -> impl Iterator<Item = &'a Jwk> {
         let kid = &statement.header.kid;
-        self.0.iter().filter(move |key| (kid.is_none() || key.kid == *kid) && key.fits(statement))
+        self.0
+            .iter()
+            .filter(move |key| (kid.is_none() || key.kid == *kid) && key.supports(statement))
     }
 }

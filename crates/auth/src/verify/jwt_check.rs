@@ -10,27 +10,27 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use url::Url;
 
-use super::doorkeeper::{Asked, Refusal, Scheme, Shown};
-use super::dpop_check::{About, ProofFault, Proofs};
+use super::doorkeeper::{AuthError, AuthScheme, PresentedToken, RequestHead};
+use super::dpop_check::{DpopProofError, DpopVerifier, ExpectedProof};
 use super::jws_check::Jws;
-use super::key_ring::KeyRing;
+use super::key_ring::JwksCache;
 use super::principal::Principal;
 use super::protected_resource::ProtectedResource;
-use super::{Digest, digest_of};
+use super::{TokenDigest, sha256};
 use crate::fetch::Fetch;
-use crate::runner::now;
+use crate::runner::unix_now;
 use crate::scopes::Scopes;
 
 /// How far clocks may be apart, in seconds.
 const LEEWAY: u64 = 60;
 /// How many tokens are remembered, in each of two halves.
-const HALF: usize = 8192;
-const LONGEST_SUBJECT: usize = 256;
-const MOST_AUDIENCES: usize = 64;
+const MAX_GENERATION: usize = 8192;
+const MAX_SUBJECT_LENGTH: usize = 256;
+const MAX_AUDIENCES: usize = 64;
 
 /// What tokens have to be like.
 #[derive(Debug, Clone)]
-pub struct TokenTerms {
+pub struct JwtPolicy {
     /// Who issues them.
     pub issuer: String,
     /// Our address, as clients see it.
@@ -43,7 +43,7 @@ pub struct TokenTerms {
 
 /// Why terms make no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum TokenTermsError {
+pub enum JwtPolicyError {
     /// The issuer is no URL.
     #[error("the issuer is not an http or https URL without user, query and fragment")]
     Issuer,
@@ -54,81 +54,81 @@ pub enum TokenTermsError {
 
 /// What is wrong with a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum TokenFault {
+pub enum AccessTokenError {
     /// It is on no list of ours.
     #[error("the token is not known")]
-    Unlisted,
+    Unknown,
     /// It is none that we could check.
     #[error("the token is not a signed one that can be checked here")]
     Malformed,
     /// It is for another purpose.
     #[error("the token is not an access token")]
-    Type,
+    WrongType,
     /// The issuer did not sign it.
     #[error("the token is not signed with a key of the issuer")]
     Signature,
     /// It is another's.
     #[error("the token is of another issuer")]
-    Issuer,
+    WrongIssuer,
     /// It is for another.
     #[error("the token is for another resource")]
-    Audience,
+    WrongAudience,
     /// It is over.
     #[error("the token has expired")]
     Expired,
     /// It has not begun.
     #[error("the token is not valid yet")]
-    Early,
+    NotYetValid,
     /// It does not say who it is.
     #[error("the token names no subject that can be used")]
-    Subject,
+    InvalidSubject,
     /// It is bound in a way that we cannot check.
     #[error("the token is bound in a way that cannot be checked here")]
-    Binding,
+    UnsupportedConfirmation,
     /// It is shown in the wrong way.
     #[error("a token that is bound to a key is shown with DPoP, and no other is")]
-    Scheme,
+    WrongScheme,
 }
 
 /// Checks the tokens of one issuer.
-pub struct IssuerCheck {
+pub struct JwtVerifier {
     resource: ProtectedResource,
     issuer: String,
     audiences: Vec<String>,
-    ring: KeyRing,
-    memory: RwLock<Memory>,
-    proofs: Proofs,
+    jwks: JwksCache,
+    cache: RwLock<VerifiedTokenCache>,
+    dpop: DpopVerifier,
 }
 
-impl fmt::Debug for IssuerCheck {
+impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IssuerCheck")
             .field("issuer", &self.issuer)
-            .field("resource", &self.resource.text())
+            .field("resource", &self.resource.identifier())
             .finish_non_exhaustive()
     }
 }
 
-impl IssuerCheck {
+impl JwtVerifier {
     /// Checks tokens on these terms. The issuer is asked when the first token comes. `proxies` are the hosts of ours,
     /// which no issuer may name.
     pub fn new(
-        terms: TokenTerms,
+        terms: JwtPolicy,
         fetch: Arc<dyn Fetch>,
         proxies: &[String],
-    ) -> Result<IssuerCheck, TokenTermsError> {
-        let issuer = address(&terms.issuer).filter(|url| url.query().is_none());
-        let issuer = issuer.ok_or(TokenTermsError::Issuer)?;
-        let resource = address(&terms.resource).ok_or(TokenTermsError::Resource)?;
+    ) -> Result<JwtVerifier, JwtPolicyError> {
+        let issuer = parse_http_url(&terms.issuer).filter(|url| url.query().is_none());
+        let issuer = issuer.ok_or(JwtPolicyError::Issuer)?;
+        let resource = parse_http_url(&terms.resource).ok_or(JwtPolicyError::Resource)?;
         let mut audiences = terms.audiences;
         audiences.push(terms.resource.clone());
-        Ok(IssuerCheck {
+        Ok(JwtVerifier {
             resource: ProtectedResource::new(&terms.resource, resource, terms.scopes),
-            ring: KeyRing::new(&terms.issuer, issuer, fetch, proxies),
+            jwks: JwksCache::new(&terms.issuer, issuer, fetch, proxies),
             issuer: terms.issuer,
             audiences,
-            memory: RwLock::default(),
-            proofs: Proofs::default(),
+            cache: RwLock::default(),
+            dpop: DpopVerifier::default(),
         })
     }
 
@@ -138,90 +138,104 @@ impl IssuerCheck {
     }
 
     /// The document about us, which names the issuer as it names itself.
-    pub(super) fn document(&self) -> Value {
-        let keys = self.ring.current();
-        self.resource.document(keys.as_ref().map_or(&self.issuer, |keys| &keys.issuer))
+    pub(super) fn metadata_document(&self) -> Value {
+        let keys = self.jwks.current();
+        self.resource.metadata_document(keys.as_ref().map_or(&self.issuer, |keys| &keys.issuer))
     }
 
     /// Whose token this is, where it was seen before and needs no proof.
-    pub(super) fn known(&self, token: &str) -> Option<Principal> {
-        let (principal, key) = self.remembered(token)?;
-        let is_free = key.is_none() && principal.covers(self.resource.scopes());
+    pub(super) fn cached_bearer(&self, token: &str) -> Option<Principal> {
+        let (principal, key) = self.cached(token)?;
+        let is_free = key.is_none() && principal.has_scopes(self.resource.scopes());
         is_free.then_some(principal)
     }
 
-    fn remembered(&self, token: &str) -> Option<(Principal, Option<Arc<str>>)> {
-        let revision = self.ring.current()?.revision;
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        let seen = memory.find(&digest_of(token.as_bytes()))?;
-        let is_good = seen.revision == revision && now() < seen.until;
-        is_good.then(|| (seen.principal.clone(), seen.key.clone()))
+    fn cached(&self, token: &str) -> Option<(Principal, Option<Arc<str>>)> {
+        let revision = self.jwks.current()?.revision;
+        let memory = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = memory.find(&sha256(token.as_bytes()))?;
+        let is_good = seen.revision == revision && unix_now() < seen.expires_at;
+        is_good.then(|| (seen.principal.clone(), seen.jkt.clone()))
     }
 
     /// Looks at a token, and at its proof.
     pub(super) async fn verify(
         &self,
-        shown: Shown<'_>,
-        asked: Asked<'_>,
-    ) -> Result<Principal, Refusal> {
-        let (principal, key) = match self.remembered(shown.token) {
+        shown: PresentedToken<'_>,
+        asked: RequestHead<'_>,
+    ) -> Result<Principal, AuthError> {
+        let (principal, key) = match self.cached(shown.token) {
             Some(seen) => seen,
-            None => self.check(shown.token).await?,
+            None => self.verify_token(shown.token).await?,
         };
         match (shown.scheme, key) {
-            (Scheme::Bearer, None) => {}
-            (Scheme::Dpop, Some(key)) => {
-                self.prove(shown.token, &key, asked).map_err(Refusal::Proof)?;
+            (AuthScheme::Bearer, None) => {}
+            (AuthScheme::Dpop, Some(key)) => {
+                self.verify_dpop(shown.token, &key, asked).map_err(AuthError::Proof)?;
             }
-            (Scheme::Bearer, Some(_)) | (Scheme::Dpop, None) => {
-                return Err(Refusal::Token(TokenFault::Scheme));
+            (AuthScheme::Bearer, Some(_)) | (AuthScheme::Dpop, None) => {
+                return Err(AuthError::Token(AccessTokenError::WrongScheme));
             }
         }
-        match principal.covers(self.resource.scopes()) {
+        match principal.has_scopes(self.resource.scopes()) {
             true => Ok(principal),
-            false => Err(Refusal::Scopes(self.resource.scopes().clone())),
+            false => Err(AuthError::InsufficientScope(self.resource.scopes().clone())),
         }
     }
 
-    fn prove(&self, token: &str, key: &str, asked: Asked<'_>) -> Result<(), ProofFault> {
+    fn verify_dpop(
+        &self,
+        token: &str,
+        key: &str,
+        asked: RequestHead<'_>,
+    ) -> Result<(), DpopProofError> {
         let mut own = self.resource.url().clone();
         own.set_query(None);
         let mut there = own.clone();
-        there.set_path(asked.target.path());
-        let about =
-            About { method: asked.method.as_str(), places: &[own, there], token, key, now: now() };
-        self.proofs.check(asked.headers, about)
+        there.set_path(asked.uri.path());
+        let about = ExpectedProof {
+            method: asked.method.as_str(),
+            urls: &[own, there],
+            token,
+            jkt: key,
+            now: unix_now(),
+        };
+        self.dpop.verify(asked.headers, about)
     }
 
-    async fn check(&self, token: &str) -> Result<(Principal, Option<Arc<str>>), Refusal> {
-        let statement = Jws::parse(token).ok_or(Refusal::Token(TokenFault::Malformed))?;
+    async fn verify_token(&self, token: &str) -> Result<(Principal, Option<Arc<str>>), AuthError> {
+        let statement = Jws::parse(token).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
         if !is_access_token(statement.header.typ.as_deref()) {
-            return Err(Refusal::Token(TokenFault::Type));
+            return Err(AuthError::Token(AccessTokenError::WrongType));
         }
-        let keys = self.ring.keys_for(&statement).await.map_err(Refusal::Unavailable)?;
-        let claims: Map<String, Value> =
-            keys.set.claims(&statement).ok_or(Refusal::Token(TokenFault::Signature))?;
-        let claims = Claims::parse(claims).ok_or(Refusal::Token(TokenFault::Malformed))?;
-        let expected = Expected { issuer: &keys.issuer, audiences: &self.audiences, now: now() };
-        let (principal, key) = claims.check(&expected).map_err(Refusal::Token)?;
-        let seen = Seen {
+        let keys = self.jwks.keys_for(&statement).await.map_err(AuthError::IssuerUnavailable)?;
+        let claims: Map<String, Value> = keys
+            .jwks
+            .verified_claims(&statement)
+            .ok_or(AuthError::Token(AccessTokenError::Signature))?;
+        let claims =
+            TokenClaims::parse(claims).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
+        let expected =
+            ExpectedClaims { issuer: &keys.issuer, audiences: &self.audiences, now: unix_now() };
+        let (principal, key) = claims.check(&expected).map_err(AuthError::Token)?;
+        let seen = VerifiedToken {
             principal: principal.clone(),
-            key: key.clone(),
-            until: claims.exp.saturating_add(LEEWAY),
+            jkt: key.clone(),
+            expires_at: claims.exp.saturating_add(LEEWAY),
             revision: keys.revision,
         };
-        let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-        memory.keep(digest_of(token.as_bytes()), seen);
+        let mut memory = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        memory.insert(sha256(token.as_bytes()), seen);
         Ok((principal, key))
     }
 
     pub(super) async fn close(&self) {
-        self.ring.close().await;
+        self.jwks.close().await;
     }
 }
 
 /// A URL that a person typed as an issuer's or a resource's name.
-fn address(text: &str) -> Option<Url> {
+fn parse_http_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -235,7 +249,7 @@ fn is_access_token(typ: Option<&str>) -> bool {
 }
 
 /// What a token says, as far as we understand it.
-struct Claims {
+struct TokenClaims {
     iss: String,
     sub: String,
     aud: Vec<String>,
@@ -254,14 +268,14 @@ enum OneOrMany {
 }
 
 /// What a token must say.
-struct Expected<'a> {
+struct ExpectedClaims<'a> {
     issuer: &'a str,
     audiences: &'a [String],
     now: u64,
 }
 
-impl Claims {
-    fn parse(mut claims: Map<String, Value>) -> Option<Claims> {
+impl TokenClaims {
+    fn parse(mut claims: Map<String, Value>) -> Option<TokenClaims> {
         let seconds = |value: &Value| value.as_f64().map(|seconds| seconds as u64);
         let mut text = |name: &str| match claims.remove(name) {
             Some(Value::String(text)) => Some(text),
@@ -278,7 +292,7 @@ impl Claims {
         let aud = listed(claims.remove("aud"))?;
         let scopes = ["scope", "scp"].into_iter().filter_map(|name| listed(claims.remove(name)));
         let scopes: Vec<String> = scopes.flatten().collect();
-        Some(Claims {
+        Some(TokenClaims {
             iss,
             sub,
             aud,
@@ -286,76 +300,81 @@ impl Claims {
             // One that is there and no time is no token.
             nbf: claims.get("nbf").map(seconds).map_or(Some(None), |it| it.map(Some))?,
             client,
-            scopes: Scopes::of(scopes.iter().flat_map(|it| it.split_ascii_whitespace())),
+            scopes: Scopes::new(scopes.iter().flat_map(|it| it.split_ascii_whitespace())),
             cnf: claims.remove("cnf"),
         })
     }
 
     /// Who it is, and the key that the token is bound to.
-    fn check(&self, expected: &Expected<'_>) -> Result<(Principal, Option<Arc<str>>), TokenFault> {
+    fn check(
+        &self,
+        expected: &ExpectedClaims<'_>,
+    ) -> Result<(Principal, Option<Arc<str>>), AccessTokenError> {
         if self.iss != expected.issuer {
-            return Err(TokenFault::Issuer);
+            return Err(AccessTokenError::WrongIssuer);
         }
-        let is_ours = |aud: &String| expected.audiences.iter().any(|it| is_same(it, aud));
-        if self.aud.len() > MOST_AUDIENCES || !self.aud.iter().any(is_ours) {
-            return Err(TokenFault::Audience);
+        let is_ours = |aud: &String| expected.audiences.iter().any(|it| is_same_resource(it, aud));
+        if self.aud.len() > MAX_AUDIENCES || !self.aud.iter().any(is_ours) {
+            return Err(AccessTokenError::WrongAudience);
         }
         if self.exp.saturating_add(LEEWAY) <= expected.now {
-            return Err(TokenFault::Expired);
+            return Err(AccessTokenError::Expired);
         }
         if self.nbf.is_some_and(|nbf| nbf > expected.now.saturating_add(LEEWAY)) {
-            return Err(TokenFault::Early);
+            return Err(AccessTokenError::NotYetValid);
         }
-        let is_named = (1..=LONGEST_SUBJECT).contains(&self.sub.len());
+        let is_named = (1..=MAX_SUBJECT_LENGTH).contains(&self.sub.len());
         if !is_named || self.sub.chars().any(char::is_control) {
-            return Err(TokenFault::Subject);
+            return Err(AccessTokenError::InvalidSubject);
         }
         let key = match &self.cnf {
             None => None,
-            Some(cnf) => Some(key_in(cnf).ok_or(TokenFault::Binding)?),
+            Some(cnf) => {
+                Some(dpop_thumbprint(cnf).ok_or(AccessTokenError::UnsupportedConfirmation)?)
+            }
         };
         let (sub, iss) = (self.sub.clone(), self.iss.clone());
-        let principal = Principal::vouched(sub, iss, self.client.clone(), self.scopes.clone());
+        let principal = Principal::from_issuer(sub, iss, self.client.clone(), self.scopes.clone());
         Ok((principal, key))
     }
 }
 
 /// Names of resources are compared to the letter, but for one slash at the end.
-fn is_same(one: &str, other: &str) -> bool {
+fn is_same_resource(one: &str, other: &str) -> bool {
     one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
 }
 
 /// The key that a token is bound to, if that is all that it is bound to.
-fn key_in(cnf: &Value) -> Option<Arc<str>> {
+fn dpop_thumbprint(cnf: &Value) -> Option<Arc<str>> {
     let cnf = cnf.as_object().filter(|it| it.len() == 1)?;
     cnf.get("jkt")?.as_str().map(Arc::from)
 }
 
 /// A token that was good.
-struct Seen {
+struct VerifiedToken {
     principal: Principal,
-    key: Option<Arc<str>>,
-    until: u64,
+    jkt: Option<Arc<str>>,
+    expires_at: u64,
     revision: u64,
 }
 
 /// Tokens that were good, bounded: where the younger half is full, the older one is forgotten.
 #[derive(Default)]
-struct Memory {
-    young: HashMap<Digest, Seen>,
-    old: HashMap<Digest, Seen>,
+struct VerifiedTokenCache {
+    recent: HashMap<TokenDigest, VerifiedToken>,
+    previous: HashMap<TokenDigest, VerifiedToken>,
 }
 
-impl Memory {
-    fn find(&self, digest: &Digest) -> Option<&Seen> {
-        self.young.get(digest).or_else(|| self.old.get(digest))
+impl VerifiedTokenCache {
+    fn find(&self, digest: &TokenDigest) -> Option<&VerifiedToken> {
+        self.recent.get(digest).or_else(|| self.previous.get(digest))
     }
 
-    fn keep(&mut self, digest: Digest, seen: Seen) {
-        if self.young.len() >= HALF {
-            self.old = std::mem::take(&mut self.young);
+    fn insert(&mut self, digest: TokenDigest, seen: VerifiedToken) {
+        if self.recent.len() >= MAX_GENERATION {
+            self.previous = std::mem::take(&mut self.recent);
         }
-        self.young.insert(digest, seen);
+        self.recent.insert(digest, seen);
     }
 }
 
@@ -365,15 +384,18 @@ mod tests {
 
     #[test]
     fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
-        let mut memory = Memory::default();
-        let digest = |number: usize| digest_of(&number.to_be_bytes());
-        for number in 0..5 * HALF {
+        let mut memory = VerifiedTokenCache::default();
+        let digest = |number: usize| sha256(&number.to_be_bytes());
+        for number in 0..5 * MAX_GENERATION {
             let principal = Principal::local();
-            memory.keep(digest(number), Seen { principal, key: None, until: 0, revision: 0 });
-            assert!(memory.young.len() + memory.old.len() <= 2 * HALF);
+            memory.insert(
+                digest(number),
+                VerifiedToken { principal, jkt: None, expires_at: 0, revision: 0 },
+            );
+            assert!(memory.recent.len() + memory.previous.len() <= 2 * MAX_GENERATION);
         }
-        assert!(memory.find(&digest(5 * HALF - 1)).is_some());
-        assert!(memory.find(&digest(4 * HALF)).is_some());
+        assert!(memory.find(&digest(5 * MAX_GENERATION - 1)).is_some());
+        assert!(memory.find(&digest(4 * MAX_GENERATION)).is_some());
         assert!(memory.find(&digest(0)).is_none());
     }
 }

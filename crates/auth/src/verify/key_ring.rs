@@ -11,47 +11,47 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use super::jws_check::{Jws, KeySet};
-use crate::discovery::server_candidates;
+use super::jws_check::{Jwks, Jws};
+use crate::discovery::auth_server_metadata_urls;
 use crate::discovery::server_metadata::is_same_issuer;
-use crate::fetch::{Fetch, FetchError, Request};
-use crate::origin_guard::{OriginGuard, Unsafe};
+use crate::fetch::{Fetch, FetchError, FetchRequest};
+use crate::origin_guard::{OriginGuard, UrlError};
 
 /// How long a fetch may take, all of it.
-const PATIENCE: Duration = Duration::from_secs(15);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 /// How soon keys are fetched again: after a fetch that went well, and after one that did not.
-const AFTER_GOOD: Duration = Duration::from_secs(60);
-const AFTER_BAD: Duration = Duration::from_secs(5);
+const REFETCH_AFTER_SUCCESS: Duration = Duration::from_secs(60);
+const REFETCH_AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// When keys are fetched again though nobody misses one: what the issuer took back must go.
-const STALE: Duration = Duration::from_secs(3600);
+const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// What was fetched.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct CachedJwks {
     /// The issuer's name for itself, to the letter.
     pub issuer: String,
     /// Which state of them. Every change is one more.
     pub revision: u64,
-    pub set: KeySet,
-    fetched: Instant,
+    pub jwks: Jwks,
+    fetched_at: Instant,
 }
 
 /// The keys of an issuer.
-pub(super) struct KeyRing {
+pub(super) struct JwksCache {
     inner: Arc<Inner>,
     /// At most one at a time. Ends with us.
     tasks: Mutex<JoinSet<()>>,
 }
 
 struct Inner {
-    source: Source,
-    keys: RwLock<Option<Arc<Keys>>>,
-    flight: Mutex<Flight>,
+    source: JwksSource,
+    keys: RwLock<Option<Arc<CachedJwks>>>,
+    fetch_state: Mutex<FetchState>,
     /// Counts the fetches that ended.
-    landed: watch::Sender<u64>,
+    finished_fetches: watch::Sender<u64>,
 }
 
-struct Source {
+struct JwksSource {
     issuer: String,
     url: Url,
     fetch: Arc<dyn Fetch>,
@@ -59,24 +59,24 @@ struct Source {
 }
 
 /// How it stands with fetching.
-enum Flight {
+enum FetchState {
     Never,
-    UnderWay,
-    Landed {
+    InFlight,
+    Finished {
         /// When there may be another.
-        next: Instant,
-        fault: Option<IssuerFault>,
+        refetch_at: Instant,
+        error: Option<IssuerError>,
     },
 }
 
-enum Begun {
-    UnderWay,
-    NotYet,
+enum FetchStart {
+    InFlight,
+    TooEarly,
 }
 
 /// Why an issuer's keys are not there.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum IssuerFault {
+pub enum IssuerError {
     /// Nobody answered.
     #[error("the issuer could not be asked")]
     Fetch(#[from] FetchError),
@@ -88,34 +88,34 @@ pub enum IssuerFault {
     WrongIssuer,
     /// Its keys are where we do not go.
     #[error("the place of the issuer's keys is refused")]
-    Place(#[from] Unsafe),
+    UnsafeJwksUri(#[from] UrlError),
     /// There are no keys there.
     #[error("what is at the place of the issuer's keys is no set of keys")]
-    NoSet,
+    InvalidJwks,
     /// It took too long.
     #[error("the issuer took too long")]
-    Late,
+    TimedOut,
 }
 
-impl KeyRing {
+impl JwksCache {
     /// The keys of this issuer, whose name a person typed. Nothing is fetched yet.
-    pub fn new(issuer: &str, url: Url, fetch: Arc<dyn Fetch>, proxies: &[String]) -> KeyRing {
+    pub fn new(issuer: &str, url: Url, fetch: Arc<dyn Fetch>, proxies: &[String]) -> JwksCache {
         let guard = OriginGuard::new(&url, &[]).with_proxies(proxies);
-        let source = Source { issuer: issuer.to_owned(), url, fetch, guard };
+        let source = JwksSource { issuer: issuer.to_owned(), url, fetch, guard };
         let inner = Inner {
             source,
             keys: RwLock::default(),
-            flight: Mutex::new(Flight::Never),
-            landed: watch::Sender::new(0),
+            fetch_state: Mutex::new(FetchState::Never),
+            finished_fetches: watch::Sender::new(0),
         };
-        KeyRing { inner: Arc::new(inner), tasks: Mutex::default() }
+        JwksCache { inner: Arc::new(inner), tasks: Mutex::default() }
     }
 
     /// What is there. Where it is old, it is fetched anew meanwhile.
-    pub fn current(&self) -> Option<Arc<Keys>> {
+    pub fn current(&self) -> Option<Arc<CachedJwks>> {
         let keys = self.inner.keys();
-        if keys.as_ref().is_some_and(|keys| keys.fetched.elapsed() >= STALE) {
-            self.begin();
+        if keys.as_ref().is_some_and(|keys| keys.fetched_at.elapsed() >= MAX_AGE) {
+            self.start_fetch();
         }
         keys
     }
@@ -123,42 +123,45 @@ impl KeyRing {
     /// The keys, with the one that may have signed this if the issuer has it. Waits for the issuer where it is not
     /// there and the issuer may be asked. An outage is not an answer: while there is one, nothing is said of a key
     /// that is not there.
-    pub async fn keys_for(&self, statement: &Jws<'_>) -> Result<Arc<Keys>, IssuerFault> {
-        let has = |keys: &Arc<Keys>| keys.set.has(statement);
+    pub async fn keys_for(&self, statement: &Jws<'_>) -> Result<Arc<CachedJwks>, IssuerError> {
+        let has = |keys: &Arc<CachedJwks>| keys.jwks.has_candidate(statement);
         if let Some(keys) = self.current().filter(has) {
             return Ok(keys);
         }
-        let mut landed = self.inner.landed.subscribe();
-        match self.begin() {
+        let mut landed = self.inner.finished_fetches.subscribe();
+        match self.start_fetch() {
             // The fetch has a deadline of its own.
-            Begun::UnderWay => drop(timeout(PATIENCE * 2, landed.changed()).await),
-            Begun::NotYet => {}
+            FetchStart::InFlight => drop(timeout(FETCH_TIMEOUT * 2, landed.changed()).await),
+            FetchStart::TooEarly => {}
         }
         let keys = self.inner.keys();
-        match (&*self.inner.flight(), keys) {
-            (Flight::Landed { fault: Some(fault), .. }, keys) => {
+        match (&*self.inner.fetch_state(), keys) {
+            (FetchState::Finished { error: Some(fault), .. }, keys) => {
                 keys.filter(has).ok_or_else(|| fault.clone())
             }
-            (Flight::Landed { fault: None, .. } | Flight::Never | Flight::UnderWay, keys) => {
-                keys.ok_or(IssuerFault::Late)
-            }
+            (
+                FetchState::Finished { error: None, .. } | FetchState::Never | FetchState::InFlight,
+                keys,
+            ) => keys.ok_or(IssuerError::TimedOut),
         }
     }
 
     /// Begins to fetch, where nobody does and it is time.
-    fn begin(&self) -> Begun {
-        let mut flight = self.inner.flight();
+    fn start_fetch(&self) -> FetchStart {
+        let mut flight = self.inner.fetch_state();
         match &*flight {
-            Flight::UnderWay => return Begun::UnderWay,
-            Flight::Landed { next, .. } if Instant::now() < *next => return Begun::NotYet,
-            Flight::Landed { .. } | Flight::Never => *flight = Flight::UnderWay,
+            FetchState::InFlight => return FetchStart::InFlight,
+            FetchState::Finished { refetch_at: next, .. } if Instant::now() < *next => {
+                return FetchStart::TooEarly;
+            }
+            FetchState::Finished { .. } | FetchState::Never => *flight = FetchState::InFlight,
         }
         drop(flight);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         let inner = self.inner.clone();
-        tasks.spawn(async move { inner.renew().await });
-        Begun::UnderWay
+        tasks.spawn(async move { inner.refetch().await });
+        FetchStart::InFlight
     }
 
     /// Waits for what is under way.
@@ -170,62 +173,64 @@ impl KeyRing {
 }
 
 impl Inner {
-    fn keys(&self) -> Option<Arc<Keys>> {
+    fn keys(&self) -> Option<Arc<CachedJwks>> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn flight(&self) -> MutexGuard<'_, Flight> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fetch_state(&self) -> MutexGuard<'_, FetchState> {
+        self.fetch_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn renew(&self) {
-        let found = match timeout(PATIENCE, self.source.find()).await {
+    async fn refetch(&self) {
+        let found = match timeout(FETCH_TIMEOUT, self.source.fetch_jwks()).await {
             Ok(found) => found,
-            Err(_) => Err(IssuerFault::Late),
+            Err(_) => Err(IssuerError::TimedOut),
         };
         let (pause, fault) = match found {
             Ok((issuer, set)) => {
-                self.keep(issuer, set);
-                (AFTER_GOOD, None)
+                self.store(issuer, set);
+                (REFETCH_AFTER_SUCCESS, None)
             }
             // What there was stays.
-            Err(fault) => (AFTER_BAD, Some(fault)),
+            Err(fault) => (REFETCH_AFTER_FAILURE, Some(fault)),
         };
-        *self.flight() = Flight::Landed { next: Instant::now() + pause, fault };
-        self.landed.send_modify(|count| *count += 1);
+        *self.fetch_state() =
+            FetchState::Finished { refetch_at: Instant::now() + pause, error: fault };
+        self.finished_fetches.send_modify(|count| *count += 1);
     }
 
-    fn keep(&self, issuer: String, set: KeySet) {
+    fn store(&self, issuer: String, set: Jwks) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let revision = match keys.as_deref() {
-            Some(old) if old.set == set && old.issuer == issuer => old.revision,
+            Some(old) if old.jwks == set && old.issuer == issuer => old.revision,
             Some(old) => old.revision + 1,
             None => 0,
         };
-        *keys = Some(Arc::new(Keys { issuer, revision, set, fetched: Instant::now() }));
+        *keys =
+            Some(Arc::new(CachedJwks { issuer, revision, jwks: set, fetched_at: Instant::now() }));
     }
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct IssuerMetadata {
     issuer: String,
     jwks_uri: String,
 }
 
-impl Source {
-    async fn find(&self) -> Result<(String, KeySet), IssuerFault> {
-        let metadata = self.metadata().await?;
+impl JwksSource {
+    async fn fetch_jwks(&self) -> Result<(String, Jwks), IssuerError> {
+        let metadata = self.fetch_metadata().await?;
         let at = self.guard.check(&metadata.jwks_uri)?;
-        let answer = self.fetch.fetch(Request::get(at)).await?;
-        let set = Some(&answer).filter(|it| it.is_success()).and_then(|it| KeySet::parse(&it.body));
-        Ok((metadata.issuer, set.ok_or(IssuerFault::NoSet)?))
+        let answer = self.fetch.fetch(FetchRequest::get(at)).await?;
+        let set = Some(&answer).filter(|it| it.is_success()).and_then(|it| Jwks::parse(&it.body));
+        Ok((metadata.issuer, set.ok_or(IssuerError::InvalidJwks)?))
     }
 
     /// The issuer's metadata: the first that there is.
-    async fn metadata(&self) -> Result<Metadata, IssuerFault> {
-        let mut why = IssuerFault::NoMetadata;
-        for place in server_candidates(&self.url) {
-            let answer = self.fetch.fetch(Request::get(self.guard.check_url(place)?)).await;
+    async fn fetch_metadata(&self) -> Result<IssuerMetadata, IssuerError> {
+        let mut why = IssuerError::NoMetadata;
+        for place in auth_server_metadata_urls(&self.url) {
+            let answer = self.fetch.fetch(FetchRequest::get(self.guard.check_url(place)?)).await;
             let answer = match answer {
                 Ok(answer) if answer.is_success() => answer,
                 Ok(_) => continue,
@@ -234,9 +239,9 @@ impl Source {
                     continue;
                 }
             };
-            match serde_json::from_slice::<Metadata>(&answer.body) {
+            match serde_json::from_slice::<IssuerMetadata>(&answer.body) {
                 Ok(found) if is_same_issuer(&self.issuer, &found.issuer) => return Ok(found),
-                Ok(_) => why = IssuerFault::WrongIssuer,
+                Ok(_) => why = IssuerError::WrongIssuer,
                 Err(_) => {}
             }
         }

@@ -9,10 +9,10 @@ use crate::scopes::Scopes;
 /// Somebody whom we know. Two are the same if their name and who vouches for it are; what they may do changes from one
 /// token to the next and is no part of that. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Principal(Arc<Who>);
+pub struct Principal(Arc<PrincipalFields>);
 
 #[derive(Debug)]
-struct Who {
+struct PrincipalFields {
     name: String,
     issuer: Option<String>,
     client: Option<String>,
@@ -22,23 +22,28 @@ struct Who {
 impl Principal {
     /// Whoever is on this machine, where nobody is asked.
     pub fn local() -> Principal {
-        Principal::listed("local")
+        Principal::from_token_file("local")
     }
 
     /// A client on our own list.
-    pub(super) fn listed(name: &str) -> Principal {
+    pub(super) fn from_token_file(name: &str) -> Principal {
         let scopes = Scopes::default();
-        Principal(Arc::new(Who { name: name.to_owned(), issuer: None, client: None, scopes }))
+        Principal(Arc::new(PrincipalFields {
+            name: name.to_owned(),
+            issuer: None,
+            client: None,
+            scopes,
+        }))
     }
 
     /// Somebody whom an issuer vouches for.
-    pub(super) fn vouched(
+    pub(super) fn from_issuer(
         name: String,
         issuer: String,
         client: Option<String>,
         scopes: Scopes,
     ) -> Principal {
-        Principal(Arc::new(Who { name, issuer: Some(issuer), client, scopes }))
+        Principal(Arc::new(PrincipalFields { name, issuer: Some(issuer), client, scopes }))
     }
 
     /// The name, as whoever vouches for it says it. It is another's text: print the whole instead.
@@ -62,8 +67,8 @@ impl Principal {
     }
 
     /// May they do all of this? Who is on our own list may do everything.
-    pub fn covers(&self, needed: &Scopes) -> bool {
-        self.0.issuer.is_none() || self.0.scopes.covers(needed)
+    pub fn has_scopes(&self, needed: &Scopes) -> bool {
+        self.0.issuer.is_none() || self.0.scopes.contains_all(needed)
     }
 }
 
@@ -86,18 +91,18 @@ impl Hash for Principal {
 /// `name`, or `name@issuer`. Every sign that could pass for something else in a log is escaped.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        plain(&self.0.name, f)?;
+        write_escaped(&self.0.name, f)?;
         match &self.0.issuer {
             Some(issuer) => {
                 f.write_char('@')?;
-                plain(issuer, f)
+                write_escaped(issuer, f)
             }
             None => Ok(()),
         }
     }
 }
 
-fn plain(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for sign in text.chars() {
         match sign.is_alphanumeric() || (sign.is_ascii_graphic() && !"\"\\".contains(sign)) {
             true => f.write_char(sign)?,
@@ -115,7 +120,7 @@ mod tests {
 
     fn ada(issuer: &str, scopes: &str) -> Principal {
         let scopes = Scopes::parse(scopes);
-        Principal::vouched("ada".to_owned(), issuer.to_owned(), None, scopes)
+        Principal::from_issuer("ada".to_owned(), issuer.to_owned(), None, scopes)
     }
 
     #[test]
@@ -123,21 +128,24 @@ mod tests {
         let all: HashSet<_> =
             [ada("https://a", "x"), ada("https://a", "y"), ada("https://b", "x")].into();
         assert_eq!(all.len(), 2);
-        assert_ne!(ada("https://a", "x"), Principal::listed("ada"));
-        assert_eq!(Principal::listed("local"), Principal::local());
+        assert_ne!(ada("https://a", "x"), Principal::from_token_file("ada"));
+        assert_eq!(Principal::from_token_file("local"), Principal::local());
     }
 
     #[test]
     fn only_an_issuer_limits_what_somebody_may_do() {
         let needed = Scopes::parse("tools");
-        assert!(Principal::local().covers(&needed) && ada("https://a", "x tools").covers(&needed));
-        assert!(!ada("https://a", "x").covers(&needed));
+        assert!(
+            Principal::local().has_scopes(&needed)
+                && ada("https://a", "x tools").has_scopes(&needed)
+        );
+        assert!(!ada("https://a", "x").has_scopes(&needed));
     }
 
     #[test]
     fn a_name_prints_on_one_line_and_passes_for_nothing_else() {
         assert_eq!(ada("https://a.b/c", "").to_string(), "ada@https://a.b/c");
-        let odd = Principal::listed("a\n\u{1b}[31m\"\u{202e} é");
+        let odd = Principal::from_token_file("a\n\u{1b}[31m\"\u{202e} é");
         assert_eq!(odd.to_string(), r"a\u{a}\u{1b}[31m\u{22}\u{202e}\u{20}é");
     }
 }

@@ -4,26 +4,26 @@ use http::HeaderValue;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::doorkeeper::Refusal;
-use super::jws_check::ALGORITHMS;
-use crate::discovery::resource_candidates;
+use super::doorkeeper::AuthError;
+use super::jws_check::SUPPORTED_ALGORITHMS;
+use crate::discovery::resource_metadata_urls;
 use crate::scopes::Scopes;
 
 /// Us, as tokens and clients know us.
 #[derive(Debug, Clone)]
 pub struct ProtectedResource {
     /// As a person typed it.
-    text: String,
+    identifier: String,
     url: Url,
-    metadata: Url,
+    metadata_url: Url,
     scopes: Scopes,
 }
 
 impl ProtectedResource {
     /// A server at this address, where everybody needs these scopes.
     pub(super) fn new(text: &str, url: Url, scopes: Scopes) -> ProtectedResource {
-        let metadata = resource_candidates(&url).swap_remove(0);
-        ProtectedResource { text: text.to_owned(), url, metadata, scopes }
+        let metadata_url = resource_metadata_urls(&url).swap_remove(0);
+        ProtectedResource { identifier: text.to_owned(), url, metadata_url, scopes }
     }
 
     /// Our address.
@@ -32,8 +32,8 @@ impl ProtectedResource {
     }
 
     /// Our address, as it was typed.
-    pub(super) fn text(&self) -> &str {
-        &self.text
+    pub(super) fn identifier(&self) -> &str {
+        &self.identifier
     }
 
     /// What everybody needs.
@@ -43,16 +43,16 @@ impl ProtectedResource {
 
     /// Where the document about us lies.
     pub fn metadata_url(&self) -> &Url {
-        &self.metadata
+        &self.metadata_url
     }
 
     /// The document about us.
-    pub fn document(&self, issuer: &str) -> Value {
+    pub fn metadata_document(&self, issuer: &str) -> Value {
         let mut document = json!({
-            "resource": self.text,
+            "resource": self.identifier,
             "authorization_servers": [issuer],
             "bearer_methods_supported": ["header"],
-            "dpop_signing_alg_values_supported": ALGORITHMS,
+            "dpop_signing_alg_values_supported": SUPPORTED_ALGORITHMS,
             "resource_name": "Switchboard",
         });
         if !self.scopes.is_empty() {
@@ -64,34 +64,35 @@ impl ProtectedResource {
 
 /// The `WWW-Authenticate` of a refusal; `None` where a token would not help. Without a resource there is nobody to get
 /// a token from, and so nothing is said of it.
-pub(super) fn challenge(
-    refusal: &Refusal,
+pub(super) fn www_authenticate(
+    refusal: &AuthError,
     resource: Option<&ProtectedResource>,
 ) -> Option<HeaderValue> {
     let (scheme, error) = match refusal {
-        Refusal::NoToken => ("Bearer", None),
-        Refusal::Malformed => ("Bearer", Some("invalid_request")),
-        Refusal::Token(_) => ("Bearer", Some("invalid_token")),
-        Refusal::Proof(_) => ("DPoP", Some("invalid_dpop_proof")),
-        Refusal::Scopes(_) => ("Bearer", Some("insufficient_scope")),
-        Refusal::Unavailable(_) => return None,
+        AuthError::MissingToken => ("Bearer", None),
+        AuthError::Malformed => ("Bearer", Some("invalid_request")),
+        AuthError::Token(_) => ("Bearer", Some("invalid_token")),
+        AuthError::Proof(_) => ("DPoP", Some("invalid_dpop_proof")),
+        AuthError::InsufficientScope(_) => ("Bearer", Some("insufficient_scope")),
+        AuthError::IssuerUnavailable(_) => return None,
     };
     let scopes = match refusal {
-        Refusal::Scopes(needed) => Some(needed),
-        Refusal::NoToken | Refusal::Malformed | Refusal::Token(_) | Refusal::Proof(_) => {
-            resource.map(ProtectedResource::scopes)
-        }
-        Refusal::Unavailable(_) => None,
+        AuthError::InsufficientScope(needed) => Some(needed),
+        AuthError::MissingToken
+        | AuthError::Malformed
+        | AuthError::Token(_)
+        | AuthError::Proof(_) => resource.map(ProtectedResource::scopes),
+        AuthError::IssuerUnavailable(_) => None,
     };
     let mut said = Vec::new();
     // No quote and no backslash can be in any of these: a URL escapes them, and no scope has one.
-    said.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata)));
+    said.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata_url)));
     if let Some(error) = error {
         said.push(format!("error=\"{error}\", error_description=\"{refusal}\""));
     }
     said.extend(scopes.filter(|it| !it.is_empty()).map(|it| format!("scope=\"{it}\"")));
     if scheme == "DPoP" {
-        said.push(format!("algs=\"{}\"", ALGORITHMS.join(" ")));
+        said.push(format!("algs=\"{}\"", SUPPORTED_ALGORITHMS.join(" ")));
     }
     let text = format!("{scheme} {}", said.join(", "));
     HeaderValue::from_str(text.trim_end()).ok()

@@ -12,11 +12,11 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::HeaderMap;
 use serde_json::{Value, json};
-use switchboard_auth::callback::{Arrived, CallbackError};
-use switchboard_auth::fetch::Online;
-use switchboard_auth::flow::{Instructions, Plan, Way};
-use switchboard_auth::runner::{NobodyThere, Person, Returned, Returning};
-use switchboard_wire::network::{Network, Proxies, Settings};
+use switchboard_auth::callback::{CallbackError, CallbackSource};
+use switchboard_auth::fetch::HttpFetcher;
+use switchboard_auth::flow::{DeviceAuthorization, LoginGrant, LoginPlan};
+use switchboard_auth::runner::{CallbackFuture, CallbackInput, UserInteraction, UserUnavailable};
+use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -26,62 +26,62 @@ pub const REDIRECT: &str = "http://127.0.0.1:1/callback";
 
 /// A request as it was seen.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SeenRequest {
     pub path: String,
     pub headers: HeaderMap,
     pub form: HashMap<String, String>,
 }
 
 /// What the authorization server does with a request for tokens.
-pub enum Mood {
+pub enum TokenBehavior {
     Good,
     /// Answers with this and issues nothing.
-    Says(u16, &'static str),
+    Returns(u16, &'static str),
     /// Says who asks and never answers.
     Stalls(mpsc::Sender<String>),
     /// Every so many refreshes it is down.
     DownEvery(u32),
 }
 
-pub struct Book {
-    pub mood: Mood,
+pub struct AuthServerState {
+    pub behavior: TokenBehavior,
     pub lifetime: Duration,
     /// Does the server take bound tokens only, and want a number in each proof?
-    pub wants_proofs: bool,
+    pub requires_dpop: bool,
     /// Does the server take no token at all any more?
-    pub is_deaf: bool,
-    pub seen: Vec<Seen>,
+    pub rejects_all_tokens: bool,
+    pub seen: Vec<SeenRequest>,
     pub refreshes: u32,
-    pub reused: u32,
-    pub most_in_flight: u32,
+    pub reused_refresh_tokens: u32,
+    pub max_in_flight: u32,
     in_flight: u32,
     next: u64,
     codes: HashSet<String>,
     refresh: HashSet<String>,
     spent: HashSet<String>,
     access: HashMap<String, Instant>,
-    scopes_needed: Option<&'static str>,
+    required_scope: Option<&'static str>,
 }
 
-impl Book {
+impl AuthServerState {
     /// Makes every token for the server worthless.
-    pub fn forget_access(&mut self) {
+    pub fn invalidate_access_tokens(&mut self) {
         self.access.clear();
     }
 
-    pub fn forget_refresh(&mut self) {
+    pub fn invalidate_refresh_tokens(&mut self) {
         self.refresh.clear();
     }
 
-    pub fn need_scope(&mut self, scope: &'static str) {
-        self.scopes_needed = Some(scope);
+    pub fn require_scope(&mut self, scope: &'static str) {
+        self.required_scope = Some(scope);
     }
 
-    pub fn need_nothing(&mut self) {
-        self.scopes_needed = None;
+    pub fn require_no_scope(&mut self) {
+        self.required_scope = None;
     }
 
-    pub fn tokens_asked(&self) -> usize {
+    pub fn token_requests(&self) -> usize {
         self.seen.iter().filter(|seen| seen.path == "/token").count()
     }
 
@@ -100,38 +100,38 @@ impl Book {
 }
 
 /// Runs until it is dropped.
-pub struct Authority {
+pub struct AuthServer {
     pub address: SocketAddr,
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<AuthServerState>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Authority {
+impl Drop for AuthServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Authority {
-    pub async fn start() -> Authority {
+impl AuthServer {
+    pub async fn start() -> AuthServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let book = Arc::new(Mutex::new(Book {
-            mood: Mood::Good,
+        let book = Arc::new(Mutex::new(AuthServerState {
+            behavior: TokenBehavior::Good,
             lifetime: Duration::from_secs(3600),
-            wants_proofs: false,
-            is_deaf: false,
+            requires_dpop: false,
+            rejects_all_tokens: false,
             seen: Vec::new(),
             refreshes: 0,
-            reused: 0,
-            most_in_flight: 0,
+            reused_refresh_tokens: 0,
+            max_in_flight: 0,
             in_flight: 0,
             next: 0,
             codes: HashSet::new(),
             refresh: HashSet::new(),
             spent: HashSet::new(),
             access: HashMap::new(),
-            scopes_needed: None,
+            required_scope: None,
         }));
         let shared = book.clone();
         let router = Router::new().fallback(move |request: Request| {
@@ -141,11 +141,11 @@ impl Authority {
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until it is dropped");
         });
-        Authority { address, book, task }
+        AuthServer { address, state: book, task }
     }
 
-    pub fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().expect("unpoisoned")
+    pub fn state(&self) -> MutexGuard<'_, AuthServerState> {
+        self.state.lock().expect("unpoisoned")
     }
 
     pub fn url(&self, path: &str) -> Url {
@@ -156,12 +156,12 @@ impl Authority {
         self.url("/mcp")
     }
 
-    pub fn plan(&self, way: Way) -> Plan {
-        Plan::new(self.server(), way, "Switchboard")
+    pub fn plan(&self, way: LoginGrant) -> LoginPlan {
+        LoginPlan::new(self.server(), way, "Switchboard")
     }
 }
 
-async fn answer(book: &Mutex<Book>, address: SocketAddr, request: Request) -> Response {
+async fn answer(book: &Mutex<AuthServerState>, address: SocketAddr, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.expect("a body");
     let path = parts.uri.path().to_owned();
@@ -170,18 +170,18 @@ async fn answer(book: &Mutex<Book>, address: SocketAddr, request: Request) -> Re
         _ => body.to_vec(),
     };
     let form = url::form_urlencoded::parse(&encoded).into_owned().collect();
-    let seen = Seen { path: path.clone(), headers: parts.headers, form };
+    let seen = SeenRequest { path: path.clone(), headers: parts.headers, form };
     book.lock().expect("unpoisoned").seen.push(seen.clone());
     let base = format!("http://{address}");
     match path.as_str() {
-        "/.well-known/oauth-protected-resource/mcp" => as_json(
+        "/.well-known/oauth-protected-resource/mcp" => json_response(
             200,
             &json!({
                 "resource": format!("{base}/mcp"),
                 "authorization_servers": [base],
             }),
         ),
-        "/.well-known/oauth-authorization-server" => as_json(
+        "/.well-known/oauth-authorization-server" => json_response(
             200,
             &json!({
                 "issuer": base,
@@ -194,15 +194,15 @@ async fn answer(book: &Mutex<Book>, address: SocketAddr, request: Request) -> Re
                 "token_endpoint_auth_methods_supported": ["client_secret_post"],
             }),
         ),
-        "/register" => as_json(201, &json!({ "client_id": "me", "client_secret": "shh" })),
+        "/register" => json_response(201, &json!({ "client_id": "me", "client_secret": "shh" })),
         "/authorize" => authorize(&mut book.lock().expect("unpoisoned"), &seen, &base),
         "/token" => tokens(book, &seen).await,
         "/mcp" => resource(&mut book.lock().expect("unpoisoned"), &seen, &base, &body),
-        _ => as_json(404, &json!({})),
+        _ => json_response(404, &json!({})),
     }
 }
 
-fn authorize(book: &mut Book, seen: &Seen, base: &str) -> Response {
+fn authorize(book: &mut AuthServerState, seen: &SeenRequest, base: &str) -> Response {
     book.next += 1;
     let code = format!("code-{}", book.next);
     book.codes.insert(code.clone());
@@ -215,10 +215,10 @@ fn authorize(book: &mut Book, seen: &Seen, base: &str) -> Response {
     builder.body(Body::empty()).expect("a response")
 }
 
-async fn tokens(book: &Mutex<Book>, seen: &Seen) -> Response {
-    let stalled = match &book.lock().expect("unpoisoned").mood {
-        Mood::Stalls(tell) => Some(tell.clone()),
-        Mood::Good | Mood::Says(..) | Mood::DownEvery(_) => None,
+async fn tokens(book: &Mutex<AuthServerState>, seen: &SeenRequest) -> Response {
+    let stalled = match &book.lock().expect("unpoisoned").behavior {
+        TokenBehavior::Stalls(tell) => Some(tell.clone()),
+        TokenBehavior::Good | TokenBehavior::Returns(..) | TokenBehavior::DownEvery(_) => None,
     };
     if let Some(tell) = stalled {
         let who = seen.headers.get("user-agent").and_then(|it| it.to_str().ok());
@@ -228,7 +228,7 @@ async fn tokens(book: &Mutex<Book>, seen: &Seen) -> Response {
     {
         let mut book = book.lock().expect("unpoisoned");
         book.in_flight += 1;
-        book.most_in_flight = book.most_in_flight.max(book.in_flight);
+        book.max_in_flight = book.max_in_flight.max(book.in_flight);
     }
     // Time for another one to come in between, if there is one.
     for _ in 0..100 {
@@ -239,22 +239,22 @@ async fn tokens(book: &Mutex<Book>, seen: &Seen) -> Response {
     grant(&mut book, seen)
 }
 
-fn grant(book: &mut Book, seen: &Seen) -> Response {
+fn grant(book: &mut AuthServerState, seen: &SeenRequest) -> Response {
     let is_refresh = seen.form["grant_type"] == "refresh_token";
     book.refreshes += u32::from(is_refresh);
-    match book.mood {
-        Mood::Says(status, body) => return reply(status, body.to_owned()),
-        Mood::DownEvery(count) if is_refresh && book.refreshes.is_multiple_of(count) => {
-            return reply(503, "down".to_owned());
+    match book.behavior {
+        TokenBehavior::Returns(status, body) => return response(status, body.to_owned()),
+        TokenBehavior::DownEvery(count) if is_refresh && book.refreshes.is_multiple_of(count) => {
+            return response(503, "down".to_owned());
         }
-        Mood::Good | Mood::DownEvery(_) | Mood::Stalls(_) => {}
+        TokenBehavior::Good | TokenBehavior::DownEvery(_) | TokenBehavior::Stalls(_) => {}
     }
     let kind = match seen.headers.contains_key("dpop") {
         true => "DPoP",
         false => "Bearer",
     };
     if kind == "DPoP" && nonce_in(&seen.headers).as_deref() != Some("as-nonce") {
-        let mut response = as_json(400, &json!({ "error": "use_dpop_nonce" }));
+        let mut response = json_response(400, &json!({ "error": "use_dpop_nonce" }));
         let nonce = "as-nonce".parse().expect("a value");
         response.headers_mut().insert("dpop-nonce", nonce);
         return response;
@@ -265,7 +265,7 @@ fn grant(book: &mut Book, seen: &Seen) -> Response {
             let token = &seen.form["refresh_token"];
             if book.spent.contains(token) {
                 // Reuse detection: whoever stole it or not, the login is over.
-                book.reused += 1;
+                book.reused_refresh_tokens += 1;
                 book.refresh.clear();
             }
             let is_good = book.refresh.remove(token);
@@ -277,9 +277,9 @@ fn grant(book: &mut Book, seen: &Seen) -> Response {
     };
     let is_known = seen.form.get("client_secret").is_some_and(|secret| secret == "shh");
     match (is_good, is_known) {
-        (true, true) => as_json(200, &book.issue(kind)),
-        (true, false) => as_json(401, &json!({ "error": "invalid_client" })),
-        (false, _) => as_json(400, &json!({ "error": "invalid_grant" })),
+        (true, true) => json_response(200, &book.issue(kind)),
+        (true, false) => json_response(401, &json!({ "error": "invalid_client" })),
+        (false, _) => json_response(400, &json!({ "error": "invalid_grant" })),
     }
 }
 
@@ -292,86 +292,86 @@ fn nonce_in(headers: &HeaderMap) -> Option<String> {
     claims["nonce"].as_str().map(str::to_owned)
 }
 
-fn resource(book: &mut Book, seen: &Seen, base: &str, body: &[u8]) -> Response {
+fn resource(book: &mut AuthServerState, seen: &SeenRequest, base: &str, body: &[u8]) -> Response {
     let shown = seen.headers.get("authorization").and_then(|it| it.to_str().ok());
     let (scheme, token) = shown.and_then(|shown| shown.split_once(' ')).unwrap_or_default();
-    let expected = match book.wants_proofs {
+    let expected = match book.requires_dpop {
         true => "DPoP",
         false => "Bearer",
     };
     let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
     let turn_away = |status, more: &str| {
-        let mut response = as_json(status, &json!({}));
+        let mut response = json_response(status, &json!({}));
         let challenge = format!("{expected} {metadata}{more}").parse().expect("a value");
         response.headers_mut().insert("www-authenticate", challenge);
         response.headers_mut().insert("dpop-nonce", "rs-nonce".parse().expect("a value"));
         response
     };
     let is_good = book.access.get(token).is_some_and(|until| Instant::now() < *until);
-    if !is_good || scheme != expected || book.is_deaf {
+    if !is_good || scheme != expected || book.rejects_all_tokens {
         return turn_away(401, "");
     }
-    if book.wants_proofs && nonce_in(&seen.headers).as_deref() != Some("rs-nonce") {
+    if book.requires_dpop && nonce_in(&seen.headers).as_deref() != Some("rs-nonce") {
         return turn_away(401, ", error=\"use_dpop_nonce\"");
     }
-    if let Some(scope) = book.scopes_needed {
+    if let Some(scope) = book.required_scope {
         return turn_away(403, &format!(", error=\"insufficient_scope\", scope=\"{scope}\""));
     }
     let asked: Value = serde_json::from_slice(body).unwrap_or_default();
-    as_json(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} }))
+    json_response(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} }))
 }
 
-pub fn as_json(status: u16, value: &Value) -> Response {
-    reply(status, value.to_string())
+pub fn json_response(status: u16, value: &Value) -> Response {
+    response(status, value.to_string())
 }
 
-fn reply(status: u16, body: String) -> Response {
+fn response(status: u16, body: String) -> Response {
     let builder = Response::builder().status(status).header("content-type", "application/json");
     builder.body(body.into()).expect("a response")
 }
 
 /// A network without proxies.
-pub fn network(user_agent: &str) -> Network {
-    let settings = Settings {
+pub fn network(user_agent: &str) -> HttpClient {
+    let settings = HttpSettings {
         user_agent: user_agent.to_owned(),
-        proxies: Proxies::default(),
+        proxies: ProxySettings::default(),
         extra_ca: Vec::new(),
         identity: None,
         connect_timeout: Duration::from_secs(5),
     };
-    Network::new(&settings).expect("a network")
+    HttpClient::new(&settings).expect("a network")
 }
 
-pub fn online() -> Online {
-    Online::new(network("test"))
+pub fn http_fetcher() -> HttpFetcher {
+    HttpFetcher::new(network("test"))
 }
 
 /// A person who clicks at once.
-pub struct Clicker;
+pub struct AutoApprovingUser;
 
-impl Person for Clicker {
-    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
+impl UserInteraction for AutoApprovingUser {
+    fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a> {
         Box::pin(async move {
-            let client = network("browser").client(|builder| builder).expect("a client");
-            let response = client.get(url.clone()).send().await.map_err(|_| NobodyThere)?;
+            let client = network("browser").reqwest_client(|builder| builder).expect("a client");
+            let response = client.get(url.clone()).send().await.map_err(|_| UserUnavailable)?;
             let location = response.headers()["location"].to_str().expect("text");
             assert!(location.starts_with(REDIRECT), "{location}");
             let back = Url::parse(location).expect("a URL");
             let text = back.query().unwrap_or_default().to_owned();
-            Ok(Returned { text, arrived: Arrived::AtListener })
+            Ok(CallbackInput { text, source: CallbackSource::Listener })
         })
     }
 
-    fn not_taken<'a>(&'a self, _: CallbackError) -> Returning<'a> {
-        Box::pin(std::future::ready(Err(NobodyThere)))
+    fn reject_callback<'a>(&'a self, _: CallbackError) -> CallbackFuture<'a> {
+        Box::pin(std::future::ready(Err(UserUnavailable)))
     }
 
-    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
-        Err(NobodyThere)
+    fn show_device_code(&self, _: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        Err(UserUnavailable)
     }
 }
 
 /// The way of a person with a browser.
-pub fn browser() -> Way {
-    Way::Browser { redirect: Url::parse(REDIRECT).expect("a URL") }
+pub fn browser_method() -> LoginGrant {
+    LoginGrant::Browser { redirect_uri: Url::parse(REDIRECT).expect("a URL") }
 }

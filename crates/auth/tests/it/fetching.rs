@@ -6,13 +6,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as Asked;
 use axum::response::Response;
-use switchboard_auth::fetch::{Fetch, FetchError, LARGEST_ANSWER, Request};
-use switchboard_auth::origin_guard::{Checked, Reach};
+use switchboard_auth::fetch::{Fetch, FetchError, FetchRequest, MAX_RESPONSE_SIZE};
+use switchboard_auth::origin_guard::{AllowedAddresses, CheckedUrl};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::authority::online;
+use crate::authority::http_fetcher;
 
 /// A server with one bad habit a path.
 async fn start() -> (u16, JoinHandle<()>) {
@@ -34,8 +34,8 @@ async fn start() -> (u16, JoinHandle<()>) {
             "/file" => to(302, "file:///etc/passwd"),
             "/loop" => to(302, "/loop"),
             "/keep" => to(307, "/good"),
-            "/large" => Response::new(Body::from(vec![b'x'; LARGEST_ANSWER + 1])),
-            "/full" => Response::new(Body::from(vec![b'x'; LARGEST_ANSWER])),
+            "/large" => Response::new(Body::from(vec![b'x'; MAX_RESPONSE_SIZE + 1])),
+            "/full" => Response::new(Body::from(vec![b'x'; MAX_RESPONSE_SIZE])),
             "/slow" => std::future::pending().await,
             _ => to(302, "::"),
         }
@@ -44,26 +44,26 @@ async fn start() -> (u16, JoinHandle<()>) {
     (port, task)
 }
 
-fn at(host: &str, port: u16, path: &str, reach: Reach) -> Checked {
+fn at(host: &str, port: u16, path: &str, reach: AllowedAddresses) -> CheckedUrl {
     let url = Url::parse(&format!("http://{host}:{port}{path}")).expect("a URL");
-    Checked { url, reach }
+    CheckedUrl { url, allowed: reach }
 }
 
 #[tokio::test]
 async fn a_question_follows_within_its_origin_and_a_form_follows_nowhere() {
     let (port, _server) = start().await;
-    let online = online();
-    let here = |path| at("127.0.0.1", port, path, Reach::Local);
+    let online = http_fetcher();
+    let here = |path| at("127.0.0.1", port, path, AllowedAddresses::Loopback);
     for path in ["/good", "/near", "/keep"] {
-        let answer = online.fetch(Request::get(here(path))).await.expect("an answer");
+        let answer = online.fetch(FetchRequest::get(here(path))).await.expect("an answer");
         assert_eq!(&answer.body[..], b"good", "{path}");
     }
     for path in ["/far", "/inside", "/file", "/loop", "/nowhere"] {
-        let error = online.fetch(Request::get(here(path))).await.expect_err("it stops there");
+        let error = online.fetch(FetchRequest::get(here(path))).await.expect_err("it stops there");
         assert!(matches!(error, FetchError::Redirected { .. }), "{path} {error}");
     }
     for path in ["/near", "/keep", "/far", "/loop"] {
-        let form = Request::post_form(here(path), &[("client_secret", "canary")]);
+        let form = FetchRequest::post_form(here(path), &[("client_secret", "canary")]);
         let error = online.fetch(form).await.expect_err("it stops there");
         assert!(matches!(error, FetchError::Redirected { .. }), "{path} {error}");
         assert!(!error.to_string().contains("canary"));
@@ -73,27 +73,34 @@ async fn a_question_follows_within_its_origin_and_a_form_follows_nowhere() {
 #[tokio::test]
 async fn answers_are_bounded_in_size_and_time() {
     let (port, _server) = start().await;
-    let online = online().patience(Duration::from_millis(200));
-    let fetch = |path| online.fetch(Request::get(at("127.0.0.1", port, path, Reach::Local)));
-    assert!(matches!(fetch("/slow").await, Err(FetchError::Late { .. })));
-    let patient = crate::authority::online();
-    let fetch = |path| patient.fetch(Request::get(at("127.0.0.1", port, path, Reach::Local)));
+    let online = http_fetcher().with_timeout(Duration::from_millis(200));
+    let fetch = |path| {
+        online.fetch(FetchRequest::get(at("127.0.0.1", port, path, AllowedAddresses::Loopback)))
+    };
+    assert!(matches!(fetch("/slow").await, Err(FetchError::TimedOut { .. })));
+    let patient = crate::authority::http_fetcher();
+    let fetch = |path| {
+        patient.fetch(FetchRequest::get(at("127.0.0.1", port, path, AllowedAddresses::Loopback)))
+    };
     assert!(matches!(fetch("/large").await, Err(FetchError::TooLarge { .. })));
-    assert_eq!(fetch("/full").await.map(|answer| answer.body.len()), Ok(LARGEST_ANSWER));
+    assert_eq!(fetch("/full").await.map(|answer| answer.body.len()), Ok(MAX_RESPONSE_SIZE));
 }
 
 #[tokio::test]
 async fn a_name_that_leads_inside_is_found_out_when_it_is_connected_to() {
     let (port, _server) = start().await;
-    let online = online();
-    let fetch = |reach| online.fetch(Request::get(at("localhost", port, "/good", reach)));
-    for reach in [Reach::Public, Reach::Private] {
+    let online = http_fetcher();
+    let fetch = |reach| online.fetch(FetchRequest::get(at("localhost", port, "/good", reach)));
+    for reach in [AllowedAddresses::Public, AllowedAddresses::Private] {
         let error = fetch(reach).await.expect_err("out of reach");
-        assert!(matches!(error, FetchError::Astray { .. }), "{error}");
+        assert!(matches!(error, FetchError::PrivateAddress { .. }), "{error}");
     }
-    for reach in [Reach::Local, Reach::Anywhere] {
+    for reach in [AllowedAddresses::Loopback, AllowedAddresses::Any] {
         assert!(fetch(reach).await.is_ok(), "{reach:?}");
     }
     // The connection that was just used for another reach is not used for this one.
-    assert!(matches!(fetch(Reach::Public).await, Err(FetchError::Astray { .. })));
+    assert!(matches!(
+        fetch(AllowedAddresses::Public).await,
+        Err(FetchError::PrivateAddress { .. })
+    ));
 }

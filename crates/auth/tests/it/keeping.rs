@@ -6,224 +6,238 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
 use switchboard_auth::callback::CallbackError;
-use switchboard_auth::challenge::{Binding, Complaint, Demand};
+use switchboard_auth::challenge::{AuthChallenge, ChallengeErrorCode, DpopRequirement};
 use switchboard_auth::confidential::Secret;
-use switchboard_auth::dpop::ProofKey;
-use switchboard_auth::flow::{Instructions, Plan, Way};
-use switchboard_auth::keeper::{Keeper, Trouble, Wanting};
+use switchboard_auth::dpop::DpopKey;
+use switchboard_auth::flow::{DeviceAuthorization, LoginGrant, LoginPlan};
+use switchboard_auth::keeper::{RequiredAction, TokenFailure, TokenProvider};
 use switchboard_auth::refresh::Refresher;
-use switchboard_auth::registration::{Configured, Credential, Setup};
-use switchboard_auth::runner::{NobodyThere, Person, Returning, sign_in};
+use switchboard_auth::registration::{ClientConfig, ClientCredential, ConfiguredClient};
+use switchboard_auth::runner::{CallbackFuture, UserInteraction, UserUnavailable, sign_in};
 use switchboard_auth::scopes::Scopes;
-use switchboard_auth::vault::{Hold, Keeping, Record, RecordKey, Swapped, Vault, put};
-use switchboard_wire::network::{Authorize, Outbound, Reception, Target};
-use switchboard_wire::peer::{CallError, Connection, Peer};
-use switchboard_wire::streamable::HttpLink;
+use switchboard_auth::vault::{
+    LoginKey, LoginRecord, StoreFuture, StoreLock, TokenStore, WriteOutcome, overwrite,
+};
+use switchboard_wire::network::{Authorize, OutboundRequest, ResponseHead, Target};
+use switchboard_wire::peer::{CallError, Peer, SpawnedPeer};
+use switchboard_wire::streamable::StreamableHttpTransport;
 use url::Url;
 
-use crate::authority::{Authority, Clicker, Mood, browser, network, online};
-use crate::renewing::{now, signed_in, trust, vault};
+use crate::authority::{
+    AuthServer, AutoApprovingUser, TokenBehavior, browser_method, http_fetcher, network,
+};
+use crate::renewing::{now, open_store, sign_in_and_store, trust_settings};
 
-struct Scene {
-    authority: Authority,
-    vault: Arc<dyn Vault>,
-    keeper: Arc<Keeper>,
-    connection: Connection,
+struct Fixture {
+    authority: AuthServer,
+    vault: Arc<dyn TokenStore>,
+    keeper: Arc<TokenProvider>,
+    connection: SpawnedPeer,
     _folder: tempfile::TempDir,
 }
 
-async fn scene(prepare: impl FnOnce(&Authority, Keeper) -> Keeper) -> Scene {
+async fn fixture(prepare: impl FnOnce(&AuthServer, TokenProvider) -> TokenProvider) -> Fixture {
     let folder = tempfile::tempdir().expect("a folder");
-    let authority = Authority::start().await;
-    let vault = vault(folder.path()).await;
-    let refresher = Refresher::new(vault.clone(), Arc::new(online()), trust(&authority));
-    let keeper = Arc::new(prepare(&authority, Keeper::new(refresher, "")));
+    let authority = AuthServer::start().await;
+    let vault = open_store(folder.path()).await;
+    let refresher =
+        Refresher::new(vault.clone(), Arc::new(http_fetcher()), trust_settings(&authority));
+    let keeper = Arc::new(prepare(&authority, TokenProvider::new(refresher, "")));
     let target = Target::new(authority.server()).authorize(keeper.clone());
-    let connection = Peer::start(HttpLink::new(network("test"), target));
-    Scene { authority, vault, keeper, connection, _folder: folder }
+    let connection = Peer::spawn(StreamableHttpTransport::new(network("test"), target));
+    Fixture { authority, vault, keeper, connection, _folder: folder }
 }
 
-impl Scene {
+impl Fixture {
     /// The status of a call, 200 where it was answered.
     async fn call(&self) -> u16 {
         match self.connection.peer.call("tools/list").await {
             Ok(_) => 200,
-            Err(CallError::Lost(fault)) => fault.status().expect("a status"),
+            Err(CallError::Transport(fault)) => fault.status().expect("a status"),
             Err(other) => panic!("{other:?}"),
         }
     }
 
     fn wants_login(&self) -> bool {
-        matches!(self.keeper.wanting(), Some(Wanting::Login { .. }))
+        matches!(self.keeper.required_action(), Some(RequiredAction::SignIn { .. }))
     }
 }
 
 #[tokio::test]
 async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
-    let scene = scene(|_, keeper| keeper).await;
+    let scene = fixture(|_, keeper| keeper).await;
     assert_eq!(scene.call().await, 401);
-    let Some(Wanting::Login { demand }) = scene.keeper.wanting() else { panic!("a login") };
-    assert!(demand.resource_metadata.is_some());
+    let Some(RequiredAction::SignIn { challenge }) = scene.keeper.required_action() else {
+        panic!("a login")
+    };
+    assert!(challenge.resource_metadata.is_some());
     // A login by another process is seen at the next call.
-    signed_in(&scene.authority, &*scene.vault).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.keeper.wanting(), None);
+    assert_eq!(scene.keeper.required_action(), None);
 }
 
 /// Counts how often somebody looks for a login.
-struct CountedVault(Arc<dyn Vault>, AtomicUsize);
+struct CountingStore(Arc<dyn TokenStore>, AtomicUsize);
 
-impl Vault for CountedVault {
-    fn find<'a>(&'a self, server: &'a str, client: &'a str) -> Keeping<'a, Option<Record>> {
+impl TokenStore for CountingStore {
+    fn find<'a>(
+        &'a self,
+        server: &'a str,
+        client: &'a str,
+    ) -> StoreFuture<'a, Option<LoginRecord>> {
         self.1.fetch_add(1, Ordering::SeqCst);
         self.0.find(server, client)
     }
 
-    fn read<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Option<Record>> {
+    fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>> {
         self.0.read(key)
     }
 
-    fn swap<'a>(&'a self, record: &'a Record) -> Keeping<'a, Swapped> {
-        self.0.swap(record)
+    fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome> {
+        self.0.compare_and_swap(record)
     }
 
-    fn remove<'a>(&'a self, key: &'a RecordKey, version: u64) -> Keeping<'a, Swapped> {
+    fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome> {
         self.0.remove(key, version)
     }
 
-    fn all<'a>(&'a self) -> Keeping<'a, Vec<Record>> {
+    fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>> {
         self.0.all()
     }
 
-    fn hold<'a>(&'a self, key: &'a RecordKey) -> Keeping<'a, Hold> {
-        self.0.hold(key)
+    fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock> {
+        self.0.lock(key)
     }
 }
 
 #[tokio::test]
 async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
     let folder = tempfile::tempdir().expect("a folder");
-    let authority = Authority::start().await;
-    let vault = Arc::new(CountedVault(vault(folder.path()).await, AtomicUsize::new(0)));
-    let refresher = Refresher::new(vault.clone(), Arc::new(online()), trust(&authority));
-    let keeper = Keeper::new(refresher, "");
+    let authority = AuthServer::start().await;
+    let vault = Arc::new(CountingStore(open_store(folder.path()).await, AtomicUsize::new(0)));
+    let refresher =
+        Refresher::new(vault.clone(), Arc::new(http_fetcher()), trust_settings(&authority));
+    let keeper = TokenProvider::new(refresher, "");
     let url = authority.server();
-    let outbound = Outbound { method: &Method::POST, url: &url };
+    let outbound = OutboundRequest { method: &Method::POST, url: &url };
     tokio::time::pause();
     for _ in 0..10 {
         assert!(keeper.headers(outbound).await.is_empty());
     }
     assert_eq!(vault.1.load(Ordering::SeqCst), 1);
     // A login by another process is seen by and by, also where nobody is turned away.
-    signed_in(&authority, &*vault).await;
+    sign_in_and_store(&authority, &*vault).await;
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(keeper.headers(outbound).await.contains_key("authorization"));
 }
 
 #[tokio::test]
 async fn what_is_wanted_stays_wanted_until_somebody_signs_in() {
-    let scene = scene(|_, keeper| keeper).await;
+    let scene = fixture(|_, keeper| keeper).await;
     assert_eq!(scene.call().await, 401);
     // Another request of the same transport was answered meanwhile, as a stream that there is not.
     let headers = HeaderMap::new();
     for (status, shown) in [(404, None), (200, None), (200, Some("Bearer other"))] {
         let shown = shown.map(HeaderValue::from_static);
         let shown = shown.as_ref();
-        scene.keeper.answered(Reception { status, headers: &headers, shown });
+        scene.keeper.on_response(ResponseHead { status, headers: &headers, authorization: shown });
         assert!(scene.wants_login(), "{status} {shown:?}");
     }
-    signed_in(&scene.authority, &*scene.vault).await;
-    scene.authority.book().need_scope("write");
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
+    scene.authority.state().require_scope("write");
     assert_eq!(scene.call().await, 403);
-    scene.authority.book().need_nothing();
+    scene.authority.state().require_no_scope();
     assert_eq!(scene.call().await, 200);
-    assert!(matches!(scene.keeper.wanting(), Some(Wanting::MoreScopes { .. })));
+    assert!(matches!(scene.keeper.required_action(), Some(RequiredAction::GrantMoreScopes { .. })));
 }
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_renewed_and_the_call_goes_through() {
-    let scene = scene(|_, keeper| keeper).await;
-    signed_in(&scene.authority, &*scene.vault).await;
+    let scene = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
-    scene.authority.book().forget_access();
+    scene.authority.state().invalidate_access_tokens();
     assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.authority.book().refreshes, 1);
+    assert_eq!(scene.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn a_login_that_has_ended_is_said_and_not_hammered() {
-    let scene = scene(|_, keeper| keeper).await;
-    signed_in(&scene.authority, &*scene.vault).await;
+    let scene = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
-    scene.authority.book().forget_access();
-    scene.authority.book().forget_refresh();
+    scene.authority.state().invalidate_access_tokens();
+    scene.authority.state().invalidate_refresh_tokens();
     for _ in 0..3 {
         assert_eq!(scene.call().await, 401);
         assert!(scene.wants_login());
     }
-    assert_eq!(scene.authority.book().refreshes, 1);
+    assert_eq!(scene.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn an_outage_is_trouble_and_no_reason_to_sign_in() {
-    let scene = scene(|_, keeper| keeper).await;
-    signed_in(&scene.authority, &*scene.vault).await;
+    let scene = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
     assert_eq!(scene.call().await, 200);
-    scene.authority.book().forget_access();
-    scene.authority.book().mood = Mood::Says(503, "down");
+    scene.authority.state().invalidate_access_tokens();
+    scene.authority.state().behavior = TokenBehavior::Returns(503, "down");
     assert_eq!(scene.call().await, 401);
-    assert_eq!(scene.keeper.wanting(), None);
-    let trouble = scene.keeper.trouble().expect("trouble");
-    assert!(matches!(*trouble, Trouble::Renew(_)), "{trouble:?}");
-    scene.authority.book().mood = Mood::Good;
+    assert_eq!(scene.keeper.required_action(), None);
+    let trouble = scene.keeper.last_failure().expect("trouble");
+    assert!(matches!(*trouble, TokenFailure::Refresh(_)), "{trouble:?}");
+    scene.authority.state().behavior = TokenBehavior::Good;
     assert_eq!(scene.call().await, 200);
-    assert!(scene.keeper.trouble().is_none());
+    assert!(scene.keeper.last_failure().is_none());
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_new_tokens_too_wants_a_login_elsewhere() {
-    let scene = scene(|_, keeper| keeper).await;
-    signed_in(&scene.authority, &*scene.vault).await;
-    scene.authority.book().is_deaf = true;
-    scene.authority.book().forget_access();
+    let scene = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
+    scene.authority.state().rejects_all_tokens = true;
+    scene.authority.state().invalidate_access_tokens();
     assert_eq!(scene.call().await, 401);
     assert!(scene.wants_login());
-    assert_eq!(scene.authority.book().refreshes, 1);
+    assert_eq!(scene.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn a_server_that_wants_more_says_which_and_what_is_held_is_kept() {
-    let scene = scene(|_, keeper| keeper).await;
-    let mut record = signed_in(&scene.authority, &*scene.vault).await;
+    let scene = fixture(|_, keeper| keeper).await;
+    let mut record = sign_in_and_store(&scene.authority, &*scene.vault).await;
     record.scopes = Some(Scopes::parse("read"));
-    scene.keeper.signed_in(record);
-    scene.authority.book().need_scope("write");
+    scene.keeper.set_login(record);
+    scene.authority.state().require_scope("write");
     assert_eq!(scene.call().await, 403);
-    let Some(Wanting::MoreScopes { demand, held }) = scene.keeper.wanting() else {
+    let Some(RequiredAction::GrantMoreScopes { demand, granted }) = scene.keeper.required_action()
+    else {
         panic!("more scopes")
     };
     assert_eq!(demand.scopes, Some(Scopes::parse("write")));
-    assert_eq!(demand.complaint, Some(Complaint::InsufficientScope));
-    assert_eq!(held, Some(Scopes::parse("read")));
-    assert_eq!(scene.authority.book().refreshes, 0);
+    assert_eq!(demand.error, Some(ChallengeErrorCode::InsufficientScope));
+    assert_eq!(granted, Some(Scopes::parse("read")));
+    assert_eq!(scene.authority.state().refreshes, 0);
 }
 
 #[tokio::test]
 async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded() {
-    let scene = scene(|_, keeper| keeper).await;
-    let demand = Demand { binding: Binding::Demanded, ..Demand::default() };
-    let proof = Some(ProofKey::generate());
-    let plan = Plan { demand, proof, ..scene.authority.plan(browser()) };
-    let signed_in = sign_in(plan, &online(), &Clicker).await.expect("in");
-    let record = Record::of(signed_in, scene.authority.server().as_str(), "", now());
-    put(&*scene.vault, record).await.expect("kept");
-    scene.authority.book().wants_proofs = true;
+    let scene = fixture(|_, keeper| keeper).await;
+    let demand = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
+    let proof = Some(DpopKey::generate());
+    let plan =
+        LoginPlan { challenge: demand, dpop_key: proof, ..scene.authority.plan(browser_method()) };
+    let signed_in = sign_in(plan, &http_fetcher(), &AutoApprovingUser).await.expect("in");
+    let record = LoginRecord::new(signed_in, scene.authority.server().as_str(), "", now());
+    overwrite(&*scene.vault, record).await.expect("kept");
+    scene.authority.state().requires_dpop = true;
     assert_eq!(scene.call().await, 200);
     assert_eq!(scene.call().await, 200);
     // And a renewal is proven, too.
-    scene.authority.book().forget_access();
+    scene.authority.state().invalidate_access_tokens();
     assert_eq!(scene.call().await, 200);
-    let book = scene.authority.book();
+    let book = scene.authority.state();
     let shown = book.seen.iter().filter(|seen| seen.path == "/mcp");
     let proofs: Vec<_> = shown.filter_map(|seen| seen.headers.get("dpop").cloned()).collect();
     let mut different = proofs.clone();
@@ -234,30 +248,31 @@ async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded
 
 /// Counts how often a browser opens.
 #[derive(Default)]
-struct Counting(AtomicUsize);
+struct CountingUser(AtomicUsize);
 
-impl Person for Counting {
-    fn open<'a>(&'a self, url: &'a Url) -> Returning<'a> {
+impl UserInteraction for CountingUser {
+    fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Clicker.open(url)
+        AutoApprovingUser.open_url(url)
     }
 
-    fn not_taken<'a>(&'a self, error: CallbackError) -> Returning<'a> {
-        Clicker.not_taken(error)
+    fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a> {
+        AutoApprovingUser.reject_callback(error)
     }
 
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere> {
-        Clicker.show(instructions)
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        AutoApprovingUser.show_device_code(instructions)
     }
 }
 
 #[tokio::test]
 async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
-    let one = scene(|_, keeper| keeper).await;
-    let refresher = Refresher::new(one.vault.clone(), Arc::new(online()), trust(&one.authority));
-    let other = Keeper::new(refresher, "");
-    let person = Counting::default();
-    let plan = || one.authority.plan(browser());
+    let one = fixture(|_, keeper| keeper).await;
+    let refresher =
+        Refresher::new(one.vault.clone(), Arc::new(http_fetcher()), trust_settings(&one.authority));
+    let other = TokenProvider::new(refresher, "");
+    let person = CountingUser::default();
+    let plan = || one.authority.plan(browser_method());
     let (first, second) =
         tokio::join!(one.keeper.sign_in(plan(), &person), other.sign_in(plan(), &person));
     assert_eq!(first.expect("in"), second.expect("in"));
@@ -268,16 +283,20 @@ async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
     assert_eq!(person.0.load(Ordering::SeqCst), 2);
 }
 
-fn by_itself(authority: &Authority, keeper: Keeper) -> Keeper {
+fn non_interactive(authority: &AuthServer, keeper: TokenProvider) -> TokenProvider {
     let server = authority.server();
     let url = authority.address;
-    keeper.unattended(move |demand, _| {
-        let credential = Credential::Secret(Secret::new("shh"));
+    keeper.with_non_interactive_login(move |demand, _| {
+        let credential = ClientCredential::Secret(Secret::new("shh"));
         let issuer = Some(format!("http://{url}"));
-        let configured = Configured { id: "me".to_owned(), credential, issuer };
-        let setup = Setup { configured: Some(configured), document: None };
-        let plan = Plan::new(server.clone(), Way::ClientCredentials, "Switchboard");
-        Box::pin(std::future::ready(Some(Plan { demand, setup, ..plan })))
+        let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
+        let setup = ClientConfig { configured: Some(configured), metadata_document: None };
+        let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
+        Box::pin(std::future::ready(Some(LoginPlan {
+            challenge: demand,
+            client_config: setup,
+            ..plan
+        })))
     })
 }
 
@@ -285,49 +304,49 @@ fn by_itself(authority: &Authority, keeper: Keeper) -> Keeper {
 async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothing_does() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let scene = scene(move |authority, keeper| {
+    let scene = fixture(move |authority, keeper| {
         let (server, url) = (authority.server(), authority.address);
-        keeper.unattended(move |demand, _| {
+        keeper.with_non_interactive_login(move |demand, _| {
             // Nobody vouches the first time; then somebody does.
             let is_vouched = count.fetch_add(1, Ordering::SeqCst) > 0;
-            let credential = Credential::Secret(Secret::new("shh"));
+            let credential = ClientCredential::Secret(Secret::new("shh"));
             let issuer = Some(format!("http://{url}"));
-            let configured = Configured { id: "me".to_owned(), credential, issuer };
-            let setup = Setup { configured: Some(configured), document: None };
-            let plan = Plan::new(server.clone(), Way::ClientCredentials, "Switchboard");
-            let plan = Plan { demand, setup, ..plan };
+            let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
+            let setup = ClientConfig { configured: Some(configured), metadata_document: None };
+            let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
+            let plan = LoginPlan { challenge: demand, client_config: setup, ..plan };
             Box::pin(std::future::ready(is_vouched.then_some(plan)))
         })
     })
     .await;
     assert_eq!(scene.call().await, 401);
-    assert!(scene.keeper.wanting().is_some());
+    assert!(scene.keeper.required_action().is_some());
     assert_eq!(scene.call().await, 200);
-    assert_eq!((scene.keeper.wanting(), asked.load(Ordering::SeqCst)), (None, 2));
+    assert_eq!((scene.keeper.required_action(), asked.load(Ordering::SeqCst)), (None, 2));
 }
 
 #[tokio::test]
 async fn a_program_signs_in_at_the_first_call_and_again_when_it_must() {
-    let scene = scene(by_itself).await;
+    let scene = fixture(non_interactive).await;
     assert_eq!(scene.call().await, 200);
-    scene.authority.book().forget_access();
-    scene.authority.book().forget_refresh();
+    scene.authority.state().invalidate_access_tokens();
+    scene.authority.state().invalidate_refresh_tokens();
     assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.keeper.wanting(), None);
-    scene.authority.book().mood = Mood::Says(400, r#"{"error":"invalid_client"}"#);
-    scene.authority.book().forget_access();
+    assert_eq!(scene.keeper.required_action(), None);
+    scene.authority.state().behavior = TokenBehavior::Returns(400, r#"{"error":"invalid_client"}"#);
+    scene.authority.state().invalidate_access_tokens();
     assert_eq!(scene.call().await, 401);
-    let trouble = scene.keeper.trouble().expect("trouble");
-    assert!(matches!(*trouble, Trouble::SignIn(_)), "{trouble:?}");
+    let trouble = scene.keeper.last_failure().expect("trouble");
+    assert!(matches!(*trouble, TokenFailure::SignIn(_)), "{trouble:?}");
 }
 
 #[tokio::test]
 async fn nothing_that_the_server_gets_reaches_its_authority() {
-    let scene = scene(|_, keeper| keeper).await;
-    signed_in(&scene.authority, &*scene.vault).await;
-    scene.authority.book().forget_access();
+    let scene = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&scene.authority, &*scene.vault).await;
+    scene.authority.state().invalidate_access_tokens();
     assert_eq!(scene.call().await, 200);
-    let book = scene.authority.book();
+    let book = scene.authority.state();
     for seen in book.seen.iter().filter(|seen| seen.path != "/mcp") {
         assert!(!seen.headers.contains_key("authorization"), "{}", seen.path);
         assert!(!seen.headers.contains_key("mcp-session-id"), "{}", seen.path);

@@ -1,22 +1,26 @@
 //! Whole logins.
 
-use switchboard_auth::challenge::{Binding, Demand};
+use switchboard_auth::challenge::{AuthChallenge, DpopRequirement};
 use switchboard_auth::confidential::Secret;
-use switchboard_auth::dpop::ProofKey;
-use switchboard_auth::flow::{Plan, Way, Why};
-use switchboard_auth::registration::{Configured, Credential, Setup};
-use switchboard_auth::runner::{Nobody, SignInError, sign_in};
-use switchboard_auth::token::Kind;
+use switchboard_auth::dpop::DpopKey;
+use switchboard_auth::flow::{FlowError, LoginGrant, LoginPlan};
+use switchboard_auth::registration::{ClientConfig, ClientCredential, ConfiguredClient};
+use switchboard_auth::runner::{NonInteractive, SignInError, sign_in};
+use switchboard_auth::token::TokenType;
 
-use crate::authority::{Authority, Clicker, Mood, browser, online};
+use crate::authority::{
+    AuthServer, AutoApprovingUser, TokenBehavior, browser_method, http_fetcher,
+};
 
 #[tokio::test]
 async fn a_person_signs_in() {
-    let authority = Authority::start().await;
-    let signed_in = sign_in(authority.plan(browser()), &online(), &Clicker).await.expect("in");
+    let authority = AuthServer::start().await;
+    let signed_in = sign_in(authority.plan(browser_method()), &http_fetcher(), &AutoApprovingUser)
+        .await
+        .expect("in");
     assert_eq!(signed_in.client.id, "me");
-    assert!(signed_in.tokens.refresh.is_some());
-    let book = authority.book();
+    assert!(signed_in.tokens.refresh_token.is_some());
+    let book = authority.state();
     let paths: Vec<_> = book.seen.iter().map(|seen| seen.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -32,37 +36,39 @@ async fn a_person_signs_in() {
 
 #[tokio::test]
 async fn tokens_are_bound_and_the_number_is_heeded() {
-    let authority = Authority::start().await;
-    let demand = Demand { binding: Binding::Demanded, ..Demand::default() };
-    let proof = Some(ProofKey::generate());
-    let plan = Plan { demand, proof, ..authority.plan(browser()) };
-    let signed_in = sign_in(plan, &online(), &Clicker).await.expect("in");
-    assert_eq!(signed_in.tokens.kind, Kind::Dpop);
-    assert_eq!(authority.book().tokens_asked(), 2);
+    let authority = AuthServer::start().await;
+    let demand = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
+    let proof = Some(DpopKey::generate());
+    let plan = LoginPlan { challenge: demand, dpop_key: proof, ..authority.plan(browser_method()) };
+    let signed_in = sign_in(plan, &http_fetcher(), &AutoApprovingUser).await.expect("in");
+    assert_eq!(signed_in.tokens.token_type, TokenType::Dpop);
+    assert_eq!(authority.state().token_requests(), 2);
 }
 
 #[tokio::test]
 async fn without_a_person_a_login_that_needs_one_is_given_up() {
-    let authority = Authority::start().await;
-    let given_up = sign_in(authority.plan(browser()), &online(), &Nobody).await;
-    assert!(matches!(given_up, Err(SignInError::Gone(_))), "{given_up:?}");
+    let authority = AuthServer::start().await;
+    let given_up =
+        sign_in(authority.plan(browser_method()), &http_fetcher(), &NonInteractive).await;
+    assert!(matches!(given_up, Err(SignInError::UserUnavailable(_))), "{given_up:?}");
 }
 
 #[tokio::test]
 async fn a_code_that_is_refused_is_not_tried_again() {
-    let authority = Authority::start().await;
-    authority.book().mood = Mood::Says(400, r#"{"error":"invalid_grant"}"#);
-    let refused = sign_in(authority.plan(browser()), &online(), &Clicker).await;
-    assert!(matches!(refused, Err(SignInError::Failed(Why::Token(_)))), "{refused:?}");
-    assert_eq!(authority.book().tokens_asked(), 1);
+    let authority = AuthServer::start().await;
+    authority.state().behavior = TokenBehavior::Returns(400, r#"{"error":"invalid_grant"}"#);
+    let refused =
+        sign_in(authority.plan(browser_method()), &http_fetcher(), &AutoApprovingUser).await;
+    assert!(matches!(refused, Err(SignInError::Failed(FlowError::Token(_)))), "{refused:?}");
+    assert_eq!(authority.state().token_requests(), 1);
 }
 
 #[tokio::test]
 async fn a_program_signs_in_by_itself() {
-    let authority = Authority::start().await;
-    let credential = Credential::Secret(Secret::new("shh"));
-    let configured = Configured { id: "me".to_owned(), credential, issuer: None };
-    let setup = Setup { configured: Some(configured), document: None };
-    let plan = Plan { setup, ..authority.plan(Way::ClientCredentials) };
-    assert!(sign_in(plan, &online(), &Nobody).await.is_ok());
+    let authority = AuthServer::start().await;
+    let credential = ClientCredential::Secret(Secret::new("shh"));
+    let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer: None };
+    let setup = ClientConfig { configured: Some(configured), metadata_document: None };
+    let plan = LoginPlan { client_config: setup, ..authority.plan(LoginGrant::ClientCredentials) };
+    assert!(sign_in(plan, &http_fetcher(), &NonInteractive).await.is_ok());
 }

@@ -7,25 +7,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard_auth::keeper::{Keeper, Wanting};
+use switchboard_auth::keeper::{RequiredAction, TokenProvider};
 use switchboard_auth::refresh::Refresher;
-use switchboard_auth::vault::{Standing, Vault};
+use switchboard_auth::vault::{LoginStatus, TokenStore};
 use switchboard_wire::network::Target;
 use switchboard_wire::peer::Peer;
-use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::streamable::StreamableHttpTransport;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{interval, timeout};
 
-use crate::authority::{Authority, Mood, network, online};
-use crate::renewing::{SOON, signed_in, trust, vault};
+use crate::authority::{AuthServer, TokenBehavior, http_fetcher, network};
+use crate::renewing::{TIMEOUT, open_store, sign_in_and_store, trust_settings};
 
 const TASKS: usize = 10;
 const PROCESSES: usize = 4;
-const RUN: Duration = Duration::from_secs(10);
+const DURATION: Duration = Duration::from_secs(10);
 
 /// The program that examples are built into, beside the tests.
-fn worker() -> PathBuf {
+fn worker_path() -> PathBuf {
     let own = std::env::current_exe().expect("a path");
     let folder = own.parent().and_then(Path::parent).expect("it lies in a folder of a folder");
     let worker = folder.join("examples").join("login_worker");
@@ -44,8 +44,8 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    fn start(folder: &Path, authority: &Authority, seconds: u64) -> Worker {
-        let started = Command::new(worker())
+    fn start(folder: &Path, authority: &AuthServer, seconds: u64) -> Worker {
+        let started = Command::new(worker_path())
             .arg(folder)
             .arg(authority.server().as_str())
             .arg(seconds.to_string())
@@ -55,32 +55,32 @@ impl Worker {
     }
 
     /// Waits until it ends, which must be well and after calls that went well.
-    async fn ended_well(mut self) {
+    async fn assert_success(mut self) {
         let ended = spawn_blocking(move || {
             let mut said = String::new();
             let mut out = self.0.stdout.take().expect("it is piped");
             out.read_to_string(&mut said).expect("text");
             (self.0.wait().expect("waited"), said)
         });
-        let (status, said) = timeout(SOON, ended).await.expect("it ends").expect("waited");
+        let (status, said) = timeout(TIMEOUT, ended).await.expect("it ends").expect("waited");
         assert!(status.success() && !said.starts_with("0 good"), "{said}");
     }
 }
 
 /// Calls until the time is over, and says how often it went well.
-async fn call(authority: Arc<Authority>, vault: Arc<dyn Vault>) -> usize {
-    let refresher = Refresher::new(vault, Arc::new(online()), trust(&authority));
-    let keeper = Arc::new(Keeper::new(refresher.clone(), ""));
+async fn call_repeatedly(authority: Arc<AuthServer>, vault: Arc<dyn TokenStore>) -> usize {
+    let refresher = Refresher::new(vault, Arc::new(http_fetcher()), trust_settings(&authority));
+    let keeper = Arc::new(TokenProvider::new(refresher.clone(), ""));
     let target = Target::new(authority.server()).authorize(keeper.clone());
-    let connection = Peer::start(HttpLink::new(network("task"), target));
-    let end = Instant::now() + RUN;
+    let connection = Peer::spawn(StreamableHttpTransport::new(network("task"), target));
+    let end = Instant::now() + DURATION;
     let mut pace = interval(Duration::from_millis(100));
     let mut good = 0;
     while Instant::now() < end {
         pace.tick().await;
         good += usize::from(connection.peer.call("tools/list").await.is_ok());
-        let wanting = keeper.wanting();
-        assert!(!matches!(wanting, Some(Wanting::Login { .. })), "after {good} good calls");
+        let wanting = keeper.required_action();
+        assert!(!matches!(wanting, Some(RequiredAction::SignIn { .. })), "after {good} good calls");
     }
     refresher.close().await;
     good
@@ -89,52 +89,55 @@ async fn call(authority: Arc<Authority>, vault: Arc<dyn Vault>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_signs_in_twice_however_many_share_a_login() {
     let folder = tempfile::tempdir().expect("a folder");
-    let authority = Arc::new(Authority::start().await);
-    authority.book().lifetime = Duration::from_secs(2);
-    let vault = vault(folder.path()).await;
-    let record = signed_in(&authority, &*vault).await;
-    authority.book().mood = Mood::DownEvery(4);
-    let processes: Vec<Worker> =
-        (0..PROCESSES).map(|_| Worker::start(folder.path(), &authority, RUN.as_secs())).collect();
-    let tasks: Vec<_> =
-        (0..TASKS).map(|_| tokio::spawn(call(authority.clone(), vault.clone()))).collect();
+    let authority = Arc::new(AuthServer::start().await);
+    authority.state().lifetime = Duration::from_secs(2);
+    let vault = open_store(folder.path()).await;
+    let record = sign_in_and_store(&authority, &*vault).await;
+    authority.state().behavior = TokenBehavior::DownEvery(4);
+    let processes: Vec<Worker> = (0..PROCESSES)
+        .map(|_| Worker::start(folder.path(), &authority, DURATION.as_secs()))
+        .collect();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| tokio::spawn(call_repeatedly(authority.clone(), vault.clone())))
+        .collect();
     for task in tasks {
-        let good = timeout(RUN + SOON, task).await.expect("it ends").expect("no login is wanted");
+        let good =
+            timeout(DURATION + TIMEOUT, task).await.expect("it ends").expect("no login is wanted");
         assert!(good > 3, "{good}");
     }
     for process in processes {
-        process.ended_well().await;
+        process.assert_success().await;
     }
     let kept = vault.read(&record.key).await.expect("read").expect("there");
-    assert_eq!(kept.standing, Standing::Good);
-    let book = authority.book();
-    assert_eq!((book.reused, book.most_in_flight), (0, 1));
+    assert_eq!(kept.status, LoginStatus::Good);
+    let book = authority.state();
+    assert_eq!((book.reused_refresh_tokens, book.max_in_flight), (0, 1));
     // One every two seconds, and those that found it down; not one for each who wanted it.
-    let most = 2 * RUN.as_secs() as u32;
+    let most = 2 * DURATION.as_secs() as u32;
     assert!((3..=most).contains(&book.refreshes), "{}", book.refreshes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
     let folder = tempfile::tempdir().expect("a folder");
-    let authority = Authority::start().await;
-    let vault = vault(folder.path()).await;
-    let record = signed_in(&authority, &*vault).await;
+    let authority = AuthServer::start().await;
+    let vault = open_store(folder.path()).await;
+    let record = sign_in_and_store(&authority, &*vault).await;
     let (stalled, mut stalling) = mpsc::channel(16);
-    authority.book().mood = Mood::Stalls(stalled);
-    authority.book().forget_access();
+    authority.state().behavior = TokenBehavior::Stalls(stalled);
+    authority.state().invalidate_access_tokens();
     let mut children: Vec<Worker> =
         (0..3).map(|_| Worker::start(folder.path(), &authority, 3)).collect();
-    let who = timeout(SOON, stalling.recv()).await.expect("somebody renews").expect("its name");
+    let who = timeout(TIMEOUT, stalling.recv()).await.expect("somebody renews").expect("its name");
     let position = children.iter().position(|child| child.0.id().to_string() == who);
     let killed = children.remove(position.expect("one of ours"));
     // The authority saw the request and did nothing about it.
-    authority.book().mood = Mood::Good;
+    authority.state().behavior = TokenBehavior::Good;
     drop(killed);
     for child in children {
-        child.ended_well().await;
+        child.assert_success().await;
     }
-    assert_eq!(authority.book().reused, 0);
+    assert_eq!(authority.state().reused_refresh_tokens, 0);
     let kept = vault.read(&record.key).await.expect("read").expect("there");
-    assert_eq!((kept.standing, kept.version), (Standing::Good, 2));
+    assert_eq!((kept.status, kept.version), (LoginStatus::Good, 2));
 }

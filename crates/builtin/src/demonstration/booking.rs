@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::content::Output;
-use crate::context::Context;
-use crate::question::{Answer, Field, Question};
-use crate::refusal::Stop;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::question::{Elicitation, ElicitationResult, FormField};
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// Nothing to say.
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoArguments {}
 
-fn report() -> Json {
+fn output_schema() -> Json {
     json!({
         "type": "object",
         "properties": {"action": {"enum": ["accept", "decline", "cancel"]}, "given": {"type": "object"}},
@@ -27,25 +27,25 @@ pub(super) fn book_table() -> Tool {
         "Asks what it must know to book a table, and says what it was told.",
         book,
     )
-    .takes(json!({}), &[])
-    .gives(report())
-    .adds()
+    .input_schema(json!({}), &[])
+    .output_schema(output_schema())
+    .non_destructive()
 }
 
-async fn book(context: Context, _: Nothing) -> Result<Output, Stop> {
-    let question = Question::form(
+async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, HandlerError> {
+    let question = Elicitation::form(
         "A table at the Switchboard Inn?",
         vec![
-            Field::text("name", "Your name"),
-            Field::date("day", "The day"),
-            Field::whole("guests", "How many guests", 1..=12),
-            Field::choice("seating", "Where to sit", &["inside", "terrace", "bar"])
-                .usually("inside"),
-            Field::flag("newsletter", "Send the newsletter").usually(false),
+            FormField::text("name", "Your name"),
+            FormField::date("day", "The day"),
+            FormField::integer("guests", "How many guests", 1..=12),
+            FormField::choice("seating", "Where to sit", &["inside", "terrace", "bar"])
+                .with_default("inside"),
+            FormField::boolean("newsletter", "Send the newsletter").with_default(false),
         ],
     );
-    Ok(match context.ask(&question).await? {
-        Answer::Accepted(given) => {
+    Ok(match context.elicit(&question).await? {
+        ElicitationResult::Accepted(given) => {
             let word = |name: &str| match given.get(name) {
                 Some(Json::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
@@ -58,36 +58,39 @@ async fn book(context: Context, _: Nothing) -> Result<Output, Stop> {
                 word("guests"),
                 word("seating"),
             );
-            Output::value(json!({"action": "accept", "given": given}), text)
+            ToolOutput::structured(json!({"action": "accept", "given": given}), text)
         }
-        Answer::Declined => {
-            Output::value(json!({"action": "decline"}), "No table was booked: you declined.")
-        }
-        Answer::Cancelled => {
+        ElicitationResult::Declined => ToolOutput::structured(
+            json!({"action": "decline"}),
+            "No table was booked: you declined.",
+        ),
+        ElicitationResult::Cancelled => {
             let text = "No table was booked: you closed the question.";
-            Output::value(json!({"action": "cancel"}), text)
+            ToolOutput::structured(json!({"action": "cancel"}), text)
         }
     })
 }
 
 pub(super) fn sign_guestbook() -> Tool {
     Tool::new("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
-        .takes(json!({}), &[])
-        .gives(report())
-        .adds()
-        .reaches_out()
+        .input_schema(json!({}), &[])
+        .output_schema(output_schema())
+        .non_destructive()
+        .open_world()
 }
 
-async fn sign(context: Context, _: Nothing) -> Result<Output, Stop> {
-    let question = Question::page(
+async fn sign(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, HandlerError> {
+    let question = Elicitation::url(
         "The guestbook is a page of its own.",
         "https://example.com/switchboard/guestbook",
         "guestbook-1",
     );
-    let (action, text) = match context.ask(&question).await? {
-        Answer::Accepted(_) => ("accept", "You went to the guestbook."),
-        Answer::Declined => ("decline", "The guestbook stays empty: you declined."),
-        Answer::Cancelled => ("cancel", "The guestbook stays empty: you closed the question."),
+    let (action, text) = match context.elicit(&question).await? {
+        ElicitationResult::Accepted(_) => ("accept", "You went to the guestbook."),
+        ElicitationResult::Declined => ("decline", "The guestbook stays empty: you declined."),
+        ElicitationResult::Cancelled => {
+            ("cancel", "The guestbook stays empty: you closed the question.")
+        }
     };
-    Ok(Output::value(json!({"action": action}), text))
+    Ok(ToolOutput::structured(json!({"action": action}), text))
 }

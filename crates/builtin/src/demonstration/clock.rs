@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 const DAY: i64 = 24 * 3600;
@@ -15,11 +15,11 @@ const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 #[derive(Deserialize)]
-struct Now {
+struct NowArguments {
     offset: Option<String>,
 }
 
-pub(super) fn now() -> Tool {
+pub(super) fn now_tool() -> Tool {
     let schema = json!({
         "type": "object",
         "properties": {"time": {"type": "string"}, "weekday": {"type": "string"}},
@@ -29,21 +29,29 @@ pub(super) fn now() -> Tool {
         "type": "string", "pattern": "^[+-][0-9]{2}:[0-9]{2}$",
         "description": "The time zone, as its distance from UTC: +02:00",
     });
-    Tool::new("now", "Tells the time, in UTC or at a distance from it.", tell)
-        .takes(json!({"offset": offset}), &[])
-        .gives(schema)
-        .reads()
+    Tool::new("now", "Tells the time, in UTC or at a distance from it.", current_time)
+        .input_schema(json!({"offset": offset}), &[])
+        .output_schema(schema)
+        .read_only()
 }
 
-async fn tell(_: Context, arguments: Now) -> Result<Output, Stop> {
+async fn current_time(
+    _: HandlerContext,
+    arguments: NowArguments,
+) -> Result<ToolOutput, HandlerError> {
     let offset = match &arguments.offset {
         None => 0,
-        Some(text) => parse_offset(text)
-            .ok_or_else(|| Stop::failed("`offset` has to look like +02:00, up to 18 hours"))?,
+        Some(text) => parse_offset(text).ok_or_else(|| {
+            HandlerError::failed("`offset` has to look like +02:00, up to 18 hours")
+        })?,
     };
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (time, weekday) = civil(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), offset);
-    Ok(Output::value(json!({"time": time, "weekday": weekday}), format!("{weekday}, {time}")))
+    let (time, weekday) =
+        format_rfc3339(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), offset);
+    Ok(ToolOutput::structured(
+        json!({"time": time, "weekday": weekday}),
+        format!("{weekday}, {time}"),
+    ))
 }
 
 /// Seconds east of Greenwich.
@@ -62,10 +70,10 @@ fn parse_offset(text: &str) -> Option<i64> {
 }
 
 /// A moment as RFC 3339 writes it, and its day of the week.
-fn civil(utc: i64, offset: i64) -> (String, &'static str) {
+fn format_rfc3339(utc: i64, offset: i64) -> (String, &'static str) {
     let local = utc.saturating_add(offset);
     let (days, seconds) = (local.div_euclid(DAY), local.rem_euclid(DAY));
-    let (year, month, day) = date(days);
+    let (year, month, day) = civil_date(days);
     let weekday = usize::try_from(days.rem_euclid(7)).map_or("", |it| WEEKDAYS[it]);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let zone = match offset {
@@ -81,7 +89,7 @@ fn civil(utc: i64, offset: i64) -> (String, &'static str) {
 
 /// The date of a day, counted from the first of January 1970. Years begin in March here, so that the odd day comes
 /// last; an era is 400 of them.
-fn date(days: i64) -> (i64, i64, i64) {
+fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era =
@@ -101,7 +109,7 @@ mod tests {
     #[test]
     fn moments_are_written_as_people_count_them() {
         let check = |utc, offset, time: &str, weekday| {
-            assert_eq!(civil(utc, offset), (time.to_owned(), weekday));
+            assert_eq!(format_rfc3339(utc, offset), (time.to_owned(), weekday));
         };
         check(0, 0, "1970-01-01T00:00:00Z", "Thursday");
         check(951_782_400, 0, "2000-02-29T00:00:00Z", "Tuesday");

@@ -3,37 +3,37 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// Width and height, in dots.
 const SIZE: u16 = 160;
 
 #[derive(Deserialize)]
-struct DrawClock {
+struct DrawClockArguments {
     hour: u16,
     minute: u16,
 }
 
-pub(super) fn draw_clock() -> Tool {
+pub(super) fn draw_clock_tool() -> Tool {
     Tool::new("draw_clock", "Draws a picture of a clock that shows a time.", draw)
-        .takes(
+        .input_schema(
             json!({
                 "hour": {"type": "integer", "minimum": 0, "maximum": 23},
                 "minute": {"type": "integer", "minimum": 0, "maximum": 59},
             }),
             &["hour", "minute"],
         )
-        .reads()
+        .read_only()
 }
 
-async fn draw(_: Context, it: DrawClock) -> Result<Output, Stop> {
+async fn draw(_: HandlerContext, it: DrawClockArguments) -> Result<ToolOutput, HandlerError> {
     if it.hour > 23 || it.minute > 59 {
-        return Err(Stop::failed("there is no such time of day"));
+        return Err(HandlerError::failed("there is no such time of day"));
     }
-    Ok(Output::image(&png(&face(it.hour, it.minute)), "image/png"))
+    Ok(ToolOutput::image(&png(&render_clock_face(it.hour, it.minute)), "image/png"))
 }
 
 /// A line from one point to another.
@@ -62,7 +62,7 @@ impl Stroke {
 }
 
 /// The dots, row by row: 0 is black, 255 white.
-fn face(hour: u16, minute: u16) -> Vec<u8> {
+fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     let radius = f64::from(SIZE) / 2.0 - 4.0;
     let minutes = f64::from(minute) / 60.0;
     let mut strokes: Vec<Stroke> = (0u8..12)
@@ -78,14 +78,14 @@ fn face(hour: u16, minute: u16) -> Vec<u8> {
             let point = (f64::from(x) - middle, f64::from(y) - middle);
             let rim = (2.0 - (point.0.hypot(point.1) - radius).abs()).clamp(0.0, 1.0);
             let covered = strokes.iter().map(|it| it.covers(point)).fold(rim, f64::max);
-            dots.push(grey(covered));
+            dots.push(gray_level(covered));
         }
     }
     dots
 }
 
 /// The shade of a dot that is covered so much.
-fn grey(covered: f64) -> u8 {
+fn gray_level(covered: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -117,7 +117,7 @@ fn chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
     let start = file.len();
     file.extend_from_slice(&kind);
     file.extend_from_slice(body);
-    let sum = crc(&file[start..]);
+    let sum = crc32(&file[start..]);
     file.extend_from_slice(&sum.to_be_bytes());
 }
 
@@ -142,7 +142,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The sum that PNG ends every chunk with.
-fn crc(bytes: &[u8]) -> u32 {
+fn crc32(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {
         sum ^= u32::from(*byte);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_that_everybody_computes() {
-        assert_eq!(crc(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         let stream = zlib(b"Wikipedia");
         assert_eq!(stream[stream.len() - 4..], 0x11e6_0398_u32.to_be_bytes());
     }
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_face_shows_its_hands() {
         let at = |dots: &[u8], x: usize, y: usize| dots[y * usize::from(SIZE) + x];
-        let six = face(6, 0);
+        let six = render_clock_face(6, 0);
         assert_eq!((at(&six, 80, 40), at(&six, 80, 110), at(&six, 40, 80)), (0, 0, 255));
-        let quarter = face(9, 15);
+        let quarter = render_clock_face(9, 15);
         assert_eq!((at(&quarter, 120, 80), at(&quarter, 80, 40)), (0, 255));
         assert_eq!(six.len(), 160 * 160);
     }

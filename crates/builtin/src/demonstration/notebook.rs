@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::news::{Herald, News};
-use crate::refusal::Stop;
+use crate::news::{ChangeNotifier, ServerChange};
+use crate::refusal::HandlerError;
 
 /// How many notes there may be.
-pub(super) const MOST: usize = 1000;
+pub(super) const MAX_NOTES: usize = 1000;
 /// The longest note, in characters.
-pub(super) const LONGEST: usize = 10_000;
+pub(super) const MAX_NOTE_LENGTH: usize = 10_000;
 /// The largest file that is read.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
 /// How long to wait for another process.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,36 +45,38 @@ impl Note {
 
 /// What the file holds. Numbers are not used twice.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Pages {
+struct NoteFile {
     last: u64,
     notes: Vec<Note>,
 }
 
 /// The notes, and who is told when they change.
 #[derive(Debug)]
-pub(super) struct Notebook {
-    file: PathBuf,
-    herald: Herald,
+pub(super) struct NoteStore {
+    path: PathBuf,
+    changes: ChangeNotifier,
 }
 
-impl Notebook {
-    pub(super) fn new(file: PathBuf, herald: Herald) -> Notebook {
-        Notebook { file, herald }
+impl NoteStore {
+    pub(super) fn new(path: PathBuf, changes: ChangeNotifier) -> NoteStore {
+        NoteStore { path, changes }
     }
 
-    pub(super) async fn all(&self) -> Result<Vec<Note>, Stop> {
-        let file = self.file.clone();
-        apart(move || read(&file).map(|pages| pages.notes)).await
+    pub(super) async fn all(&self) -> Result<Vec<Note>, HandlerError> {
+        let file = self.path.clone();
+        run_blocking(move || read_file(&file).map(|pages| pages.notes)).await
     }
 
-    pub(super) async fn add(&self, text: String) -> Result<Note, Stop> {
-        if text.trim().is_empty() || text.chars().count() > LONGEST {
-            return Err(Stop::failed(format!("a note has from 1 to {LONGEST} characters")));
+    pub(super) async fn add(&self, text: String) -> Result<Note, HandlerError> {
+        if text.trim().is_empty() || text.chars().count() > MAX_NOTE_LENGTH {
+            return Err(HandlerError::failed(format!(
+                "a note has from 1 to {MAX_NOTE_LENGTH} characters"
+            )));
         }
-        let file = self.file.clone();
-        let added = apart(move || {
-            change(&file, |pages| {
-                if pages.notes.len() >= MOST {
+        let file = self.path.clone();
+        let added = run_blocking(move || {
+            edit_file(&file, |pages| {
+                if pages.notes.len() >= MAX_NOTES {
                     return None;
                 }
                 pages.last += 1;
@@ -84,36 +86,39 @@ impl Notebook {
             })
         });
         let note = added.await?;
-        let note = note.ok_or_else(|| Stop::failed(format!("there are {MOST} notes already")))?;
-        self.herald.tell(News::Resources);
+        let note = note
+            .ok_or_else(|| HandlerError::failed(format!("there are {MAX_NOTES} notes already")))?;
+        self.changes.notify(ServerChange::ResourceListChanged);
         Ok(note)
     }
 
     /// Takes a note out, where it is there.
-    pub(super) async fn delete(&self, id: u64) -> Result<Option<Note>, Stop> {
-        let file = self.file.clone();
-        let deleted = apart(move || {
-            change(&file, |pages| {
+    pub(super) async fn delete(&self, id: u64) -> Result<Option<Note>, HandlerError> {
+        let file = self.path.clone();
+        let deleted = run_blocking(move || {
+            edit_file(&file, |pages| {
                 let at = pages.notes.iter().position(|it| it.id == id)?;
                 Some(pages.notes.remove(at))
             })
         });
         let note = deleted.await?;
         if let Some(note) = &note {
-            self.herald.tell(News::Updated { uri: note.uri() });
-            self.herald.tell(News::Resources);
+            self.changes.notify(ServerChange::ResourceUpdated { uri: note.uri() });
+            self.changes.notify(ServerChange::ResourceListChanged);
         }
         Ok(note)
     }
 
     /// Replaces a note's text, where it is there.
-    pub(super) async fn rewrite(&self, id: u64, text: String) -> Result<Option<Note>, Stop> {
-        if text.trim().is_empty() || text.chars().count() > LONGEST {
-            return Err(Stop::failed(format!("a note has from 1 to {LONGEST} characters")));
+    pub(super) async fn update(&self, id: u64, text: String) -> Result<Option<Note>, HandlerError> {
+        if text.trim().is_empty() || text.chars().count() > MAX_NOTE_LENGTH {
+            return Err(HandlerError::failed(format!(
+                "a note has from 1 to {MAX_NOTE_LENGTH} characters"
+            )));
         }
-        let file = self.file.clone();
-        let changed = apart(move || {
-            change(&file, |pages| {
+        let file = self.path.clone();
+        let changed = run_blocking(move || {
+            edit_file(&file, |pages| {
                 let note = pages.notes.iter_mut().find(|it| it.id == id)?;
                 note.text = text;
                 Some(note.clone())
@@ -121,32 +126,32 @@ impl Notebook {
         });
         let note = changed.await?;
         if let Some(note) = &note {
-            self.herald.tell(News::Updated { uri: note.uri() });
-            self.herald.tell(News::Resources);
+            self.changes.notify(ServerChange::ResourceUpdated { uri: note.uri() });
+            self.changes.notify(ServerChange::ResourceListChanged);
         }
         Ok(note)
     }
 }
 
 /// Does what blocks on a thread for it.
-async fn apart<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Stop> {
+) -> Result<T, HandlerError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Stop::failed(format!("the notes cannot be had: {error}"))),
-        Err(_) => Err(Stop::failed("the notes cannot be had")),
+        Ok(Err(error)) => Err(HandlerError::failed(format!("the notes cannot be had: {error}"))),
+        Err(_) => Err(HandlerError::failed("the notes cannot be had")),
     }
 }
 
-fn read(file: &Path) -> io::Result<Pages> {
+fn read_file(file: &Path) -> io::Result<NoteFile> {
     let opened = match File::open(file) {
         Ok(opened) => opened,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Pages::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NoteFile::default()),
         Err(error) => return Err(error),
     };
     let mut text = String::new();
-    opened.take(LARGEST).read_to_string(&mut text)?;
+    opened.take(MAX_FILE_SIZE).read_to_string(&mut text)?;
     serde_json::from_str(&text).map_err(|_| {
         let why = format!("{} holds something else; take it away", file.display());
         io::Error::new(io::ErrorKind::InvalidData, why)
@@ -154,15 +159,18 @@ fn read(file: &Path) -> io::Result<Pages> {
 }
 
 /// Reads, changes and writes while nobody else does. Where nothing came of it, nothing is written.
-fn change<T>(file: &Path, edit: impl FnOnce(&mut Pages) -> Option<T>) -> io::Result<Option<T>> {
+fn edit_file<T>(
+    file: &Path,
+    edit: impl FnOnce(&mut NoteFile) -> Option<T>,
+) -> io::Result<Option<T>> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)?;
-    let _held = lock(folder)?;
-    let mut pages = read(file)?;
+    let _held = lock_folder(folder)?;
+    let mut pages = read_file(file)?;
     let Some(done) = edit(&mut pages) else { return Ok(None) };
     // Such files are their owner's alone from the first.
     let mut draft = tempfile::Builder::new().prefix(".notes-").tempfile_in(folder)?;
@@ -173,14 +181,14 @@ fn change<T>(file: &Path, edit: impl FnOnce(&mut Pages) -> Option<T>) -> io::Res
 }
 
 /// Holds the folder against other processes until dropped.
-fn lock(folder: &Path) -> io::Result<File> {
+fn lock_folder(folder: &Path) -> io::Result<File> {
     let held = File::open(folder)?;
     let start = Instant::now();
     loop {
         match held.try_lock() {
             Ok(()) => return Ok(held),
-            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_POLL_INTERVAL);
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "another process has them"));

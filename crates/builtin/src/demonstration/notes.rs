@@ -5,124 +5,131 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::notebook::{LONGEST, Note, Notebook};
-use crate::content::Output;
-use crate::context::Context;
-use crate::prompting::{Argument, Given, Prompt, Spoken};
-use crate::refusal::{Stop, Working};
-use crate::resource::{Body, Contents, Resource, Resources, Template};
+use super::notebook::{MAX_NOTE_LENGTH, Note, NoteStore};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::prompting::{Prompt, PromptArgument, PromptArguments, PromptMessage};
+use crate::refusal::{HandlerError, HandlerFuture};
+use crate::resource::{
+    Resource, ResourceBody, ResourceContents, ResourceProvider, ResourceTemplate,
+};
 use crate::tooling::Tool;
 
-const PATTERN: &str = "note://{id}";
-const TEXT: &str = "text/plain";
+const URI_TEMPLATE: &str = "note://{id}";
+const TEXT_MIME_TYPE: &str = "text/plain";
 const TONES: [&str; 5] = ["formal", "friendly", "funny", "plain", "poetic"];
 const TOPICS: [&str; 3] = ["telephone exchanges", "the sea", "tea"];
 
 #[derive(Deserialize)]
-struct AddNote {
+struct AddNoteArguments {
     text: String,
 }
 
 #[derive(Deserialize)]
-struct NoteId {
+struct NoteIdArguments {
     id: u64,
 }
 
 #[derive(Deserialize)]
-struct RewriteNote {
+struct RewriteNoteArguments {
     id: u64,
     text: String,
 }
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoArguments {}
 
-pub(super) fn tools(notebook: &Arc<Notebook>) -> Vec<Tool> {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": LONGEST});
+pub(super) fn tools(notebook: &Arc<NoteStore>) -> Vec<Tool> {
+    let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_NOTE_LENGTH});
     let id = json!({"type": "integer", "minimum": 1});
     let book = || notebook.clone();
     let add = {
         let book = book();
-        move |_: Context, it: AddNote| add(book.clone(), it)
+        move |_: HandlerContext, it: AddNoteArguments| add(book.clone(), it)
     };
     let list = {
         let book = book();
-        move |_: Context, _: Nothing| list(book.clone())
+        move |_: HandlerContext, _: NoArguments| list(book.clone())
     };
     let rewrite = {
         let book = book();
-        move |_: Context, it: RewriteNote| rewrite(book.clone(), it)
+        move |_: HandlerContext, it: RewriteNoteArguments| rewrite(book.clone(), it)
     };
     let delete = {
         let book = book();
-        move |_: Context, it: NoteId| delete(book.clone(), it)
+        move |_: HandlerContext, it: NoteIdArguments| delete(book.clone(), it)
     };
     vec![
         Tool::new("add_note", "Writes a note down.", add)
-            .takes(json!({"text": text}), &["text"])
-            .gives(json!({
+            .input_schema(json!({"text": text}), &["text"])
+            .output_schema(json!({
                 "type": "object",
                 "properties": {"id": {"type": "integer"}, "uri": {"type": "string"}},
                 "required": ["id", "uri"],
             }))
-            .adds(),
-        Tool::new("list_notes", "Lists all notes.", list).takes(json!({}), &[]).reads(),
+            .non_destructive(),
+        Tool::new("list_notes", "Lists all notes.", list).input_schema(json!({}), &[]).read_only(),
         Tool::new("rewrite_note", "Replaces the text of a note.", rewrite)
-            .takes(json!({"id": id, "text": text}), &["id", "text"])
+            .input_schema(json!({"id": id, "text": text}), &["id", "text"])
             .idempotent(),
         Tool::new("delete_note", "Deletes a note for good.", delete)
-            .takes(json!({"id": id}), &["id"])
+            .input_schema(json!({"id": id}), &["id"])
             .idempotent(),
     ]
 }
 
-async fn add(notebook: Arc<Notebook>, it: AddNote) -> Result<Output, Stop> {
+async fn add(notebook: Arc<NoteStore>, it: AddNoteArguments) -> Result<ToolOutput, HandlerError> {
     let note = notebook.add(it.text).await?;
     let text = format!("Note {} is written down.", note.id);
-    let output = Output::value(json!({"id": note.id, "uri": note.uri()}), text);
-    Ok(output.and_link(&note.uri(), &note.heading()))
+    let output = ToolOutput::structured(json!({"id": note.id, "uri": note.uri()}), text);
+    Ok(output.with_resource_link(&note.uri(), &note.heading()))
 }
 
-async fn list(notebook: Arc<Notebook>) -> Result<Output, Stop> {
+async fn list(notebook: Arc<NoteStore>) -> Result<ToolOutput, HandlerError> {
     let notes = notebook.all().await?;
     if notes.is_empty() {
-        return Ok(Output::text("There are no notes."));
+        return Ok(ToolOutput::text("There are no notes."));
     }
     let line = |note: &Note| format!("{}: {}\n", note.id, note.heading());
-    Ok(Output::text(notes.iter().map(line).collect::<String>()))
+    Ok(ToolOutput::text(notes.iter().map(line).collect::<String>()))
 }
 
-async fn rewrite(notebook: Arc<Notebook>, it: RewriteNote) -> Result<Output, Stop> {
-    match notebook.rewrite(it.id, it.text).await? {
-        Some(note) => Ok(Output::text(format!("Note {} says something else now.", note.id))),
-        None => Err(Stop::failed(format!("there is no note {}", it.id))),
+async fn rewrite(
+    notebook: Arc<NoteStore>,
+    it: RewriteNoteArguments,
+) -> Result<ToolOutput, HandlerError> {
+    match notebook.update(it.id, it.text).await? {
+        Some(note) => Ok(ToolOutput::text(format!("Note {} says something else now.", note.id))),
+        None => Err(HandlerError::failed(format!("there is no note {}", it.id))),
     }
 }
 
-async fn delete(notebook: Arc<Notebook>, it: NoteId) -> Result<Output, Stop> {
+async fn delete(notebook: Arc<NoteStore>, it: NoteIdArguments) -> Result<ToolOutput, HandlerError> {
     match notebook.delete(it.id).await? {
-        Some(note) => Ok(Output::text(format!("Note {} is gone: {}", note.id, note.heading()))),
-        None => Err(Stop::failed(format!("there is no note {}", it.id))),
+        Some(note) => Ok(ToolOutput::text(format!("Note {} is gone: {}", note.id, note.heading()))),
+        None => Err(HandlerError::failed(format!("there is no note {}", it.id))),
     }
 }
 
-pub(super) fn prompts(notebook: &Arc<Notebook>) -> Vec<Prompt> {
+pub(super) fn prompts(notebook: &Arc<NoteStore>) -> Vec<Prompt> {
     let summarising = notebook.clone();
-    let summarise = move |_: Context, _: Given| summarise(summarising.clone());
+    let summarise = move |_: HandlerContext, _: PromptArguments| summarise(summarising.clone());
     let suggesting = notebook.clone();
     let suggest = move || topics(suggesting.clone());
     vec![
         Prompt::new("summarise_notes", "Asks for a summary of all notes.", summarise),
         Prompt::new("write_about", "Asks for a few lines about something.", write_about)
-            .argument(Argument::required("topic", "What it is about").completed_with(suggest))
             .argument(
-                Argument::optional("tone", "How it sounds")
-                    .completed_with(async || Ok(TONES.map(str::to_owned).to_vec())),
+                PromptArgument::required("topic", "What it is about").with_completions(suggest),
+            )
+            .argument(
+                PromptArgument::optional("tone", "How it sounds")
+                    .with_completions(async || Ok(TONES.map(str::to_owned).to_vec())),
             ),
     ]
 }
 
-async fn summarise(notebook: Arc<Notebook>) -> Result<Vec<Spoken>, Stop> {
+async fn summarise(notebook: Arc<NoteStore>) -> Result<Vec<PromptMessage>, HandlerError> {
     let notes = notebook.all().await?;
     let mut text = String::from("Summarise these notes in a sentence or two:\n");
     for note in &notes {
@@ -131,20 +138,23 @@ async fn summarise(notebook: Arc<Notebook>) -> Result<Vec<Spoken>, Stop> {
     if notes.is_empty() {
         text.push_str("\n(there are none)");
     }
-    Ok(vec![Spoken::user(text)])
+    Ok(vec![PromptMessage::user(text)])
 }
 
-async fn write_about(_: Context, given: Given) -> Result<Vec<Spoken>, Stop> {
+async fn write_about(
+    _: HandlerContext,
+    given: PromptArguments,
+) -> Result<Vec<PromptMessage>, HandlerError> {
     let word = |name: &str, otherwise: &str| match given.get(name) {
         Some(text) => text.chars().take(200).collect(),
         None => otherwise.to_owned(),
     };
     let (topic, tone) = (word("topic", "anything"), word("tone", "plain"));
-    Ok(vec![Spoken::user(format!("Write five lines about {topic}, in a {tone} tone."))])
+    Ok(vec![PromptMessage::user(format!("Write five lines about {topic}, in a {tone} tone."))])
 }
 
 /// What people have notes about, and a few things besides.
-async fn topics(notebook: Arc<Notebook>) -> Result<Vec<String>, Stop> {
+async fn topics(notebook: Arc<NoteStore>) -> Result<Vec<String>, HandlerError> {
     let notes = notebook.all().await?;
     let mut topics: Vec<String> = notes.iter().map(Note::heading).collect();
     topics.extend(TOPICS.map(str::to_owned));
@@ -153,44 +163,48 @@ async fn topics(notebook: Arc<Notebook>) -> Result<Vec<String>, Stop> {
 
 /// Notes to read, one address each.
 #[derive(Debug)]
-pub(super) struct Shelf(Arc<Notebook>);
+pub(super) struct NoteResources(Arc<NoteStore>);
 
-impl Shelf {
-    pub(super) fn new(notebook: &Arc<Notebook>) -> Shelf {
-        Shelf(notebook.clone())
+impl NoteResources {
+    pub(super) fn new(notebook: &Arc<NoteStore>) -> NoteResources {
+        NoteResources(notebook.clone())
     }
 }
 
-impl Resources for Shelf {
-    fn list(&self) -> Working<'_, Vec<Resource>> {
+impl ResourceProvider for NoteResources {
+    fn list(&self) -> HandlerFuture<'_, Vec<Resource>> {
         Box::pin(async {
             let notes = self.0.all().await?;
             let resource = |note: &Note| Resource {
                 uri: note.uri(),
                 name: format!("note {}", note.id),
                 description: note.heading(),
-                mime: TEXT.to_owned(),
+                mime_type: TEXT_MIME_TYPE.to_owned(),
             };
             Ok(notes.iter().map(resource).collect())
         })
     }
 
-    fn templates(&self) -> Vec<Template> {
-        vec![Template {
-            uri: PATTERN.to_owned(),
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        vec![ResourceTemplate {
+            uri_template: URI_TEMPLATE.to_owned(),
             name: "note".to_owned(),
             description: "A note by its number.".to_owned(),
-            mime: TEXT.to_owned(),
+            mime_type: TEXT_MIME_TYPE.to_owned(),
         }]
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> Working<'a, Vec<Contents>> {
+    fn read<'a>(&'a self, uri: &'a str) -> HandlerFuture<'a, Vec<ResourceContents>> {
         Box::pin(async move {
             let notes = self.0.all().await?;
             let note = notes.into_iter().find(|it| it.uri() == uri);
-            let note = note.ok_or_else(|| Stop::missing(uri))?;
+            let note = note.ok_or_else(|| HandlerError::resource_not_found(uri))?;
             let uri = note.uri();
-            Ok(vec![Contents { uri, mime: TEXT.to_owned(), body: Body::Text(note.text) }])
+            Ok(vec![ResourceContents {
+                uri,
+                mime_type: TEXT_MIME_TYPE.to_owned(),
+                body: ResourceBody::Text(note.text),
+            }])
         })
     }
 
@@ -199,9 +213,9 @@ impl Resources for Shelf {
         template: &'a str,
         variable: &'a str,
         _begun: &'a str,
-    ) -> Working<'a, Vec<String>> {
+    ) -> HandlerFuture<'a, Vec<String>> {
         Box::pin(async move {
-            if (template, variable) != (PATTERN, "id") {
+            if (template, variable) != (URI_TEMPLATE, "id") {
                 return Ok(Vec::new());
             }
             Ok(self.0.all().await?.iter().map(|note| note.id.to_string()).collect())

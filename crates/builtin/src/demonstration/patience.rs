@@ -5,72 +5,78 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::content::Output;
-use crate::context::{Context, Level};
-use crate::refusal::Stop;
+use crate::content::ToolOutput;
+use crate::context::{HandlerContext, LogLevel};
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
-const MOST_STEPS: u64 = 1000;
-const LONGEST_STEP: u64 = 60_000;
-const MOST_LINES: u64 = 100_000;
+const MAX_STEPS: u64 = 1000;
+const MAX_STEP_MILLISECONDS: u64 = 60_000;
+const MAX_LINES: u64 = 100_000;
 
 #[derive(Deserialize)]
-struct CountSlowly {
+struct CountSlowlyArguments {
     steps: u64,
-    #[serde(default = "usual_pause")]
+    #[serde(default = "default_pause")]
     milliseconds: u64,
 }
 
-fn usual_pause() -> u64 {
+fn default_pause() -> u64 {
     500
 }
 
-pub(super) fn count_slowly() -> Tool {
+pub(super) fn count_slowly_tool() -> Tool {
     Tool::new("count_slowly", "Counts, with a pause before every number.", count)
-        .takes(
+        .input_schema(
             json!({
-                "steps": {"type": "integer", "minimum": 1, "maximum": MOST_STEPS},
+                "steps": {"type": "integer", "minimum": 1, "maximum": MAX_STEPS},
                 "milliseconds": {
-                    "type": "integer", "minimum": 0, "maximum": LONGEST_STEP,
-                    "default": usual_pause(), "description": "How long a pause is.",
+                    "type": "integer", "minimum": 0, "maximum": MAX_STEP_MILLISECONDS,
+                    "default": default_pause(), "description": "How long a pause is.",
                 },
             }),
             &["steps"],
         )
-        .reads()
+        .read_only()
 }
 
-async fn count(context: Context, it: CountSlowly) -> Result<Output, Stop> {
-    if !(1..=MOST_STEPS).contains(&it.steps) || it.milliseconds > LONGEST_STEP {
-        return Err(Stop::failed(format!(
-            "at most {MOST_STEPS} steps of {LONGEST_STEP} milliseconds each"
+async fn count(
+    context: HandlerContext,
+    it: CountSlowlyArguments,
+) -> Result<ToolOutput, HandlerError> {
+    if !(1..=MAX_STEPS).contains(&it.steps) || it.milliseconds > MAX_STEP_MILLISECONDS {
+        return Err(HandlerError::failed(format!(
+            "at most {MAX_STEPS} steps of {MAX_STEP_MILLISECONDS} milliseconds each"
         )));
     }
-    context.log(Level::Debug, "the counting begins").await;
+    context.log(LogLevel::Debug, "the counting begins").await;
     for step in 1..=it.steps {
         tokio::time::sleep(Duration::from_millis(it.milliseconds)).await;
         context.progress(step, it.steps, &format!("counted to {step}")).await;
     }
-    Ok(Output::text(format!("Counted to {}.", it.steps)))
+    Ok(ToolOutput::text(format!("Counted to {}.", it.steps)))
 }
 
 #[derive(Deserialize)]
-struct LongText {
+struct LongTextArguments {
     lines: u64,
 }
 
-pub(super) fn long_text() -> Tool {
-    Tool::new("long_text", "Returns as many lines as you like.", lines)
-        .takes(
-            json!({"lines": {"type": "integer", "minimum": 1, "maximum": MOST_LINES}}),
+pub(super) fn long_text_tool() -> Tool {
+    Tool::new("long_text", "Returns as many lines as you like.", repeat_lines)
+        .input_schema(
+            json!({"lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES}}),
             &["lines"],
         )
-        .reads()
+        .read_only()
 }
 
-async fn lines(_: Context, it: LongText) -> Result<Output, Stop> {
-    if !(1..=MOST_LINES).contains(&it.lines) {
-        return Err(Stop::failed(format!("from 1 to {MOST_LINES} lines")));
+async fn repeat_lines(
+    _: HandlerContext,
+    it: LongTextArguments,
+) -> Result<ToolOutput, HandlerError> {
+    if !(1..=MAX_LINES).contains(&it.lines) {
+        return Err(HandlerError::failed(format!("from 1 to {MAX_LINES} lines")));
     }
     let total = it.lines;
     let text: String = (1..=total)
@@ -78,5 +84,5 @@ async fn lines(_: Context, it: LongText) -> Result<Output, Stop> {
             format!("line {line} of {total}: the quick brown fox jumps over the lazy dog\n")
         })
         .collect();
-    Ok(Output::text(text))
+    Ok(ToolOutput::text(text))
 }

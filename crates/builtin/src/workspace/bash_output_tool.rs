@@ -8,28 +8,28 @@ use grep_regex::RegexMatcher;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::bash_tool::ending_words;
-use super::workplace::Workplace;
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::bash_tool::describe_exit;
+use super::workplace::WorkspaceSession;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How much is shown at once, in bytes.
-const SHOWN: u64 = 30_000;
+const MAX_SHOWN_BYTES: u64 = 30_000;
 /// How long one may wait for a command's end, in milliseconds.
-const LONGEST_WAIT: u64 = 60_000;
+const MAX_WAIT_MILLISECONDS: u64 = 60_000;
 
 #[derive(Deserialize)]
-struct BashOutput {
+struct BashOutputArguments {
     bash_id: String,
     filter: Option<String>,
     wait: Option<u64>,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let read = move |_: Context, it: BashOutput| {
+    let read = move |_: HandlerContext, it: BashOutputArguments| {
         let place = place.clone();
         async move { read(&place, &it).await }
     };
@@ -37,15 +37,15 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         With `wait`, waits that long for its end first.";
     Tool::new("BashOutput", description, read)
         .title("Read a command in the background")
-        .takes(
+        .input_schema(
             json!({
                 "bash_id": {"type": "string", "description": "The name that Bash gave it."},
                 "filter": {"type": "string", "description": "Show only lines that this regular expression fits; the others are gone."},
-                "wait": {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT, "description": "How long to wait for its end, in milliseconds."},
+                "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MILLISECONDS, "description": "How long to wait for its end, in milliseconds."},
             }),
             &["bash_id"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "bashId": {"type": "string"},
@@ -60,16 +60,20 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "required": ["bashId", "command", "output", "running", "exitCode", "moreBytes", "outputFile"],
             "additionalProperties": false,
         }))
-        .reads()
+        .read_only()
 }
 
-async fn read(place: &Arc<Workplace>, it: &BashOutput) -> Result<Output, Stop> {
+async fn read(
+    place: &Arc<WorkspaceSession>,
+    it: &BashOutputArguments,
+) -> Result<ToolOutput, HandlerError> {
     // Before anything counts as read.
     let filter = it.filter.as_deref().map(RegexMatcher::new_line_matcher).transpose();
-    let filter = filter
-        .map_err(|error| Stop::failed(format!("the regular expression makes no sense: {error}")))?;
-    let wait = Duration::from_millis(it.wait.unwrap_or(0).min(LONGEST_WAIT));
-    let news = place.jobs.news(&it.bash_id, wait, SHOWN).await?;
+    let filter = filter.map_err(|error| {
+        HandlerError::failed(format!("the regular expression makes no sense: {error}"))
+    })?;
+    let wait = Duration::from_millis(it.wait.unwrap_or(0).min(MAX_WAIT_MILLISECONDS));
+    let news = place.jobs.read_update(&it.bash_id, wait, MAX_SHOWN_BYTES).await?;
     let text = match &filter {
         None => news.excerpt.text,
         Some(filter) => {
@@ -77,28 +81,28 @@ async fn read(place: &Arc<Workplace>, it: &BashOutput) -> Result<Output, Stop> {
             news.excerpt.text.lines().filter(fits).map(|line| format!("{line}\n")).collect()
         }
     };
-    let path = news.path.display().to_string();
+    let path = news.output_path.display().to_string();
     let about = json!({
         "bashId": it.bash_id,
         "command": news.command,
         "output": text,
-        "running": news.ending.is_none(),
-        "exitCode": news.ending.and_then(|it| it.code).map_or(Json::Null, Json::from),
-        "signal": news.ending.and_then(|it| it.signal).map_or(Json::Null, Json::from),
-        "moreBytes": news.excerpt.left_out,
+        "running": news.exit.is_none(),
+        "exitCode": news.exit.and_then(|it| it.code).map_or(Json::Null, Json::from),
+        "signal": news.exit.and_then(|it| it.signal).map_or(Json::Null, Json::from),
+        "moreBytes": news.excerpt.omitted_bytes,
         "outputFile": path,
     });
     let mut words = text;
     if !words.is_empty() && !words.ends_with('\n') {
         words.push('\n');
     }
-    if news.excerpt.left_out > 0 {
-        words.push_str(&format!("({} more bytes; ask again)\n", news.excerpt.left_out));
+    if news.excerpt.omitted_bytes > 0 {
+        words.push_str(&format!("({} more bytes; ask again)\n", news.excerpt.omitted_bytes));
     }
-    let state = match &news.ending {
+    let state = match &news.exit {
         None => "it still runs".to_owned(),
-        Some(ending) => ending_words(ending).unwrap_or_else(|| "it has ended well".to_owned()),
+        Some(ending) => describe_exit(ending).unwrap_or_else(|| "it has ended well".to_owned()),
     };
     words.push_str(&format!("({state})\n"));
-    Ok(Output::value(about, words))
+    Ok(ToolOutput::structured(about, words))
 }

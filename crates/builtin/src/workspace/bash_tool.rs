@@ -6,23 +6,23 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::jobs::{By, Ending, Order, Ran};
-use super::workplace::Workplace;
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::jobs::{CommandResult, CommandSpec, ExitCause, JobExit};
+use super::workplace::WorkspaceSession;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How long a command may take unless told otherwise, and at most, in milliseconds.
-const USUAL: u64 = 120_000;
-const LONGEST: u64 = 600_000;
+const DEFAULT_TIMEOUT_MILLISECONDS: u64 = 120_000;
+const MAX_TIMEOUT_MILLISECONDS: u64 = 600_000;
 /// How much of its output is shown, in bytes.
-const SHOWN: u64 = 30_000;
+const MAX_SHOWN_BYTES: u64 = 30_000;
 /// The longest command; the system takes no more in one argument.
-const LONGEST_COMMAND: usize = 100_000;
+const MAX_COMMAND_LENGTH: usize = 100_000;
 
 #[derive(Deserialize)]
-struct Bash {
+struct BashArguments {
     command: String,
     timeout: Option<u64>,
     #[serde(default)]
@@ -32,9 +32,9 @@ struct Bash {
     _description: Option<String>,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let bash = move |context: Context, it: Bash| {
+    let bash = move |context: HandlerContext, it: BashArguments| {
         let place = place.clone();
         async move { bash(&place, &context, &it).await }
     };
@@ -44,16 +44,16 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         part; all of it is in the file that is named.";
     Tool::new("Bash", description, bash)
         .title("Run a command")
-        .takes(
+        .input_schema(
             json!({
                 "command": {"type": "string", "description": "The command."},
-                "timeout": {"type": "integer", "minimum": 1, "maximum": LONGEST, "default": USUAL, "description": "How long it may take, in milliseconds; in the background it may take as long as it likes."},
+                "timeout": {"type": "integer", "minimum": 1, "maximum": MAX_TIMEOUT_MILLISECONDS, "default": DEFAULT_TIMEOUT_MILLISECONDS, "description": "How long it may take, in milliseconds; in the background it may take as long as it likes."},
                 "run_in_background": {"type": "boolean", "default": false},
                 "description": {"type": "string", "description": "What it does, in a few words, for people."},
             }),
             &["command"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "output": {"type": "string", "description": "What it said on both output streams."},
@@ -68,54 +68,58 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "anyOf": [{"required": ["output", "exitCode", "timedOut", "truncated", "folder"]}, {"required": ["bashId"]}],
             "additionalProperties": false,
         }))
-        .reaches_out()
+        .open_world()
 }
 
-async fn bash(place: &Arc<Workplace>, context: &Context, it: &Bash) -> Result<Output, Stop> {
+async fn bash(
+    place: &Arc<WorkspaceSession>,
+    context: &HandlerContext,
+    it: &BashArguments,
+) -> Result<ToolOutput, HandlerError> {
     if it.command.trim().is_empty()
-        || it.command.len() > LONGEST_COMMAND
+        || it.command.len() > MAX_COMMAND_LENGTH
         || it.command.contains('\0')
     {
-        return Err(Stop::failed(format!(
-            "a command has from 1 to {LONGEST_COMMAND} bytes, none of them zero; put a longer one in a file"
+        return Err(HandlerError::failed(format!(
+            "a command has from 1 to {MAX_COMMAND_LENGTH} bytes, none of them zero; put a longer one in a file"
         )));
     }
-    let grounds = place.grounds(context).await?;
-    let order = Order {
+    let grounds = place.allowed_roots(context).await?;
+    let order = CommandSpec {
         command: it.command.clone(),
-        folder: place.folder(&grounds)?,
-        outputs: place.outputs()?.to_owned(),
+        working_dir: place.shell_dir(&grounds)?,
+        output_dir: place.output_dir()?.to_owned(),
     };
-    let within = it.timeout.map(|it| Duration::from_millis(it.clamp(1, LONGEST)));
+    let within = it.timeout.map(|it| Duration::from_millis(it.clamp(1, MAX_TIMEOUT_MILLISECONDS)));
     if it.run_in_background {
-        let name = place.jobs.begin(&order, None)?;
+        let name = place.jobs.start_background(&order, None)?;
         let words =
             format!("`{name}` runs in the background; BashOutput reads it, KillBash ends it");
-        return Ok(Output::value(json!({"bashId": name}), words));
+        return Ok(ToolOutput::structured(json!({"bashId": name}), words));
     }
-    let within = within.unwrap_or(Duration::from_millis(USUAL));
+    let within = within.unwrap_or(Duration::from_millis(DEFAULT_TIMEOUT_MILLISECONDS));
     let ran = place.jobs.run(&order, within).await?;
     let mut notes = String::new();
-    if let Some(folder) = &ran.folder
-        && !place.stand(&grounds, folder)
+    if let Some(folder) = &ran.working_dir
+        && !place.set_shell_dir(&grounds, folder)
     {
         notes = format!(
             "({} is not an allowed folder; the next command begins in the first one)\n",
             folder.display()
         );
     }
-    let folder = place.folder(&grounds)?.display().to_string();
-    Ok(shown(&ran, &notes, &folder))
+    let folder = place.shell_dir(&grounds)?.display().to_string();
+    Ok(to_output(&ran, &notes, &folder))
 }
 
-fn shown(ran: &Ran, notes: &str, folder: &str) -> Output {
-    let excerpt = ran.transcript.excerpt(SHOWN);
-    let is_cut = excerpt.left_out > 0;
+fn to_output(ran: &CommandResult, notes: &str, folder: &str) -> ToolOutput {
+    let excerpt = ran.output.head_and_tail(MAX_SHOWN_BYTES);
+    let is_cut = excerpt.omitted_bytes > 0;
     let mut about = json!({
         "output": excerpt.text,
-        "exitCode": ran.ending.code,
-        "signal": ran.ending.signal,
-        "timedOut": ran.ending.by == By::Timeout,
+        "exitCode": ran.exit.code,
+        "signal": ran.exit.signal,
+        "timedOut": ran.exit.cause == ExitCause::Timeout,
         "truncated": is_cut,
         "folder": folder,
     });
@@ -124,30 +128,30 @@ fn shown(ran: &Ran, notes: &str, folder: &str) -> Output {
         words.push('\n');
     }
     if is_cut {
-        let path = ran.transcript.path().display().to_string();
-        words.push_str(&format!("(all {} bytes are in `{path}`)\n", ran.transcript.said()));
+        let path = ran.output.path().display().to_string();
+        words.push_str(&format!("(all {} bytes are in `{path}`)\n", ran.output.total_bytes()));
         about["outputFile"] = Json::from(path);
     } else {
-        let _gone_already = std::fs::remove_file(ran.transcript.path());
+        let _gone_already = std::fs::remove_file(ran.output.path());
     }
     words.push_str(notes);
-    if let Some(end) = ending_words(&ran.ending) {
+    if let Some(end) = describe_exit(&ran.exit) {
         words.push_str(&format!("({end})\n"));
     }
     if words.is_empty() {
         words.push_str("(it said nothing)\n");
     }
-    Output::value(about, words)
+    ToolOutput::structured(about, words)
 }
 
 /// How a command ended, where that is worth saying.
-pub(super) fn ending_words(ending: &Ending) -> Option<String> {
-    match (ending.by, ending.code, ending.signal) {
-        (By::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
-        (By::Request, _, _) => Some("it was ended on request".to_owned()),
-        (By::Itself, Some(0), _) => None,
-        (By::Itself, Some(code), _) => Some(format!("exit code {code}")),
-        (By::Itself, None, Some(signal)) => Some(format!("ended by signal {signal}")),
-        (By::Itself, None, None) => Some("it ended".to_owned()),
+pub(super) fn describe_exit(ending: &JobExit) -> Option<String> {
+    match (ending.cause, ending.code, ending.signal) {
+        (ExitCause::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
+        (ExitCause::Killed, _, _) => Some("it was ended on request".to_owned()),
+        (ExitCause::Exited, Some(0), _) => None,
+        (ExitCause::Exited, Some(code), _) => Some(format!("exit code {code}")),
+        (ExitCause::Exited, None, Some(signal)) => Some(format!("ended by signal {signal}")),
+        (ExitCause::Exited, None, None) => Some("it ended".to_owned()),
     }
 }

@@ -6,51 +6,55 @@ use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 
 /// The largest that goes as it is, in bytes and in pixels a side.
-const LARGEST: usize = 3 * 1024 * 1024;
-const LONGEST_SIDE: u32 = 2000;
+const MAX_UNCHANGED_BYTES: usize = 3 * 1024 * 1024;
+const MAX_UNCHANGED_SIDE: u32 = 2000;
 /// The longest side of one that was made smaller.
-const FITTED_SIDE: u32 = 1568;
+const RESIZED_SIDE: u32 = 1568;
 /// What a picture may take in memory.
-const MEMORY: u64 = 256 * 1024 * 1024;
-const LONGEST_DECODED: u32 = 20_000;
-const QUALITY: u8 = 85;
+const MAX_DECODER_MEMORY: u64 = 256 * 1024 * 1024;
+const MAX_DECODED_SIDE: u32 = 20_000;
+const JPEG_QUALITY: u8 = 85;
 
 /// A picture that may be shown.
 #[derive(Debug)]
-pub(super) struct Fitted {
+pub(super) struct PreparedImage {
     pub(super) bytes: Vec<u8>,
-    pub(super) mime: &'static str,
+    pub(super) mime_type: &'static str,
     pub(super) size: (u32, u32),
 }
 
 /// What kind of picture bytes are, where it is one that can be shown. Their beginning decides, not a name.
-pub(super) fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
+pub(super) fn detect_format(bytes: &[u8]) -> Option<ImageFormat> {
     let shown = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
     image::guess_format(bytes).ok().filter(|format| shown.contains(format))
 }
 
 /// A picture as it is, or smaller.
-pub(super) fn fitted(bytes: &[u8], format: ImageFormat) -> Option<Fitted> {
-    let size = reader(bytes, format).into_dimensions().ok()?;
-    if bytes.len() <= LARGEST && size.0.max(size.1) <= LONGEST_SIDE {
-        return Some(Fitted { bytes: bytes.to_vec(), mime: format.to_mime_type(), size });
+pub(super) fn prepare(bytes: &[u8], format: ImageFormat) -> Option<PreparedImage> {
+    let size = limited_reader(bytes, format).into_dimensions().ok()?;
+    if bytes.len() <= MAX_UNCHANGED_BYTES && size.0.max(size.1) <= MAX_UNCHANGED_SIDE {
+        return Some(PreparedImage {
+            bytes: bytes.to_vec(),
+            mime_type: format.to_mime_type(),
+            size,
+        });
     }
-    let picture = reader(bytes, format).decode().ok()?;
-    let picture = picture.thumbnail(FITTED_SIDE, FITTED_SIDE);
-    encoded(&picture)
+    let picture = limited_reader(bytes, format).decode().ok()?;
+    let picture = picture.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
+    encode(&picture)
 }
 
-fn reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
+fn limited_reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
     let mut limits = Limits::default();
-    limits.max_alloc = Some(MEMORY);
-    limits.max_image_width = Some(LONGEST_DECODED);
-    limits.max_image_height = Some(LONGEST_DECODED);
+    limits.max_alloc = Some(MAX_DECODER_MEMORY);
+    limits.max_image_width = Some(MAX_DECODED_SIDE);
+    limits.max_image_height = Some(MAX_DECODED_SIDE);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(limits);
     reader
 }
 
-fn encoded(picture: &DynamicImage) -> Option<Fitted> {
+fn encode(picture: &DynamicImage) -> Option<PreparedImage> {
     let mut bytes = Vec::new();
     let mime = match picture.color().has_alpha() {
         true => {
@@ -58,12 +62,12 @@ fn encoded(picture: &DynamicImage) -> Option<Fitted> {
             ImageFormat::Png.to_mime_type()
         }
         false => {
-            let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
+            let encoder = JpegEncoder::new_with_quality(&mut bytes, JPEG_QUALITY);
             picture.to_rgb8().write_with_encoder(encoder).ok()?;
             ImageFormat::Jpeg.to_mime_type()
         }
     };
-    Some(Fitted { bytes, mime, size: (picture.width(), picture.height()) })
+    Some(PreparedImage { bytes, mime_type: mime, size: (picture.width(), picture.height()) })
 }
 
 #[cfg(test)]
@@ -80,18 +84,18 @@ mod tests {
     #[test]
     fn a_small_picture_goes_as_it_is_and_a_large_one_smaller() {
         let small = png(30, 20);
-        assert_eq!(format_of(&small), Some(ImageFormat::Png));
-        let fitted_small = fitted(&small, ImageFormat::Png).unwrap();
+        assert_eq!(detect_format(&small), Some(ImageFormat::Png));
+        let fitted_small = prepare(&small, ImageFormat::Png).unwrap();
         assert_eq!((fitted_small.bytes, fitted_small.size), (small, (30, 20)));
-        let large = fitted(&png(3000, 1500), ImageFormat::Png).unwrap();
-        assert_eq!((large.mime, large.size), ("image/jpeg", (1568, 784)));
+        let large = prepare(&png(3000, 1500), ImageFormat::Png).unwrap();
+        assert_eq!((large.mime_type, large.size), ("image/jpeg", (1568, 784)));
     }
 
     #[test]
     fn what_only_begins_like_a_picture_is_none() {
         let broken = &png(30, 20)[..20];
-        assert_eq!(format_of(broken), Some(ImageFormat::Png));
-        assert!(fitted(broken, ImageFormat::Png).is_none());
-        assert_eq!(format_of(b"BM plain text"), None);
+        assert_eq!(detect_format(broken), Some(ImageFormat::Png));
+        assert!(prepare(broken, ImageFormat::Png).is_none());
+        assert_eq!(detect_format(b"BM plain text"), None);
     }
 }

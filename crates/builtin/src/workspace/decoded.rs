@@ -6,133 +6,133 @@
 pub(super) enum Encoding {
     Utf8,
     /// With a byte order mark.
-    Utf8Marked,
-    Utf16Little,
-    Utf16Big,
+    Utf8Bom,
+    Utf16Le,
+    Utf16Be,
 }
 
 /// How the lines of a text end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineEnds {
+pub(super) enum LineEndings {
     /// With a line feed, or there is only one line.
-    Feed,
+    Lf,
     /// All of them with a carriage return and a line feed.
-    ReturnFeed,
+    CrLf,
     /// Some so and some so.
     Mixed,
 }
 
 /// A text, and how it was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decoded {
+pub(super) struct DecodedText {
     pub(super) text: String,
     pub(super) encoding: Encoding,
 }
 
 /// Why bytes are no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotText {
+pub(super) enum DecodeError {
     /// There are zero bytes in it.
     Binary,
     /// It begins like text in this encoding, and is not.
-    Broken(Encoding),
+    Invalid(Encoding),
 }
 
-impl NotText {
-    pub(super) fn words(self) -> &'static str {
+impl DecodeError {
+    pub(super) fn description(self) -> &'static str {
         match self {
-            NotText::Binary => "it is binary",
-            NotText::Broken(Encoding::Utf8 | Encoding::Utf8Marked) => "it is not valid UTF-8",
-            NotText::Broken(Encoding::Utf16Little | Encoding::Utf16Big) => "it is not valid UTF-16",
+            DecodeError::Binary => "it is binary",
+            DecodeError::Invalid(Encoding::Utf8 | Encoding::Utf8Bom) => "it is not valid UTF-8",
+            DecodeError::Invalid(Encoding::Utf16Le | Encoding::Utf16Be) => "it is not valid UTF-16",
         }
     }
 }
 
 impl Encoding {
-    pub(super) fn id(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Encoding::Utf8 => "utf-8",
-            Encoding::Utf8Marked => "utf-8-bom",
-            Encoding::Utf16Little => "utf-16le",
-            Encoding::Utf16Big => "utf-16be",
+            Encoding::Utf8Bom => "utf-8-bom",
+            Encoding::Utf16Le => "utf-16le",
+            Encoding::Utf16Be => "utf-16be",
         }
     }
 
-    fn mark(self) -> &'static [u8] {
+    fn bom(self) -> &'static [u8] {
         match self {
             Encoding::Utf8 => b"",
-            Encoding::Utf8Marked => b"\xef\xbb\xbf",
-            Encoding::Utf16Little => b"\xff\xfe",
-            Encoding::Utf16Big => b"\xfe\xff",
+            Encoding::Utf8Bom => b"\xef\xbb\xbf",
+            Encoding::Utf16Le => b"\xff\xfe",
+            Encoding::Utf16Be => b"\xfe\xff",
         }
     }
 
     /// A text as bytes.
     pub(super) fn encode(self, text: &str) -> Vec<u8> {
-        let mut bytes = self.mark().to_vec();
+        let mut bytes = self.bom().to_vec();
         match self {
-            Encoding::Utf8 | Encoding::Utf8Marked => bytes.extend_from_slice(text.as_bytes()),
-            Encoding::Utf16Little => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
-            Encoding::Utf16Big => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
+            Encoding::Utf8 | Encoding::Utf8Bom => bytes.extend_from_slice(text.as_bytes()),
+            Encoding::Utf16Le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
+            Encoding::Utf16Be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
         }
         bytes
     }
 }
 
-impl LineEnds {
-    pub(super) fn of(text: &str) -> LineEnds {
+impl LineEndings {
+    pub(super) fn detect(text: &str) -> LineEndings {
         let feeds = text.matches('\n').count();
         let pairs = text.matches("\r\n").count();
         match (feeds, pairs) {
-            (_, 0) => LineEnds::Feed,
-            (feeds, pairs) if feeds == pairs => LineEnds::ReturnFeed,
-            (_, _) => LineEnds::Mixed,
+            (_, 0) => LineEndings::Lf,
+            (feeds, pairs) if feeds == pairs => LineEndings::CrLf,
+            (_, _) => LineEndings::Mixed,
         }
     }
 
-    pub(super) fn id(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
-            LineEnds::Feed => "lf",
-            LineEnds::ReturnFeed => "crlf",
-            LineEnds::Mixed => "mixed",
+            LineEndings::Lf => "lf",
+            LineEndings::CrLf => "crlf",
+            LineEndings::Mixed => "mixed",
         }
     }
 
     /// A text whose lines end in the same way, where there is one way.
-    pub(super) fn adopt(self, text: &str) -> String {
+    pub(super) fn normalize(self, text: &str) -> String {
         match self {
-            LineEnds::ReturnFeed => with_returns(text),
-            LineEnds::Feed | LineEnds::Mixed => text.to_owned(),
+            LineEndings::CrLf => to_crlf(text),
+            LineEndings::Lf | LineEndings::Mixed => text.to_owned(),
         }
     }
 }
 
 /// A text all of whose lines end with a carriage return and a line feed.
-pub(super) fn with_returns(text: &str) -> String {
+pub(super) fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// Reads bytes as text.
-pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, NotText> {
-    let marked = [Encoding::Utf8Marked, Encoding::Utf16Little, Encoding::Utf16Big];
-    let encoding = marked.into_iter().find(|it| bytes.starts_with(it.mark()));
+pub(super) fn decode(bytes: &[u8]) -> Result<DecodedText, DecodeError> {
+    let marked = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
+    let encoding = marked.into_iter().find(|it| bytes.starts_with(it.bom()));
     let encoding = encoding.unwrap_or(Encoding::Utf8);
-    let body = &bytes[encoding.mark().len()..];
+    let body = &bytes[encoding.bom().len()..];
     let text = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Marked => {
+        Encoding::Utf8 | Encoding::Utf8Bom => {
             if body.contains(&0) {
-                return Err(NotText::Binary);
+                return Err(DecodeError::Binary);
             }
             std::str::from_utf8(body).ok().map(str::to_owned)
         }
-        Encoding::Utf16Little => of_units(body, u16::from_le_bytes),
-        Encoding::Utf16Big => of_units(body, u16::from_be_bytes),
+        Encoding::Utf16Le => decode_utf16(body, u16::from_le_bytes),
+        Encoding::Utf16Be => decode_utf16(body, u16::from_be_bytes),
     };
-    let text = text.ok_or(NotText::Broken(encoding))?;
-    Ok(Decoded { text, encoding })
+    let text = text.ok_or(DecodeError::Invalid(encoding))?;
+    Ok(DecodedText { text, encoding })
 }
 
-fn of_units(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+fn decode_utf16(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     let (pairs, []) = body.as_chunks::<2>() else { return None };
     let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
     String::from_utf16(&units).ok()
@@ -148,7 +148,7 @@ mod tests {
         #[test]
         fn what_is_text_comes_out_as_it_went_in(text in "\\PC*[\r\n]{0,3}\\PC*") {
             let all = [
-                Encoding::Utf8, Encoding::Utf8Marked, Encoding::Utf16Little, Encoding::Utf16Big,
+                Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be,
             ];
             for encoding in all {
                 let bytes = encoding.encode(&text);
@@ -168,20 +168,20 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_told() {
-        assert_eq!(decode(b"a\0b"), Err(NotText::Binary));
-        assert_eq!(decode(b"cup\xe9"), Err(NotText::Broken(Encoding::Utf8)));
-        assert_eq!(decode(b"\xff\xfea"), Err(NotText::Broken(Encoding::Utf16Little)));
-        assert_eq!(decode(b"\xfe\xff\xd8\x00"), Err(NotText::Broken(Encoding::Utf16Big)));
+        assert_eq!(decode(b"a\0b"), Err(DecodeError::Binary));
+        assert_eq!(decode(b"cup\xe9"), Err(DecodeError::Invalid(Encoding::Utf8)));
+        assert_eq!(decode(b"\xff\xfea"), Err(DecodeError::Invalid(Encoding::Utf16Le)));
+        assert_eq!(decode(b"\xfe\xff\xd8\x00"), Err(DecodeError::Invalid(Encoding::Utf16Be)));
         let marked = decode(b"\xff\xfea\0\r\0\n\0").unwrap();
-        assert_eq!((marked.text.as_str(), marked.encoding.id()), ("a\r\n", "utf-16le"));
+        assert_eq!((marked.text.as_str(), marked.encoding.name()), ("a\r\n", "utf-16le"));
     }
 
     #[test]
     fn line_ends_are_seen_and_adopted() {
-        assert_eq!(LineEnds::of("a\r\nb\r\n"), LineEnds::ReturnFeed);
-        assert_eq!(LineEnds::of("a\r\nb\n"), LineEnds::Mixed);
-        assert_eq!(LineEnds::of("a\rb"), LineEnds::Feed);
-        assert_eq!(LineEnds::ReturnFeed.adopt("x\ny\r\n"), "x\r\ny\r\n");
-        assert_eq!(LineEnds::Mixed.adopt("x\ny"), "x\ny");
+        assert_eq!(LineEndings::detect("a\r\nb\r\n"), LineEndings::CrLf);
+        assert_eq!(LineEndings::detect("a\r\nb\n"), LineEndings::Mixed);
+        assert_eq!(LineEndings::detect("a\rb"), LineEndings::Lf);
+        assert_eq!(LineEndings::CrLf.normalize("x\ny\r\n"), "x\r\ny\r\n");
+        assert_eq!(LineEndings::Mixed.normalize("x\ny"), "x\ny");
     }
 }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::replacing::{Extent, Replaced, Replacement, line_of, replace};
-use super::workplace::{Turn, Workplace, numbered};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::replacing::{Extent, ReplaceResult, Replacement, line_number, replace};
+use super::workplace::{FileAccess, WorkspaceSession, with_line_numbers};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How many lines are shown around a change, and at most.
-const AROUND: usize = 3;
-const MOST_SHOWN: usize = 40;
+const CONTEXT_LINES: usize = 3;
+const MAX_SHOWN_LINES: usize = 40;
 /// How many characters of a line are shown.
-const LONGEST_LINE: usize = 500;
+const MAX_LINE_LENGTH: usize = 500;
 
 /// One replacement.
 #[derive(Deserialize)]
-pub(super) struct Piece {
+pub(super) struct EditOperation {
     old_string: String,
     new_string: String,
     #[serde(default)]
@@ -28,21 +28,21 @@ pub(super) struct Piece {
 }
 
 #[derive(Deserialize)]
-struct Edit {
+struct EditArguments {
     file_path: String,
     #[serde(flatten)]
-    piece: Piece,
+    operation: EditOperation,
 }
 
-impl Piece {
+impl EditOperation {
     /// The text with this replacement made.
-    pub(super) fn apply(&self, text: &str) -> Result<Replaced, String> {
+    pub(super) fn apply(&self, text: &str) -> Result<ReplaceResult, String> {
         let extent = match self.replace_all {
             true => Extent::Everywhere,
             false => Extent::Once,
         };
         let wanted = Replacement { old: &self.old_string, new: &self.new_string, extent };
-        replace(text, wanted).map_err(|mismatch| mismatch.advice())
+        replace(text, wanted).map_err(|mismatch| mismatch.message())
     }
 
     /// The schemas of its members.
@@ -61,23 +61,25 @@ impl Piece {
     }
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let edit = move |context: Context, it: Edit| {
+    let edit = move |context: HandlerContext, it: EditArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| turn.alone(|| edit(&turn, &it))).await }
+        async move {
+            place.run_blocking(context, move |turn| turn.with_write_lock(|| edit(&turn, &it))).await
+        }
     };
     let description = "Replaces a piece of a file's text by another, exactly. The file must have been read before. Fails \
         where the piece is not there, or is there more than once and `replace_all` is not set. Line ends, encoding and \
         permissions stay.";
-    let mut takes = Piece::schema();
+    let mut takes = EditOperation::schema();
     takes["file_path"] = json!({
         "type": "string", "description": "The file: absolute, or from the first allowed folder on.",
     });
     Tool::new("Edit", description, edit)
         .title("Edit a file")
-        .takes(takes, &["file_path", "old_string", "new_string"])
-        .gives(json!({
+        .input_schema(takes, &["file_path", "old_string", "new_string"])
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
@@ -90,27 +92,28 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         }))
 }
 
-fn edit(turn: &Turn, it: &Edit) -> Result<Output, Stop> {
-    let known = turn.known_text(&it.file_path)?;
-    let path = known.spot.path.display().to_string();
-    let replaced = it.piece.apply(&known.decoded.text);
-    let replaced = replaced.map_err(|why| Stop::failed(format!("`{path}` is unchanged: {why}")))?;
+fn edit(turn: &FileAccess, it: &EditArguments) -> Result<ToolOutput, HandlerError> {
+    let known = turn.text_as_read(&it.file_path)?;
+    let path = known.resolved.path.display().to_string();
+    let replaced = it.operation.apply(&known.decoded.text);
+    let replaced =
+        replaced.map_err(|why| HandlerError::failed(format!("`{path}` is unchanged: {why}")))?;
     turn.save(&known, &replaced.text)?;
     let (line, snippet) = snippet(&replaced);
     let count = replaced.count;
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
     let words = format!("`{path}`: replaced {times}\n{snippet}");
     let about = json!({"path": path, "replacements": count, "line": line, "snippet": snippet});
-    Ok(Output::value(about, words))
+    Ok(ToolOutput::structured(about, words))
 }
 
 /// Where the first change begins, and what it looks like there now.
-pub(super) fn snippet(replaced: &Replaced) -> (usize, String) {
-    let line = line_of(&replaced.text, replaced.start);
-    let last = line_of(&replaced.text, replaced.end);
-    let first = line.saturating_sub(AROUND).max(1);
-    let count = (last + AROUND + 1 - first).min(MOST_SHOWN);
+pub(super) fn snippet(replaced: &ReplaceResult) -> (usize, String) {
+    let line = line_number(&replaced.text, replaced.start);
+    let last = line_number(&replaced.text, replaced.end);
+    let first = line.saturating_sub(CONTEXT_LINES).max(1);
+    let count = (last + CONTEXT_LINES + 1 - first).min(MAX_SHOWN_LINES);
     let lines = replaced.text.lines().skip(first - 1).take(count);
-    let cut: Vec<String> = lines.map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
-    (line, numbered(cut.iter().map(String::as_str), first))
+    let cut: Vec<String> = lines.map(|line| line.chars().take(MAX_LINE_LENGTH).collect()).collect();
+    (line, with_line_numbers(cut.iter().map(String::as_str), first))
 }

@@ -15,38 +15,38 @@ use ignore::types::{Types, TypesBuilder};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::grounds::Spot;
-use super::walk::{self, Ignored, Seen};
-use super::workplace::{Turn, Workplace};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::grounds::ResolvedPath;
+use super::walk::{self, IgnoredFiles, WalkCoverage};
+use super::workplace::{FileAccess, WorkspaceSession};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How many results are shown unless told otherwise, and at most.
-const USUAL: usize = 250;
-const MOST: usize = 5000;
+const DEFAULT_LIMIT: usize = 250;
+const MAX_LIMIT: usize = 5000;
 /// How much is shown in all, in bytes.
-const LARGEST: usize = 200_000;
+const MAX_OUTPUT_BYTES: usize = 200_000;
 /// How many characters of a line are shown.
-const LONGEST_LINE: usize = 500;
+const MAX_LINE_LENGTH: usize = 500;
 /// How many lines around a match are shown at most.
-const MOST_AROUND: usize = 50;
+const MAX_CONTEXT_LINES: usize = 50;
 /// Larger files are passed over.
-const LARGEST_FILE: i64 = 64 * 1024 * 1024;
+const MAX_FILE_SIZE: i64 = 64 * 1024 * 1024;
 /// What a search may take in memory.
-const HEAP: usize = 128 * 1024 * 1024;
-const LARGEST_REGEX: usize = 10 * 1024 * 1024;
+const MAX_HEAP: usize = 128 * 1024 * 1024;
+const MAX_REGEX_SIZE: usize = 10 * 1024 * 1024;
 
 #[derive(Deserialize)]
-struct Grep {
+struct GrepArguments {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,
     #[serde(rename = "type")]
     file_type: Option<String>,
     #[serde(default)]
-    output_mode: Mode,
+    output_mode: OutputMode,
     #[serde(default, alias = "-i")]
     ignore_case: bool,
     #[serde(default)]
@@ -63,7 +63,7 @@ struct Grep {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+enum OutputMode {
     Content,
     #[default]
     #[serde(alias = "files")]
@@ -71,19 +71,19 @@ enum Mode {
     Count,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let grep = move |context: Context, it: Grep| {
+    let grep = move |context: HandlerContext, it: GrepArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| grep(&turn, &it)).await }
+        async move { place.run_blocking(context, move |turn| grep(&turn, &it)).await }
     };
     let description = "Looks for a regular expression (Rust's syntax, as ripgrep has it) in files. `output_mode` says what \
         is shown: the files, those that were changed last first; the lines; or how many lines each file has. What ignore \
         files name, `.git` and binary files are left out.";
-    let around = json!({"type": "integer", "minimum": 0, "maximum": MOST_AROUND});
+    let around = json!({"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT_LINES});
     Tool::new("Grep", description, grep)
         .title("Search in files")
-        .takes(
+        .input_schema(
             json!({
                 "pattern": {"type": "string", "description": "The regular expression."},
                 "path": {"type": "string", "description": "The folder or file to look in; the first allowed folder otherwise."},
@@ -94,13 +94,13 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
                 "multiline": {"type": "boolean", "default": false, "description": "Let a match go over several lines; `.` also means a line's end."},
                 "before": around,
                 "after": around,
-                "context": {"type": "integer", "minimum": 0, "maximum": MOST_AROUND, "description": "Lines to show before and after each match."},
-                "head_limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL, "description": "How many files or lines to show."},
+                "context": {"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT_LINES, "description": "Lines to show before and after each match."},
+                "head_limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT, "description": "How many files or lines to show."},
                 "include_ignored": {"type": "boolean", "default": false, "description": "Also what ignore files name."},
             }),
             &["pattern"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "mode": {"enum": ["files_with_matches", "content", "count"]},
@@ -133,76 +133,77 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "required": ["mode", "truncated"],
             "additionalProperties": false,
         }))
-        .reads()
+        .read_only()
 }
 
-fn grep(turn: &Turn, it: &Grep) -> Result<Output, Stop> {
-    let start = turn.find_start(it.path.as_deref())?;
-    let matcher = matcher(it)?;
-    let is_folder = start.is_folder()?;
+fn grep(turn: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerError> {
+    let start = turn.resolve_start(it.path.as_deref())?;
+    let matcher = build_matcher(it)?;
+    let is_folder = start.is_dir()?;
     let folder = match is_folder {
         true => start.path.as_path(),
         false => start.path.parent().unwrap_or(&start.path),
     };
-    let filter = it.glob.as_deref().map(|glob| filter(glob, folder)).transpose()?;
-    let types = it.file_type.as_deref().map(types).transpose()?;
+    let filter = it.glob.as_deref().map(|glob| glob_filter(glob, folder)).transpose()?;
+    let types = it.file_type.as_deref().map(file_types).transpose()?;
     let mut search = Search {
-        it,
-        turn,
+        arguments: it,
+        access: turn,
         matcher,
-        searcher: searcher(it),
-        limit: it.head_limit.unwrap_or(USUAL).clamp(1, MOST),
-        found: Found::default(),
+        searcher: build_searcher(it),
+        limit: it.head_limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
+        results: SearchResults::default(),
     };
     let seen = if is_folder {
-        let ignored = Ignored::from_flag(it.include_ignored);
-        walk::files(turn, &start, ignored, types, |entry| {
-            let fits =
-                filter.as_ref().is_none_or(|it| it.is_match(walk::below(entry.path(), folder)));
+        let ignored = IgnoredFiles::from_flag(it.include_ignored);
+        walk::walk_files(turn, &start, ignored, types, |entry| {
+            let fits = filter
+                .as_ref()
+                .is_none_or(|it| it.is_match(walk::relative_to(entry.path(), folder)));
             match fits {
-                true => search.look_into(entry.path()),
+                true => search.search_path(entry.path()),
                 false => ControlFlow::Continue(()),
             }
         })?
     } else {
         // Whoever names a file is told why it cannot be searched.
         start.open()?;
-        match search.look_at(&start) {
-            ControlFlow::Continue(()) => Seen::Everything,
-            ControlFlow::Break(()) => Seen::Enough,
+        match search.search_file(&start) {
+            ControlFlow::Continue(()) => WalkCoverage::Complete,
+            ControlFlow::Break(()) => WalkCoverage::StoppedByVisitor,
         }
     };
-    Ok(search.output(seen))
+    Ok(search.into_output(seen))
 }
 
 /// A pattern without a slash fits in any folder, as ripgrep has it.
-fn filter(glob: &str, folder: &Path) -> Result<GlobMatcher, Stop> {
+fn glob_filter(glob: &str, folder: &Path) -> Result<GlobMatcher, HandlerError> {
     match glob.contains('/') {
-        true => walk::pattern(glob, folder),
-        false => walk::pattern(&format!("**/{glob}"), folder),
+        true => walk::compile_glob(glob, folder),
+        false => walk::compile_glob(&format!("**/{glob}"), folder),
     }
 }
 
-fn matcher(it: &Grep) -> Result<RegexMatcher, Stop> {
+fn build_matcher(it: &GrepArguments) -> Result<RegexMatcher, HandlerError> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(it.ignore_case)
         .multi_line(true)
-        .size_limit(LARGEST_REGEX)
-        .dfa_size_limit(LARGEST_REGEX);
+        .size_limit(MAX_REGEX_SIZE)
+        .dfa_size_limit(MAX_REGEX_SIZE);
     match it.multiline {
         true => builder.dot_matches_new_line(true),
         false => builder.crlf(true),
     };
-    builder
-        .build(&it.pattern)
-        .map_err(|error| Stop::failed(format!("the regular expression makes no sense: {error}")))
+    builder.build(&it.pattern).map_err(|error| {
+        HandlerError::failed(format!("the regular expression makes no sense: {error}"))
+    })
 }
 
-fn searcher(it: &Grep) -> Searcher {
+fn build_searcher(it: &GrepArguments) -> Searcher {
     let around = |own: Option<usize>| match it.output_mode {
-        Mode::Content => own.or(it.context).unwrap_or(0).min(MOST_AROUND),
-        Mode::FilesWithMatches | Mode::Count => 0,
+        OutputMode::Content => own.or(it.context).unwrap_or(0).min(MAX_CONTEXT_LINES),
+        OutputMode::FilesWithMatches | OutputMode::Count => 0,
     };
     let ends = match it.multiline {
         true => LineTerminator::byte(b'\n'),
@@ -214,12 +215,12 @@ fn searcher(it: &Grep) -> Searcher {
         .multi_line(it.multiline)
         .before_context(around(it.before))
         .after_context(around(it.after))
-        .heap_limit(Some(HEAP))
+        .heap_limit(Some(MAX_HEAP))
         .binary_detection(BinaryDetection::quit(0))
         .build()
 }
 
-fn types(name: &str) -> Result<Types, Stop> {
+fn file_types(name: &str) -> Result<Types, HandlerError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
     builder.select(name);
@@ -231,32 +232,32 @@ fn types(name: &str) -> Result<Types, Stop> {
             .map(|it| (strsim::jaro_winkler(name, it), it))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, it)| format!("; did you mean `{it}`?"));
-        Stop::failed(format!("there is no file type `{name}`{}", near.unwrap_or_default()))
+        HandlerError::failed(format!("there is no file type `{name}`{}", near.unwrap_or_default()))
     })
 }
 
 /// A search while it goes on.
 struct Search<'a> {
-    it: &'a Grep,
-    turn: &'a Turn,
+    arguments: &'a GrepArguments,
+    access: &'a FileAccess,
     matcher: RegexMatcher,
     searcher: Searcher,
     limit: usize,
-    found: Found,
+    results: SearchResults,
 }
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
+struct SearchResults {
     files: Vec<(SystemTime, String)>,
     counts: Vec<(String, u64)>,
-    lines: Vec<Line>,
+    lines: Vec<MatchedLine>,
     /// What the lines take, in bytes.
-    size: usize,
-    is_cut: bool,
+    byte_count: usize,
+    is_truncated: bool,
 }
 
-struct Line {
+struct MatchedLine {
     path: Arc<str>,
     number: u64,
     text: String,
@@ -266,25 +267,25 @@ struct Line {
 }
 
 impl Search<'_> {
-    fn look_into(&mut self, path: &Path) -> ControlFlow<()> {
-        let Some(Ok(spot)) = path.to_str().map(|path| self.turn.find(path)) else {
+    fn search_path(&mut self, path: &Path) -> ControlFlow<()> {
+        let Some(Ok(spot)) = path.to_str().map(|path| self.access.resolve(path)) else {
             return ControlFlow::Continue(());
         };
-        self.look_at(&spot)
+        self.search_file(&spot)
     }
 
     /// Files that cannot be read are passed over.
-    fn look_at(&mut self, spot: &Spot) -> ControlFlow<()> {
+    fn search_file(&mut self, spot: &ResolvedPath) -> ControlFlow<()> {
         let Ok(opened) = spot.open() else { return ControlFlow::Continue(()) };
-        if opened.status.st_size > LARGEST_FILE {
+        if opened.stat.st_size > MAX_FILE_SIZE {
             return ControlFlow::Continue(());
         }
         let path: Arc<str> = spot.path.display().to_string().into();
-        let mut sink = Collecting {
-            mode: self.it.output_mode,
+        let mut sink = MatchCollector {
+            mode: self.arguments.output_mode,
             path: path.clone(),
             limit: self.limit,
-            found: &mut self.found,
+            results: &mut self.results,
             count: 0,
             follows_gap: false,
         };
@@ -292,39 +293,39 @@ impl Search<'_> {
         let _read_to_the_end = self.searcher.search_file(&self.matcher, &opened.file, &mut sink);
         let count = sink.count;
         if count > 0 {
-            match self.it.output_mode {
-                Mode::Content => {}
-                Mode::Count => self.found.counts.push((path.to_string(), count)),
-                Mode::FilesWithMatches => {
+            match self.arguments.output_mode {
+                OutputMode::Content => {}
+                OutputMode::Count => self.results.counts.push((path.to_string(), count)),
+                OutputMode::FilesWithMatches => {
                     let changed = opened.file.metadata().ok().and_then(|it| it.modified().ok());
                     let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
-                    self.found.files.push((changed, path.to_string()));
+                    self.results.files.push((changed, path.to_string()));
                 }
             }
         }
-        let is_full = match self.it.output_mode {
-            Mode::Content => self.found.is_cut,
-            Mode::Count | Mode::FilesWithMatches => {
-                self.found.counts.len() + self.found.files.len() >= 100_000
+        let is_full = match self.arguments.output_mode {
+            OutputMode::Content => self.results.is_truncated,
+            OutputMode::Count | OutputMode::FilesWithMatches => {
+                self.results.counts.len() + self.results.files.len() >= 100_000
             }
         };
         if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn output(mut self, seen: Seen) -> Output {
-        let mut is_cut = self.found.is_cut || seen != Seen::Everything;
-        let (mut about, mut words) = match self.it.output_mode {
-            Mode::Content => self.found.shown_lines(),
-            Mode::Count => {
-                is_cut |= self.found.counts.len() > self.limit;
-                self.found.counts.truncate(self.limit);
-                self.found.shown_counts()
+    fn into_output(mut self, seen: WalkCoverage) -> ToolOutput {
+        let mut is_cut = self.results.is_truncated || seen != WalkCoverage::Complete;
+        let (mut about, mut words) = match self.arguments.output_mode {
+            OutputMode::Content => self.results.line_output(),
+            OutputMode::Count => {
+                is_cut |= self.results.counts.len() > self.limit;
+                self.results.counts.truncate(self.limit);
+                self.results.count_output()
             }
-            Mode::FilesWithMatches => {
-                self.found.files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-                is_cut |= self.found.files.len() > self.limit;
-                self.found.files.truncate(self.limit);
-                self.found.shown_files()
+            OutputMode::FilesWithMatches => {
+                self.results.files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+                is_cut |= self.results.files.len() > self.limit;
+                self.results.files.truncate(self.limit);
+                self.results.file_output()
             }
         };
         if words.is_empty() {
@@ -334,18 +335,18 @@ impl Search<'_> {
             words.push_str("(there is more; narrow the search, or raise `head_limit`)\n");
         }
         about["truncated"] = json!(is_cut);
-        Output::value(about, words)
+        ToolOutput::structured(about, words)
     }
 }
 
-impl Found {
-    fn shown_files(&self) -> (Json, String) {
+impl SearchResults {
+    fn file_output(&self) -> (Json, String) {
         let files: Vec<&str> = self.files.iter().map(|(_, path)| path.as_str()).collect();
         let words = files.iter().map(|file| format!("{file}\n")).collect();
         (json!({"mode": "files_with_matches", "files": files}), words)
     }
 
-    fn shown_counts(&self) -> (Json, String) {
+    fn count_output(&self) -> (Json, String) {
         let count = |(path, count): &(String, u64)| json!({"path": path, "count": count});
         let counts: Vec<Json> = self.counts.iter().map(count).collect();
         let words = self.counts.iter().map(|(path, count)| format!("{path}:{count}\n")).collect();
@@ -353,7 +354,7 @@ impl Found {
     }
 
     /// As ripgrep prints it: a colon behind the number of a match, a dash behind that of a line beside one.
-    fn shown_lines(&self) -> (Json, String) {
+    fn line_output(&self) -> (Json, String) {
         let mut words = String::new();
         for line in &self.lines {
             if line.follows_gap && !words.is_empty() {
@@ -363,36 +364,38 @@ impl Found {
             let _infallible =
                 writeln!(words, "{}{mark}{}{mark}{}", line.path, line.number, line.text);
         }
-        let line = |it: &Line| json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match});
+        let line = |it: &MatchedLine| json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match});
         let lines: Vec<Json> = self.lines.iter().map(line).collect();
         (json!({"mode": "content", "lines": lines}), words)
     }
 }
 
 /// Takes what a searcher finds in one file.
-struct Collecting<'a> {
-    mode: Mode,
+struct MatchCollector<'a> {
+    mode: OutputMode,
     path: Arc<str>,
     limit: usize,
-    found: &'a mut Found,
+    results: &'a mut SearchResults,
     count: u64,
     follows_gap: bool,
 }
 
-impl Collecting<'_> {
+impl MatchCollector<'_> {
     /// Is there room for more?
-    fn take(&mut self, first: u64, bytes: &[u8], is_match: bool) -> bool {
+    fn push_lines(&mut self, first: u64, bytes: &[u8], is_match: bool) -> bool {
         for (number, line) in (first..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
             let text = String::from_utf8_lossy(line);
             let text: String =
-                text.trim_end_matches(['\n', '\r']).chars().take(LONGEST_LINE).collect();
-            if self.found.lines.len() >= self.limit || self.found.size + text.len() > LARGEST {
-                self.found.is_cut = true;
+                text.trim_end_matches(['\n', '\r']).chars().take(MAX_LINE_LENGTH).collect();
+            if self.results.lines.len() >= self.limit
+                || self.results.byte_count + text.len() > MAX_OUTPUT_BYTES
+            {
+                self.results.is_truncated = true;
                 return false;
             }
-            self.found.size += text.len() + self.path.len();
+            self.results.byte_count += text.len() + self.path.len();
             let follows_gap = std::mem::take(&mut self.follows_gap);
-            self.found.lines.push(Line {
+            self.results.lines.push(MatchedLine {
                 path: self.path.clone(),
                 number,
                 text,
@@ -404,20 +407,22 @@ impl Collecting<'_> {
     }
 }
 
-impl Sink for Collecting<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         self.count += 1;
         Ok(match self.mode {
-            Mode::FilesWithMatches => false,
-            Mode::Count => true,
-            Mode::Content => self.take(found.line_number().unwrap_or(1), found.bytes(), true),
+            OutputMode::FilesWithMatches => false,
+            OutputMode::Count => true,
+            OutputMode::Content => {
+                self.push_lines(found.line_number().unwrap_or(1), found.bytes(), true)
+            }
         })
     }
 
     fn context(&mut self, _: &Searcher, beside: &SinkContext<'_>) -> Result<bool, io::Error> {
-        Ok(self.take(beside.line_number().unwrap_or(1), beside.bytes(), false))
+        Ok(self.push_lines(beside.line_number().unwrap_or(1), beside.bytes(), false))
     }
 
     fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {

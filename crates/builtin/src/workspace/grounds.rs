@@ -12,26 +12,26 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
-use super::denial::Denial;
+use super::denial::FileError;
 
 /// The longest path that is looked at, in bytes.
-const LONGEST: usize = 4096;
+const MAX_PATH_LENGTH: usize = 4096;
 
 /// Folders that files may be touched in.
 #[derive(Debug, Clone)]
-pub(super) struct Grounds {
-    roots: Vec<Arc<Root>>,
+pub(super) struct AllowedRoots {
+    roots: Vec<Arc<RootDir>>,
     /// Where long outputs lie: to be read and nothing else.
-    shelf: Option<Arc<Root>>,
+    output_dir: Option<Arc<RootDir>>,
 }
 
 /// One allowed folder, without links in its path, and held open.
-pub(super) struct Root {
+pub(super) struct RootDir {
     path: PathBuf,
-    folder: OwnedFd,
+    dir: OwnedFd,
 }
 
-impl fmt::Debug for Root {
+impl fmt::Debug for RootDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Root({})", self.path.display())
     }
@@ -48,31 +48,31 @@ pub(super) enum Access {
 
 /// A place inside of an allowed folder. Whether something is there is another question.
 #[derive(Debug, Clone)]
-pub(super) struct Spot {
-    root: Arc<Root>,
+pub(super) struct ResolvedPath {
+    root: Arc<RootDir>,
     /// From the root on, without links and without `..`.
-    inside: PathBuf,
+    relative: PathBuf,
     /// The whole path.
     pub(super) path: PathBuf,
 }
 
 /// A regular file that was opened, and what it was then.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) file: File,
-    pub(super) status: Stat,
+    pub(super) stat: Stat,
 }
 
-impl Grounds {
+impl AllowedRoots {
     /// Takes every folder that is there.
-    pub(super) fn new(roots: &[PathBuf], shelf: Option<&Path>) -> Grounds {
-        let mut all: Vec<Arc<Root>> = Vec::new();
-        for root in roots.iter().filter_map(|path| Root::open(path)) {
+    pub(super) fn new(roots: &[PathBuf], shelf: Option<&Path>) -> AllowedRoots {
+        let mut all: Vec<Arc<RootDir>> = Vec::new();
+        for root in roots.iter().filter_map(|path| RootDir::open(path)) {
             if !all.iter().any(|it| it.path == root.path) {
                 all.push(Arc::new(root));
             }
         }
-        Grounds { roots: all, shelf: shelf.and_then(Root::open).map(Arc::new) }
+        AllowedRoots { roots: all, output_dir: shelf.and_then(RootDir::open).map(Arc::new) }
     }
 
     /// The folder that relative paths begin at.
@@ -86,33 +86,33 @@ impl Grounds {
     }
 
     /// Finds the place that a path means.
-    pub(super) fn find(&self, text: &str, access: Access) -> Result<Spot, Denial> {
-        if text.is_empty() || text.len() > LONGEST || text.contains('\0') {
-            return Err(Denial::NoPath);
+    pub(super) fn resolve(&self, text: &str, access: Access) -> Result<ResolvedPath, FileError> {
+        if text.is_empty() || text.len() > MAX_PATH_LENGTH || text.contains('\0') {
+            return Err(FileError::InvalidPath);
         }
-        let first = self.first().ok_or(Denial::NoRoots)?;
+        let first = self.first().ok_or(FileError::NoRoots)?;
         let wanted = first.join(text);
-        let outside = || Denial::Outside {
+        let outside = || FileError::Outside {
             path: wanted.clone(),
             roots: self.paths().map(Path::to_owned).collect(),
         };
-        let (there, rest) = without_links(&wanted).ok_or_else(outside)?;
+        let (there, rest) = canonical_prefix(&wanted).ok_or_else(outside)?;
         // What lies outside is not even looked for: nobody learns what is there.
         let root = self.root_of(&there, access).ok_or_else(outside)?;
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !rest.components().all(is_plain) {
-            return Err(Denial::Missing { path: wanted.clone(), near: None });
+            return Err(FileError::NotFound { path: wanted.clone(), near: None });
         }
         let path = match rest.as_os_str().is_empty() {
             true => there,
             false => there.join(rest),
         };
         let inside = path.strip_prefix(&root.path).map_err(|_| outside())?.to_owned();
-        Ok(Spot { root: root.clone(), inside, path })
+        Ok(ResolvedPath { root: root.clone(), relative: inside, path })
     }
 
-    fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<Root>> {
-        let shelf = self.shelf.iter().filter(|_| access == Access::Read);
+    fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<RootDir>> {
+        let shelf = self.output_dir.iter().filter(|_| access == Access::Read);
         // The deepest one, so that a folder inside another is its own.
         self.roots
             .iter()
@@ -122,17 +122,17 @@ impl Grounds {
     }
 }
 
-impl Root {
-    fn open(path: &Path) -> Option<Root> {
+impl RootDir {
+    fn open(path: &Path) -> Option<RootDir> {
         let path = path.canonicalize().ok()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(CWD, &path, flags, Mode::empty()).ok()?;
-        Some(Root { path, folder })
+        Some(RootDir { path, dir: folder })
     }
 }
 
 /// The longest beginning of a path that is there, without links, and the rest as it was written.
-fn without_links(path: &Path) -> Option<(PathBuf, PathBuf)> {
+fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     path.ancestors().find_map(|beginning| {
         let there = beginning.canonicalize().ok()?;
         let rest = path.strip_prefix(beginning).ok()?;
@@ -140,67 +140,70 @@ fn without_links(path: &Path) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-impl Spot {
+impl ResolvedPath {
     /// Opens a regular file to read. Anything else is refused before it is opened for real: devices act on being
     /// opened, and pipes wait.
-    pub(super) fn open(&self) -> Result<Opened, Denial> {
-        let seen = self.status()?;
+    pub(super) fn open(&self) -> Result<OpenedFile, FileError> {
+        let seen = self.stat()?;
         match FileType::from_raw_mode(seen.st_mode) {
             FileType::RegularFile => {}
-            FileType::Directory => return Err(Denial::IsFolder { path: self.path.clone() }),
-            FileType::Symlink => return Err(Denial::LooseLink { path: self.path.clone() }),
+            FileType::Directory => return Err(FileError::IsDirectory { path: self.path.clone() }),
+            FileType::Symlink => return Err(FileError::DanglingLink { path: self.path.clone() }),
             FileType::Fifo
             | FileType::Socket
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Unknown => return Err(Denial::Special { path: self.path.clone() }),
+            | FileType::Unknown => {
+                return Err(FileError::NotRegularFile { path: self.path.clone() });
+            }
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.beneath(flags)?;
-        let status = fstat(&file).map_err(|error| self.denial(error))?;
-        if !is_same(&status, &seen) {
-            return Err(Denial::Swapped { path: self.path.clone() });
+        let file = self.open_relative(flags)?;
+        let status = fstat(&file).map_err(|error| self.errno_error(error))?;
+        if !is_same_file(&status, &seen) {
+            return Err(FileError::ReplacedMeanwhile { path: self.path.clone() });
         }
-        Ok(Opened { file: File::from(file), status })
+        Ok(OpenedFile { file: File::from(file), stat: status })
     }
 
     /// Opens a folder.
-    pub(super) fn open_folder(&self) -> Result<OwnedFd, Denial> {
-        self.beneath(OFlags::RDONLY | OFlags::DIRECTORY)
+    pub(super) fn open_dir(&self) -> Result<OwnedFd, FileError> {
+        self.open_relative(OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
     /// What is there, without following a link.
-    pub(super) fn status(&self) -> Result<Stat, Denial> {
-        let Some((folder, name)) = self.split() else {
-            return fstat(&self.root.folder).map_err(|error| self.denial(error));
+    pub(super) fn stat(&self) -> Result<Stat, FileError> {
+        let Some((folder, name)) = self.parent_and_name() else {
+            return fstat(&self.root.dir).map_err(|error| self.errno_error(error));
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = open_beneath(self.root.folder.as_fd(), &folder, flags);
+        let folder = open_beneath(self.root.dir.as_fd(), &folder, flags);
         folder
             .and_then(|folder| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
-            .map_err(|error| self.denial(error))
+            .map_err(|error| self.errno_error(error))
     }
 
     /// Is anything there?
-    pub(super) fn is_there(&self) -> Result<bool, Denial> {
-        match self.status() {
+    pub(super) fn exists(&self) -> Result<bool, FileError> {
+        match self.stat() {
             Ok(_) => Ok(true),
-            Err(Denial::Missing { .. }) => Ok(false),
+            Err(FileError::NotFound { .. }) => Ok(false),
             Err(denial) => Err(denial),
         }
     }
 
     /// Is it a folder?
-    pub(super) fn is_folder(&self) -> Result<bool, Denial> {
-        let status = self.status()?;
+    pub(super) fn is_dir(&self) -> Result<bool, FileError> {
+        let status = self.stat()?;
         Ok(FileType::from_raw_mode(status.st_mode) == FileType::Directory)
     }
 
     /// The folder that it lies in, made where it is missing, and its name there.
-    pub(super) fn parent(&self) -> Result<(OwnedFd, OsString), Denial> {
-        let (folder, name) =
-            self.split().ok_or_else(|| Denial::IsFolder { path: self.path.clone() })?;
-        let mut at = self.root.folder.try_clone().map_err(|error| self.io(&error))?;
+    pub(super) fn open_or_create_parent(&self) -> Result<(OwnedFd, OsString), FileError> {
+        let (folder, name) = self
+            .parent_and_name()
+            .ok_or_else(|| FileError::IsDirectory { path: self.path.clone() })?;
+        let mut at = self.root.dir.try_clone().map_err(|error| self.io_error(&error))?;
         for part in folder.components() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let part = part.as_os_str();
@@ -208,46 +211,46 @@ impl Spot {
                 Err(Errno::NOENT) => {
                     match mkdirat(&at, part, Mode::from_raw_mode(0o777)) {
                         Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(self.denial(error)),
+                        Err(error) => return Err(self.errno_error(error)),
                     }
                     openat(&at, part, flags, Mode::empty())
                 }
                 opened => opened,
             };
-            at = next.map_err(|error| self.denial(error))?;
+            at = next.map_err(|error| self.errno_error(error))?;
         }
         Ok((at, name))
     }
 
-    fn split(&self) -> Option<(PathBuf, OsString)> {
-        let name = self.inside.file_name()?;
-        Some((self.inside.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()))
+    fn parent_and_name(&self) -> Option<(PathBuf, OsString)> {
+        let name = self.relative.file_name()?;
+        Some((self.relative.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()))
     }
 
-    fn beneath(&self, flags: OFlags) -> Result<OwnedFd, Denial> {
-        open_beneath(self.root.folder.as_fd(), &self.inside, flags)
-            .map_err(|error| self.denial(error))
+    fn open_relative(&self, flags: OFlags) -> Result<OwnedFd, FileError> {
+        open_beneath(self.root.dir.as_fd(), &self.relative, flags)
+            .map_err(|error| self.errno_error(error))
     }
 
-    fn io(&self, error: &std::io::Error) -> Denial {
-        Denial::System { path: self.path.clone(), kind: error.kind() }
+    fn io_error(&self, error: &std::io::Error) -> FileError {
+        FileError::Io { path: self.path.clone(), kind: error.kind() }
     }
 
     /// What the system's refusal means.
-    pub(super) fn denial(&self, error: Errno) -> Denial {
+    pub(super) fn errno_error(&self, error: Errno) -> FileError {
         let path = self.path.clone();
         match error {
-            Errno::NOENT => Denial::Missing { near: self.nearest(), path },
-            Errno::NOTDIR => Denial::NotFolder { path },
-            Errno::ISDIR => Denial::IsFolder { path },
-            Errno::LOOP | Errno::XDEV => Denial::Swapped { path },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Denial::Forbidden { path },
-            other => Denial::System { path, kind: std::io::Error::from(other).kind() },
+            Errno::NOENT => FileError::NotFound { near: self.similar_name(), path },
+            Errno::NOTDIR => FileError::NotADirectory { path },
+            Errno::ISDIR => FileError::IsDirectory { path },
+            Errno::LOOP | Errno::XDEV => FileError::ReplacedMeanwhile { path },
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => FileError::PermissionDenied { path },
+            other => FileError::Io { path, kind: std::io::Error::from(other).kind() },
         }
     }
 
     /// A name in the same folder that may have been meant.
-    fn nearest(&self) -> Option<String> {
+    fn similar_name(&self) -> Option<String> {
         let name = self.path.file_name()?.to_str()?;
         let folder = self.path.parent()?;
         let names = std::fs::read_dir(folder).ok()?.take(1000).flatten();
@@ -261,7 +264,7 @@ impl Spot {
 }
 
 /// Are both the same regular file?
-fn is_same(one: &Stat, other: &Stat) -> bool {
+fn is_same_file(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino, one.st_mode) == (other.st_dev, other.st_ino, other.st_mode)
 }
 
@@ -327,7 +330,7 @@ mod tests {
     use super::*;
 
     /// A root with a file, links that stay and links that leave, beside a secret.
-    fn scene() -> (tempfile::TempDir, Grounds) {
+    fn fixture() -> (tempfile::TempDir, AllowedRoots) {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
         fs::create_dir_all(at("root/sub")).unwrap();
@@ -343,18 +346,18 @@ mod tests {
         symlink(at("root/sub"), at("root/stays-absolute")).unwrap();
         symlink(at("nothing-there"), at("root/loose")).unwrap();
         symlink("around", at("root/around")).unwrap();
-        let grounds = Grounds::new(&[at("root")], None);
+        let grounds = AllowedRoots::new(&[at("root")], None);
         (home, grounds)
     }
 
-    fn read(grounds: &Grounds, path: &str) -> Result<String, Denial> {
-        let opened = grounds.find(path, Access::Read)?.open()?;
+    fn read(grounds: &AllowedRoots, path: &str) -> Result<String, FileError> {
+        let opened = grounds.resolve(path, Access::Read)?.open()?;
         Ok(std::io::read_to_string(opened.file).unwrap())
     }
 
     #[test]
     fn what_is_inside_is_found_however_it_is_written() {
-        let (home, grounds) = scene();
+        let (home, grounds) = fixture();
         let absolute = home.path().canonicalize().unwrap().join("root/sub/file");
         for path in [
             "sub/file",
@@ -372,7 +375,7 @@ mod tests {
 
     #[test]
     fn nothing_leads_out() {
-        let (home, grounds) = scene();
+        let (home, grounds) = fixture();
         let absolute = |path: &str| home.path().join(path).display().to_string();
         let corpus = [
             "..",
@@ -412,9 +415,10 @@ mod tests {
             "x/".repeat(5000),
         ]) {
             assert!(read(&grounds, &path).is_err(), "{path}");
-            let made = grounds.find(&path, Access::Write).and_then(|it| it.parent());
+            let made =
+                grounds.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
             // What is merely oddly named may be made, inside.
-            if let (Ok(_), Ok(spot)) = (made, grounds.find(&path, Access::Write)) {
+            if let (Ok(_), Ok(spot)) = (made, grounds.resolve(&path, Access::Write)) {
                 let root = home.path().canonicalize().unwrap().join("root");
                 assert!(spot.path.starts_with(root), "{path}");
             }
@@ -424,8 +428,8 @@ mod tests {
 
     #[test]
     fn what_is_outside_is_not_told_from_what_is_not_there() {
-        let (_home, grounds) = scene();
-        let denial = |path: &str| grounds.find(path, Access::Read).unwrap_err().to_string();
+        let (_home, grounds) = fixture();
+        let denial = |path: &str| grounds.resolve(path, Access::Read).unwrap_err().to_string();
         let without = |text: String, path: &str| text.replace(path, "");
         assert_eq!(
             without(denial("../secret"), "secret"),
@@ -435,21 +439,21 @@ mod tests {
 
     #[test]
     fn a_folder_that_became_a_link_after_it_was_found_leads_nowhere() {
-        let (home, grounds) = scene();
-        let spot = grounds.find("sub/file", Access::Read).unwrap();
+        let (home, grounds) = fixture();
+        let spot = grounds.resolve("sub/file", Access::Read).unwrap();
         let root = home.path().join("root");
         fs::rename(root.join("sub"), root.join("gone")).unwrap();
         fs::create_dir(home.path().join("trap")).unwrap();
         fs::write(home.path().join("trap/file"), "trapped").unwrap();
         symlink(home.path().join("trap"), root.join("sub")).unwrap();
         assert!(spot.open().is_err());
-        assert!(spot.parent().is_err());
+        assert!(spot.open_or_create_parent().is_err());
     }
 
     #[test]
     fn a_walk_step_by_step_is_as_safe() {
-        let (_home, grounds) = scene();
-        let folder = grounds.roots[0].folder.as_fd();
+        let (_home, grounds) = fixture();
+        let folder = grounds.roots[0].dir.as_fd();
         let open = |path: &str| walk_beneath(folder, Path::new(path), OFlags::RDONLY);
         assert!(open("sub/file").is_ok() && open(".").is_ok());
         for path in ["leaves", "stays", "up/secret", "../secret", "stays-absolute/file", "/etc"] {
@@ -459,34 +463,34 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_opened() {
-        let (home, grounds) = scene();
+        let (home, grounds) = fixture();
         let root = home.path().join("root");
         let made = std::process::Command::new("mkfifo").arg(root.join("pipe")).status().unwrap();
         assert!(made.success());
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-        let denied = |path: &str| grounds.find(path, Access::Read).unwrap().open().unwrap_err();
-        assert!(matches!(denied("pipe"), Denial::Special { .. }));
-        assert!(matches!(denied("socket"), Denial::Special { .. }));
-        assert!(matches!(denied("sub"), Denial::IsFolder { .. }));
-        let devices = Grounds::new(&[PathBuf::from("/dev")], None);
-        let zero = devices.find("zero", Access::Read).unwrap().open().unwrap_err();
-        assert!(matches!(zero, Denial::Special { .. }));
+        let denied = |path: &str| grounds.resolve(path, Access::Read).unwrap().open().unwrap_err();
+        assert!(matches!(denied("pipe"), FileError::NotRegularFile { .. }));
+        assert!(matches!(denied("socket"), FileError::NotRegularFile { .. }));
+        assert!(matches!(denied("sub"), FileError::IsDirectory { .. }));
+        let devices = AllowedRoots::new(&[PathBuf::from("/dev")], None);
+        let zero = devices.resolve("zero", Access::Read).unwrap().open().unwrap_err();
+        assert!(matches!(zero, FileError::NotRegularFile { .. }));
     }
 
     #[test]
     fn a_name_that_is_nearly_right_is_suggested() {
-        let (_home, grounds) = scene();
-        let denial = grounds.find("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
+        let (_home, grounds) = fixture();
+        let denial = grounds.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
         assert!(denial.to_string().contains("`file`"), "{denial}");
     }
 
     #[test]
     fn the_shelf_is_to_be_read_and_nothing_else() {
-        let (home, _) = scene();
+        let (home, _) = fixture();
         let at = |path: &str| home.path().join(path);
-        let grounds = Grounds::new(&[at("root")], Some(&at("root-two")));
+        let grounds = AllowedRoots::new(&[at("root")], Some(&at("root-two")));
         let path = at("root-two/file").display().to_string();
         assert_eq!(read(&grounds, &path), Ok("beside".to_owned()));
-        assert!(matches!(grounds.find(&path, Access::Write), Err(Denial::Outside { .. })));
+        assert!(matches!(grounds.resolve(&path, Access::Write), Err(FileError::Outside { .. })));
     }
 }

@@ -12,76 +12,81 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::denial::Denial;
-use super::grounds::Spot;
-use super::known::{Stamp, modified};
+use super::denial::FileError;
+use super::grounds::ResolvedPath;
+use super::known::{Fingerprint, modified};
 
 /// The largest file that is taken in whole.
-pub(super) const LARGEST: u64 = 16 * 1024 * 1024;
+pub(super) const MAX_FILE_SIZE: u64 = 16 * 1024 * 1024;
 
 /// Drafts that this process has begun so far; each has a number in its name.
-static DRAFTS: AtomicU64 = AtomicU64::new(0);
+static DRAFT_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A file's contents, and what it was when they were taken in.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct FileContents {
     pub(super) bytes: Vec<u8>,
-    pub(super) stamp: Stamp,
-    status: Stat,
+    pub(super) fingerprint: Fingerprint,
+    stat: Stat,
 }
 
 /// What is to be replaced.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Before<'a> {
+pub(super) enum WriteMode<'a> {
     /// Nothing: the file is new.
-    Nothing,
+    CreateNew,
     /// This file, as it was.
-    File(&'a Held),
+    Replace(&'a FileContents),
 }
 
 /// Takes a file in.
-pub(super) fn take_in(spot: &Spot) -> Result<Held, Denial> {
+pub(super) fn read_contents(spot: &ResolvedPath) -> Result<FileContents, FileError> {
     let opened = spot.open()?;
-    let size = u64::try_from(opened.status.st_size).unwrap_or(0);
-    let too_large = |size| Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST };
-    if size > LARGEST {
+    let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
+    let too_large =
+        |size| FileError::TooLarge { path: spot.path.clone(), size, limit: MAX_FILE_SIZE };
+    if size > MAX_FILE_SIZE {
         return Err(too_large(size));
     }
     let mut bytes = Vec::new();
-    let mut bounded = opened.file.take(LARGEST + 1);
+    let mut bounded = opened.file.take(MAX_FILE_SIZE + 1);
     bounded
         .read_to_end(&mut bytes)
-        .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?;
+        .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?;
     let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    if read > LARGEST {
+    if read > MAX_FILE_SIZE {
         return Err(too_large(read));
     }
-    let stamp = Stamp::of(&opened.status, &bytes);
-    Ok(Held { bytes, stamp, status: opened.status })
+    let stamp = Fingerprint::new(&opened.stat, &bytes);
+    Ok(FileContents { bytes, fingerprint: stamp, stat: opened.stat })
 }
 
 /// Puts contents in place of what was there, with its permissions. Comes back with what the file is now.
-pub(super) fn put(spot: &Spot, bytes: &[u8], before: Before<'_>) -> Result<Stamp, Denial> {
+pub(super) fn write_contents(
+    spot: &ResolvedPath,
+    bytes: &[u8],
+    before: WriteMode<'_>,
+) -> Result<Fingerprint, FileError> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    if size > LARGEST {
-        return Err(Denial::TooLarge { path: spot.path.clone(), size, limit: LARGEST });
+    if size > MAX_FILE_SIZE {
+        return Err(FileError::TooLarge { path: spot.path.clone(), size, limit: MAX_FILE_SIZE });
     }
-    if let Before::File(held) = before
-        && held.status.st_mode & 0o222 == 0
+    if let WriteMode::Replace(held) = before
+        && held.stat.st_mode & 0o222 == 0
     {
-        return Err(Denial::Protected { path: spot.path.clone() });
+        return Err(FileError::ReadOnly { path: spot.path.clone() });
     }
-    let (folder, name) = spot.parent()?;
-    let draft = Draft::begin(spot, folder, before)?;
+    let (folder, name) = spot.open_or_create_parent()?;
+    let draft = Draft::create(spot, folder, before)?;
     let mut file = File::from(
         draft
             .file
             .try_clone()
-            .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?,
+            .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?,
     );
     file.write_all(bytes)
-        .map_err(|error| Denial::System { path: spot.path.clone(), kind: error.kind() })?;
-    draft.finish(spot, Path::new(&name), before, bytes)
+        .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?;
+    draft.commit(spot, Path::new(&name), before, bytes)
 }
 
 /// A file beside the one to be replaced. Dropping it takes it away.
@@ -92,13 +97,17 @@ struct Draft {
 }
 
 impl Draft {
-    fn begin(spot: &Spot, folder: OwnedFd, before: Before<'_>) -> Result<Draft, Denial> {
-        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    fn create(
+        spot: &ResolvedPath,
+        folder: OwnedFd,
+        before: WriteMode<'_>,
+    ) -> Result<Draft, FileError> {
+        let number = DRAFT_COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!(".swb-{}-{number}.draft", std::process::id());
         let mode = match before {
             // The system takes away what the person's mask says.
-            Before::Nothing => Mode::from_raw_mode(0o666),
-            Before::File(_) => Mode::from_raw_mode(0o600),
+            WriteMode::CreateNew => Mode::from_raw_mode(0o666),
+            WriteMode::Replace(_) => Mode::from_raw_mode(0o600),
         };
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -110,55 +119,55 @@ impl Draft {
             }
             opened => opened,
         };
-        let file = opened.map_err(|error| spot.denial(error))?;
+        let file = opened.map_err(|error| spot.errno_error(error))?;
         let draft = Draft { folder, file, name: Some(name) };
-        if let Before::File(held) = before {
+        if let WriteMode::Replace(held) = before {
             // Ours alone where it cannot be given away; who may do what stays as it was.
-            let owner = Some(Uid::from_raw(held.status.st_uid));
+            let owner = Some(Uid::from_raw(held.stat.st_uid));
             let _not_ours_to_give =
-                fchown(&draft.file, owner, Some(Gid::from_raw(held.status.st_gid)));
-            let mode = Mode::from_raw_mode(held.status.st_mode & 0o777);
-            fchmod(&draft.file, mode).map_err(|error| spot.denial(error))?;
+                fchown(&draft.file, owner, Some(Gid::from_raw(held.stat.st_gid)));
+            let mode = Mode::from_raw_mode(held.stat.st_mode & 0o777);
+            fchmod(&draft.file, mode).map_err(|error| spot.errno_error(error))?;
         }
         Ok(draft)
     }
 
-    fn finish(
+    fn commit(
         mut self,
-        spot: &Spot,
+        spot: &ResolvedPath,
         name: &Path,
-        before: Before<'_>,
+        before: WriteMode<'_>,
         bytes: &[u8],
-    ) -> Result<Stamp, Denial> {
-        let fail = |error| spot.denial(error);
+    ) -> Result<Fingerprint, FileError> {
+        let fail = |error| spot.errno_error(error);
         fsync(&self.file).map_err(fail)?;
         let now = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let is_as_it_was = match (before, &now) {
-            (Before::Nothing, Err(Errno::NOENT)) => true,
-            (Before::File(held), Ok(now)) => is_untouched(&held.status, now),
-            (Before::Nothing | Before::File(_), Ok(_) | Err(_)) => false,
+            (WriteMode::CreateNew, Err(Errno::NOENT)) => true,
+            (WriteMode::Replace(held), Ok(now)) => is_unmodified(&held.stat, now),
+            (WriteMode::CreateNew | WriteMode::Replace(_), Ok(_) | Err(_)) => false,
         };
         if !is_as_it_was {
-            return Err(Denial::Changed { path: spot.path.clone() });
+            return Err(FileError::ModifiedMeanwhile { path: spot.path.clone() });
         }
         let Some(draft) = self.name.as_deref() else {
-            return Err(Denial::Swapped { path: spot.path.clone() });
+            return Err(FileError::ReplacedMeanwhile { path: spot.path.clone() });
         };
         match before {
-            Before::Nothing => {
-                rename_new(&self.folder, draft, name).map_err(|error| match error {
-                    Errno::EXIST => Denial::Changed { path: spot.path.clone() },
+            WriteMode::CreateNew => {
+                rename_no_replace(&self.folder, draft, name).map_err(|error| match error {
+                    Errno::EXIST => FileError::ModifiedMeanwhile { path: spot.path.clone() },
                     other => fail(other),
                 })?
             }
-            Before::File(_) => {
+            WriteMode::Replace(_) => {
                 renameat(&self.folder, draft, &self.folder, name).map_err(fail)?;
             }
         }
         self.name = None;
         let _some_systems_cannot = fsync(&self.folder);
         let status = fstat(&self.file).map_err(fail)?;
-        Ok(Stamp::of(&status, bytes))
+        Ok(Fingerprint::new(&status, bytes))
     }
 }
 
@@ -170,13 +179,13 @@ impl Drop for Draft {
     }
 }
 
-fn is_untouched(before: &Stat, now: &Stat) -> bool {
+fn is_unmodified(before: &Stat, now: &Stat) -> bool {
     (before.st_dev, before.st_ino, before.st_size) == (now.st_dev, now.st_ino, now.st_size)
         && modified(before) == modified(now)
 }
 
 /// Gives a draft its name unless somebody has it by now.
-fn rename_new(folder: impl AsFd, draft: &str, name: &Path) -> rustix::io::Result<()> {
+fn rename_no_replace(folder: impl AsFd, draft: &str, name: &Path) -> rustix::io::Result<()> {
     let folder = folder.as_fd();
     #[cfg(target_os = "linux")]
     {
@@ -196,12 +205,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    use super::super::grounds::{Access, Grounds};
+    use super::super::grounds::{Access, AllowedRoots};
     use super::*;
 
-    fn spot(folder: &tempfile::TempDir, path: &str) -> Spot {
-        let grounds = Grounds::new(&[folder.path().to_owned()], None);
-        grounds.find(path, Access::Write).unwrap()
+    fn spot(folder: &tempfile::TempDir, path: &str) -> ResolvedPath {
+        let grounds = AllowedRoots::new(&[folder.path().to_owned()], None);
+        grounds.resolve(path, Access::Write).unwrap()
     }
 
     fn names(folder: &tempfile::TempDir) -> Vec<PathBuf> {
@@ -215,15 +224,15 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
         let spot = spot(&folder, "script");
-        let held = take_in(&spot).unwrap();
+        let held = read_contents(&spot).unwrap();
         let mut reader = File::open(&path).unwrap();
-        let stamp = put(&spot, b"new and longer", Before::File(&held)).unwrap();
+        let stamp = write_contents(&spot, b"new and longer", WriteMode::Replace(&held)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new and longer");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
         let mut seen = String::new();
         reader.read_to_string(&mut seen).unwrap();
         assert_eq!(seen, "old", "who had it open sees the old one");
-        assert!(stamp.is_same(&take_in(&spot).unwrap().stamp));
+        assert!(stamp.has_same_contents(&read_contents(&spot).unwrap().fingerprint));
         assert_eq!(names(&folder), [path], "no draft is left");
     }
 
@@ -233,12 +242,12 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
         let spot = spot(&folder, "file");
-        let held = take_in(&spot).unwrap();
+        let held = read_contents(&spot).unwrap();
         fs::write(&path, "theirs").unwrap();
-        let refused = put(&spot, b"ours", Before::File(&held)).unwrap_err();
-        assert!(matches!(refused, Denial::Changed { .. }));
-        let refused = put(&spot, b"ours", Before::Nothing).unwrap_err();
-        assert!(matches!(refused, Denial::Changed { .. }));
+        let refused = write_contents(&spot, b"ours", WriteMode::Replace(&held)).unwrap_err();
+        assert!(matches!(refused, FileError::ModifiedMeanwhile { .. }));
+        let refused = write_contents(&spot, b"ours", WriteMode::CreateNew).unwrap_err();
+        assert!(matches!(refused, FileError::ModifiedMeanwhile { .. }));
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
         assert_eq!(names(&folder), [path], "no draft is left");
     }
@@ -249,7 +258,7 @@ mod tests {
         fs::write(folder.path().join("draft"), "ours").unwrap();
         fs::write(folder.path().join("name"), "theirs").unwrap();
         let held = File::open(folder.path()).unwrap();
-        assert_eq!(rename_new(&held, "draft", Path::new("name")), Err(Errno::EXIST));
+        assert_eq!(rename_no_replace(&held, "draft", Path::new("name")), Err(Errno::EXIST));
         assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), "theirs");
     }
 
@@ -257,7 +266,7 @@ mod tests {
     fn missing_folders_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let spot = spot(&folder, "a/b/c");
-        put(&spot, b"x", Before::Nothing).unwrap();
+        write_contents(&spot, b"x", WriteMode::CreateNew).unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/b/c")).unwrap(), "x");
     }
 
@@ -268,12 +277,12 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         let spot = spot(&folder, "file");
-        let held = take_in(&spot).unwrap();
-        let refused = put(&spot, b"new", Before::File(&held)).unwrap_err();
-        assert!(matches!(refused, Denial::Protected { .. }));
+        let held = read_contents(&spot).unwrap();
+        let refused = write_contents(&spot, b"new", WriteMode::Replace(&held)).unwrap_err();
+        assert!(matches!(refused, FileError::ReadOnly { .. }));
         fs::remove_file(&path).unwrap();
         let sparse = File::create(&path).unwrap();
-        sparse.set_len(LARGEST + 1).unwrap();
-        assert!(matches!(take_in(&spot).unwrap_err(), Denial::TooLarge { .. }));
+        sparse.set_len(MAX_FILE_SIZE + 1).unwrap();
+        assert!(matches!(read_contents(&spot).unwrap_err(), FileError::TooLarge { .. }));
     }
 }

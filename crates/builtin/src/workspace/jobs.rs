@@ -10,38 +10,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use switchboard_wire::process::errand::{self, Errand};
-use switchboard_wire::process::{Flock, Guard, GuardProgram, Keeping, Program, StartError};
+use switchboard_wire::process::errand::{self, RunningCommand};
+use switchboard_wire::process::{
+    ProcessOptions, ProcessSet, Program, StartError, Watchdog, WatchdogProgram,
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::transcript::{Excerpt, Transcript};
-use crate::refusal::Stop;
+use super::transcript::{Excerpt, OutputLog};
+use crate::refusal::HandlerError;
 
 /// How many commands may run in the background, and how many that ended are remembered.
-const MOST_RUNNING: usize = 16;
-const MOST_REMEMBERED: usize = 32;
+const MAX_RUNNING: usize = 16;
+const MAX_REMEMBERED: usize = 32;
 /// How long somebody who left a command's group may keep its output open once it has ended.
-const DRAIN: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Longer than any command may run.
-const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
+const MAX_BACKGROUND_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
-const FOREGROUND: &str = "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
+const FOREGROUND_SCRIPT: &str =
+    "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
 /// The same for a command whose folder does not matter.
-const BACKGROUND: &str = "eval \"$1\"";
+const BACKGROUND_SCRIPT: &str = "eval \"$1\"";
 
 /// The commands of one client.
 pub(super) struct Jobs {
-    guard_program: Option<GuardProgram>,
+    guard_program: Option<WatchdogProgram>,
     /// Started with the first command.
-    guard: OnceLock<Option<Guard>>,
+    guard: OnceLock<Option<Watchdog>>,
     environment: Vec<(String, String)>,
-    flock: Flock,
-    started: AtomicU64,
+    descendants: ProcessSet,
+    next_number: AtomicU64,
     table: Mutex<Table>,
 }
 
@@ -55,58 +58,58 @@ struct Table {
 struct Job {
     number: u64,
     command: String,
-    transcript: Arc<Transcript>,
-    ending: watch::Receiver<Option<Ending>>,
+    output: Arc<OutputLog>,
+    exit: watch::Receiver<Option<JobExit>>,
     kill: Arc<Notify>,
     /// How much of its output was given out.
-    read: u64,
+    read_offset: u64,
 }
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct CommandSpec {
     pub(super) command: String,
     /// Where the shell stands.
-    pub(super) folder: PathBuf,
+    pub(super) working_dir: PathBuf,
     /// Where outputs lie.
-    pub(super) outputs: PathBuf,
+    pub(super) output_dir: PathBuf,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct JobExit {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
-    pub(super) by: By,
+    pub(super) cause: ExitCause,
 }
 
 /// Who ended a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ExitCause {
     /// Itself.
-    Itself,
+    Exited,
     /// We, for it took too long.
     Timeout,
     /// We, for somebody wanted that.
-    Request,
+    Killed,
 }
 
 /// A command that ran while somebody waited.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) ending: Ending,
-    pub(super) transcript: Transcript,
+pub(super) struct CommandResult {
+    pub(super) exit: JobExit,
+    pub(super) output: OutputLog,
     /// Where it left the shell, where it says so.
-    pub(super) folder: Option<PathBuf>,
+    pub(super) working_dir: Option<PathBuf>,
 }
 
 /// What is new of a command in the background.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct JobUpdate {
     pub(super) command: String,
-    pub(super) ending: Option<Ending>,
+    pub(super) exit: Option<JobExit>,
     pub(super) excerpt: Excerpt,
-    pub(super) path: PathBuf,
+    pub(super) output_path: PathBuf,
 }
 
 impl fmt::Debug for Jobs {
@@ -116,13 +119,13 @@ impl fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    pub(super) fn new(guard: Option<GuardProgram>, environment: Vec<(String, String)>) -> Jobs {
+    pub(super) fn new(guard: Option<WatchdogProgram>, environment: Vec<(String, String)>) -> Jobs {
         Jobs {
             guard_program: guard,
             guard: OnceLock::new(),
             environment,
-            flock: Flock::new(),
-            started: AtomicU64::new(0),
+            descendants: ProcessSet::new(),
+            next_number: AtomicU64::new(0),
             table: Mutex::default(),
         }
     }
@@ -132,112 +135,132 @@ impl Jobs {
     }
 
     /// Runs a command and waits for its end. Dropping the future kills it.
-    pub(super) async fn run(&self, order: &Order, within: Duration) -> Result<Ran, Stop> {
-        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = transcript(order, number)?;
-        let folder_file = order.outputs.join(format!("folder-{number}"));
-        let (said, errand) = self.start(order, FOREGROUND, &folder_file)?;
-        let attending = attend(said, errand, &transcript, Until { within, kill: Arc::default() });
+    pub(super) async fn run(
+        &self,
+        order: &CommandSpec,
+        within: Duration,
+    ) -> Result<CommandResult, HandlerError> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let transcript = create_output_log(order, number)?;
+        let folder_file = order.output_dir.join(format!("folder-{number}"));
+        let (said, errand) = self.spawn_shell(order, FOREGROUND_SCRIPT, &folder_file)?;
+        let attending = wait_for_exit(
+            said,
+            errand,
+            &transcript,
+            StopConditions { timeout: within, kill: Arc::default() },
+        );
         let ending = attending.await;
-        let folder = std::fs::read(&folder_file).ok().and_then(|bytes| folder_in(&bytes));
+        let folder = std::fs::read(&folder_file).ok().and_then(|bytes| parse_working_dir(&bytes));
         let _never_made = std::fs::remove_file(&folder_file);
-        Ok(Ran { ending, transcript, folder })
+        Ok(CommandResult { exit: ending, output: transcript, working_dir: folder })
     }
 
     /// Starts a command in the background; comes back with its name.
-    pub(super) fn begin(&self, order: &Order, within: Option<Duration>) -> Result<String, Stop> {
+    pub(super) fn start_background(
+        &self,
+        order: &CommandSpec,
+        within: Option<Duration>,
+    ) -> Result<String, HandlerError> {
         let mut table = self.table();
         while table.tasks.try_join_next().is_some() {}
-        if table.jobs.values().filter(|job| job.is_running()).count() >= MOST_RUNNING {
-            return Err(Stop::failed(format!(
-                "{MOST_RUNNING} commands run in the background already; end one with KillBash"
+        if table.jobs.values().filter(|job| job.is_running()).count() >= MAX_RUNNING {
+            return Err(HandlerError::failed(format!(
+                "{MAX_RUNNING} commands run in the background already; end one with KillBash"
             )));
         }
-        table.forget();
-        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = Arc::new(transcript(order, number)?);
-        let (said, errand) = self.start(order, BACKGROUND, Path::new(""))?;
+        table.evict_finished();
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let transcript = Arc::new(create_output_log(order, number)?);
+        let (said, errand) = self.spawn_shell(order, BACKGROUND_SCRIPT, Path::new(""))?;
         let (tell, ending) = watch::channel(None);
         let kill = Arc::new(Notify::new());
-        let until = Until { within: within.unwrap_or(FOREVER), kill: kill.clone() };
+        let until =
+            StopConditions { timeout: within.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
         let kept = transcript.clone();
         table.tasks.spawn(async move {
-            let ending = attend(said, errand, &kept, until).await;
+            let ending = wait_for_exit(said, errand, &kept, until).await;
             let _nobody_asks = tell.send(Some(ending));
         });
         let name = format!("bash_{number}");
         let command = order.command.clone();
-        let job = Job { number, command, transcript, ending, kill, read: 0 };
+        let job = Job { number, command, output: transcript, exit: ending, kill, read_offset: 0 };
         table.jobs.insert(name.clone(), job);
         Ok(name)
     }
 
     /// What a command said since it was asked last, at most so much, and whether it has ended. Waits for its end,
     /// but no longer than that.
-    pub(super) async fn news(
+    pub(super) async fn read_update(
         &self,
         name: &str,
         patience: Duration,
         most: u64,
-    ) -> Result<News, Stop> {
-        let mut ending = self.find(name, |job| job.ending.clone())?;
+    ) -> Result<JobUpdate, HandlerError> {
+        let mut ending = self.with_job(name, |job| job.exit.clone())?;
         // One that is over, or gone, is not waited for.
         let _over_or_time_up = timeout(patience, ending.wait_for(Option::is_some)).await;
-        self.find(name, |job| {
+        self.with_job(name, |job| {
             // Asked first: what it says after that is for the next time.
-            let ending = *job.ending.borrow();
-            let (excerpt, next) = job.transcript.after(job.read, most);
-            job.read = next;
-            let path = job.transcript.path().to_owned();
-            News { command: job.command.clone(), ending, excerpt, path }
+            let ending = *job.exit.borrow();
+            let (excerpt, next) = job.output.read_from(job.read_offset, most);
+            job.read_offset = next;
+            let path = job.output.path().to_owned();
+            JobUpdate { command: job.command.clone(), exit: ending, excerpt, output_path: path }
         })
     }
 
     /// Ends a command in the background, and everybody whom it started. One that has ended already stays so.
-    pub(super) async fn kill(&self, name: &str) -> Result<Ending, Stop> {
-        let (mut ending, kill) = self.find(name, |job| (job.ending.clone(), job.kill.clone()))?;
+    pub(super) async fn kill(&self, name: &str) -> Result<JobExit, HandlerError> {
+        let (mut ending, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
         kill.notify_one();
         let ended = timeout(Duration::from_secs(10), ending.wait_for(Option::is_some)).await;
         match ended {
-            Ok(Ok(ending)) => ending.ok_or_else(|| Stop::failed("it cannot be ended")),
-            Ok(Err(_)) | Err(_) => Err(Stop::failed(format!("`{name}` does not end"))),
+            Ok(Ok(ending)) => ending.ok_or_else(|| HandlerError::failed("it cannot be ended")),
+            Ok(Err(_)) | Err(_) => Err(HandlerError::failed(format!("`{name}` does not end"))),
         }
     }
 
     /// Ends everything that was started here, and waits until it is gone.
-    pub(super) async fn end(&self) {
+    pub(super) async fn shut_down(&self) {
         let mut tasks = {
             let mut table = self.table();
             table.jobs.clear();
             std::mem::take(&mut table.tasks)
         };
         tasks.shutdown().await;
-        if self.started.load(Ordering::Relaxed) > 0 {
-            let flock = self.flock;
-            let _found = tokio::task::spawn_blocking(move || flock.search()).await;
+        if self.next_number.load(Ordering::Relaxed) > 0 {
+            let flock = self.descendants;
+            let _found = tokio::task::spawn_blocking(move || flock.kill_descendants()).await;
         }
     }
 
-    fn find<T>(&self, name: &str, look: impl FnOnce(&mut Job) -> T) -> Result<T, Stop> {
+    fn with_job<T>(&self, name: &str, look: impl FnOnce(&mut Job) -> T) -> Result<T, HandlerError> {
         let mut table = self.table();
         if let Some(job) = table.jobs.get_mut(name) {
             return Ok(look(job));
         }
         let known: Vec<&str> = table.jobs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-        Err(Stop::failed(format!("there is no command `{name}` in the background ({known})")))
+        Err(HandlerError::failed(format!(
+            "there is no command `{name}` in the background ({known})"
+        )))
     }
 
-    fn start(
+    fn spawn_shell(
         &self,
-        order: &Order,
+        order: &CommandSpec,
         script: &str,
         folder_file: &Path,
-    ) -> Result<(Receiver, Errand), Stop> {
+    ) -> Result<(Receiver, RunningCommand), HandlerError> {
         let guard = self.guard.get_or_init(|| {
-            self.guard_program.as_ref().and_then(|program| Guard::start(program).ok())
+            self.guard_program.as_ref().and_then(|program| Watchdog::start(program).ok())
         });
-        let keeping = Keeping { guard: guard.clone(), flock: self.flock, ..Keeping::default() };
+        let keeping = ProcessOptions {
+            watchdog: guard.clone(),
+            process_set: self.descendants,
+            ..ProcessOptions::default()
+        };
         let env = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let mut program = Program {
             command: "bash".into(),
@@ -249,15 +272,15 @@ impl Jobs {
                 folder_file.into(),
             ],
             env: env.chain([("TERM".into(), "dumb".into())]).collect(),
-            cwd: Some(order.folder.clone()),
+            cwd: Some(order.working_dir.clone()),
         };
         let failed = |error: &StartError| {
-            Stop::failed(format!("the shell cannot be started: {}", error.source))
+            HandlerError::failed(format!("the shell cannot be started: {}", error.source))
         };
-        match errand::send(&program, &keeping) {
+        match errand::spawn(&program, &keeping) {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 program.command = "sh".into();
-                errand::send(&program, &keeping).map_err(|error| failed(&error))
+                errand::spawn(&program, &keeping).map_err(|error| failed(&error))
             }
             sent => sent.map_err(|error| failed(&error)),
         }
@@ -266,15 +289,15 @@ impl Jobs {
 
 impl Table {
     /// Makes room for one more: those that ended longest ago go, with their outputs.
-    fn forget(&mut self) {
-        while self.jobs.len() >= MOST_REMEMBERED {
+    fn evict_finished(&mut self) {
+        while self.jobs.len() >= MAX_REMEMBERED {
             let ended = self.jobs.iter().filter(|(_, job)| !job.is_running());
             let Some(name) = ended.min_by_key(|(_, job)| job.number).map(|(name, _)| name.clone())
             else {
                 return;
             };
             if let Some(job) = self.jobs.remove(&name) {
-                let _gone_already = std::fs::remove_file(job.transcript.path());
+                let _gone_already = std::fs::remove_file(job.output.path());
             }
         }
     }
@@ -282,66 +305,66 @@ impl Table {
 
 impl Job {
     fn is_running(&self) -> bool {
-        self.ending.borrow().is_none()
+        self.exit.borrow().is_none()
     }
 }
 
-fn transcript(order: &Order, number: u64) -> Result<Transcript, Stop> {
-    let path = order.outputs.join(format!("bash_{number}.txt"));
-    Transcript::new(path)
-        .map_err(|error| Stop::failed(format!("the output cannot be kept: {error}")))
+fn create_output_log(order: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
+    let path = order.output_dir.join(format!("bash_{number}.txt"));
+    OutputLog::new(path)
+        .map_err(|error| HandlerError::failed(format!("the output cannot be kept: {error}")))
 }
 
-fn folder_in(bytes: &[u8]) -> Option<PathBuf> {
+fn parse_working_dir(bytes: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= 4096)?;
     let folder = PathBuf::from(text.strip_suffix('\n').unwrap_or(text));
     folder.is_absolute().then_some(folder)
 }
 
 /// When a command is ended by us.
-struct Until {
-    within: Duration,
+struct StopConditions {
+    timeout: Duration,
     kill: Arc<Notify>,
 }
 
 /// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
-async fn attend(
+async fn wait_for_exit(
     mut said: Receiver,
-    mut errand: Errand,
-    transcript: &Transcript,
-    until: Until,
-) -> Ending {
-    let deadline = Instant::now() + until.within;
+    mut errand: RunningCommand,
+    transcript: &OutputLog,
+    until: StopConditions,
+) -> JobExit {
+    let deadline = Instant::now() + until.timeout;
     let mut buffer = vec![0; 64 * 1024];
     let mut is_open = true;
     let ended = loop {
         tokio::select! {
             biased;
-            () = sleep_until(deadline) => break Err(By::Timeout),
-            () = until.kill.notified() => break Err(By::Request),
-            status = errand.ended() => break Ok(status.ok()),
+            () = sleep_until(deadline) => break Err(ExitCause::Timeout),
+            () = until.kill.notified() => break Err(ExitCause::Killed),
+            status = errand.wait() => break Ok(status.ok()),
             read = said.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.add(&buffer[..count]),
+                Ok(count) => transcript.append(&buffer[..count]),
             },
         }
     };
     let (status, by) = match ended {
-        Ok(status) => (status, By::Itself),
+        Ok(status) => (status, ExitCause::Exited),
         Err(by) => (errand.stop().await.status, by),
     };
     let rest = async {
         while is_open {
             match said.read(&mut buffer).await {
                 Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.add(&buffer[..count]),
+                Ok(count) => transcript.append(&buffer[..count]),
             }
         }
     };
-    let _somebody_holds_it = timeout(DRAIN, rest).await;
-    Ending {
+    let _somebody_holds_it = timeout(DRAIN_TIMEOUT, rest).await;
+    JobExit {
         code: status.and_then(|it: ExitStatus| it.code()),
         signal: status.and_then(|it| it.signal()),
-        by,
+        cause: by,
     }
 }

@@ -5,33 +5,33 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::bash_tool::ending_words;
-use super::workplace::Workplace;
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::bash_tool::describe_exit;
+use super::workplace::WorkspaceSession;
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 #[derive(Deserialize)]
-struct KillBash {
+struct KillBashArguments {
     #[serde(alias = "shell_id")]
     bash_id: String,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let kill = move |_: Context, it: KillBash| {
+    let kill = move |_: HandlerContext, it: KillBashArguments| {
         let place = place.clone();
         async move { kill(&place, &it).await }
     };
     let description = "Ends a command in the background, and everything that it started.";
     Tool::new("KillBash", description, kill)
         .title("End a command in the background")
-        .takes(
+        .input_schema(
             json!({"bash_id": {"type": "string", "description": "The name that Bash gave it."}}),
             &["bash_id"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "bashId": {"type": "string"},
@@ -44,9 +44,12 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         .idempotent()
 }
 
-async fn kill(place: &Arc<Workplace>, it: &KillBash) -> Result<Output, Stop> {
+async fn kill(
+    place: &Arc<WorkspaceSession>,
+    it: &KillBashArguments,
+) -> Result<ToolOutput, HandlerError> {
     let ending = place.jobs.kill(&it.bash_id).await?;
-    let how = ending_words(&ending).unwrap_or_else(|| "it had ended well already".to_owned());
+    let how = describe_exit(&ending).unwrap_or_else(|| "it had ended well already".to_owned());
     let about = json!({"bashId": it.bash_id, "exitCode": ending.code, "signal": ending.signal});
-    Ok(Output::value(about, format!("`{}` is over: {how}", it.bash_id)))
+    Ok(ToolOutput::structured(about, format!("`{}` is over: {how}", it.bash_id)))
 }

@@ -7,19 +7,19 @@ use rustix::fs::Stat;
 use sha2::{Digest, Sha256};
 
 /// How many files are remembered.
-pub(super) const MOST: usize = 100;
+pub(super) const MAX_FILES: usize = 100;
 
 /// What a file was like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct Fingerprint {
     modified: (i64, i64),
     size: u64,
     hash: [u8; 32],
 }
 
-impl Stamp {
-    pub(super) fn of(status: &Stat, contents: &[u8]) -> Stamp {
-        Stamp {
+impl Fingerprint {
+    pub(super) fn new(status: &Stat, contents: &[u8]) -> Fingerprint {
+        Fingerprint {
             modified: modified(status),
             size: u64::try_from(status.st_size).unwrap_or(0),
             hash: Sha256::digest(contents).into(),
@@ -27,7 +27,7 @@ impl Stamp {
     }
 
     /// Do both stand for the same contents? A file that was merely touched is what it was.
-    pub(super) fn is_same(&self, other: &Stamp) -> bool {
+    pub(super) fn has_same_contents(&self, other: &Fingerprint) -> bool {
         self == other || (self.size, self.hash) == (other.size, other.hash)
     }
 }
@@ -40,20 +40,20 @@ pub(super) fn modified(status: &Stat) -> (i64, i64) {
 
 /// Files that were read, the last one last.
 #[derive(Debug, Default)]
-pub(super) struct KnownFiles(Vec<(PathBuf, Stamp)>);
+pub(super) struct ReadFiles(Vec<(PathBuf, Fingerprint)>);
 
-impl KnownFiles {
+impl ReadFiles {
     /// Remembers a file; the one that was used longest ago is forgotten for it.
-    pub(super) fn remember(&mut self, path: &Path, stamp: Stamp) {
+    pub(super) fn insert(&mut self, path: &Path, stamp: Fingerprint) {
         self.0.retain(|(known, _)| known != path);
-        if self.0.len() >= MOST {
+        if self.0.len() >= MAX_FILES {
             self.0.remove(0);
         }
         self.0.push((path.to_owned(), stamp));
     }
 
     /// What is known of a file. It counts as used.
-    pub(super) fn recall(&mut self, path: &Path) -> Option<Stamp> {
+    pub(super) fn touch(&mut self, path: &Path) -> Option<Fingerprint> {
         let at = self.0.iter().position(|(known, _)| known == path)?;
         let found = self.0.remove(at);
         let stamp = found.1.clone();
@@ -66,28 +66,28 @@ impl KnownFiles {
 mod tests {
     use super::*;
 
-    fn stamp(hash: u8) -> Stamp {
-        Stamp { modified: (1, 0), size: 3, hash: [hash; 32] }
+    fn stamp(hash: u8) -> Fingerprint {
+        Fingerprint { modified: (1, 0), size: 3, hash: [hash; 32] }
     }
 
     #[test]
     fn the_hundred_used_last_are_remembered() {
-        let mut known = KnownFiles::default();
+        let mut known = ReadFiles::default();
         let path = |number: usize| PathBuf::from(format!("/{number}"));
-        for number in 0..MOST {
-            known.remember(&path(number), stamp(1));
+        for number in 0..MAX_FILES {
+            known.insert(&path(number), stamp(1));
         }
-        assert!(known.recall(&path(0)).is_some());
-        known.remember(&path(MOST), stamp(1));
-        assert!(known.recall(&path(1)).is_none(), "it was used longest ago");
-        assert!(known.recall(&path(0)).is_some() && known.recall(&path(MOST)).is_some());
-        assert_eq!(known.0.len(), MOST);
+        assert!(known.touch(&path(0)).is_some());
+        known.insert(&path(MAX_FILES), stamp(1));
+        assert!(known.touch(&path(1)).is_none(), "it was used longest ago");
+        assert!(known.touch(&path(0)).is_some() && known.touch(&path(MAX_FILES)).is_some());
+        assert_eq!(known.0.len(), MAX_FILES);
     }
 
     #[test]
     fn a_touched_file_is_the_same_and_a_changed_one_is_not() {
-        let touched = Stamp { modified: (2, 5), ..stamp(1) };
-        assert!(stamp(1).is_same(&touched));
-        assert!(!stamp(1).is_same(&stamp(2)), "same time and size, other contents");
+        let touched = Fingerprint { modified: (2, 5), ..stamp(1) };
+        assert!(stamp(1).has_same_contents(&touched));
+        assert!(!stamp(1).has_same_contents(&stamp(2)), "same time and size, other contents");
     }
 }

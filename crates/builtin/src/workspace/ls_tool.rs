@@ -8,19 +8,19 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::workplace::{Turn, Workplace};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::workplace::{FileAccess, WorkspaceSession};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How many entries are named.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// How many are looked at.
-const SEEN: usize = 100_000;
+const MAX_SCANNED: usize = 100_000;
 
 #[derive(Deserialize)]
-struct List {
+struct ListArguments {
     path: Option<String>,
     #[serde(default)]
     ignore: Vec<String>,
@@ -32,17 +32,17 @@ struct Entry {
     size: u64,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let list = move |context: Context, it: List| {
+    let list = move |context: HandlerContext, it: ListArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| list(&turn, &it)).await }
+        async move { place.run_blocking(context, move |turn| list(&turn, &it)).await }
     };
     let description = "Lists what is in a folder: folders first, then files with their sizes. Names that begin with a dot are \
         among them.";
     Tool::new("LS", description, list)
         .title("List a folder")
-        .takes(
+        .input_schema(
             json!({
                 "path": {"type": "string", "description": "The folder; the first allowed folder otherwise."},
                 "ignore": {
@@ -52,7 +52,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             }),
             &[],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
@@ -75,44 +75,44 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "required": ["path", "entries", "total", "truncated"],
             "additionalProperties": false,
         }))
-        .reads()
+        .read_only()
 }
 
-fn list(turn: &Turn, it: &List) -> Result<Output, Stop> {
-    let spot = turn.find_start(it.path.as_deref())?;
-    let ignored = ignored(&it.ignore)?;
-    let folder = spot.open_folder()?;
-    let failed = |_| Stop::failed(format!("`{}` cannot be listed", spot.path.display()));
+fn list(turn: &FileAccess, it: &ListArguments) -> Result<ToolOutput, HandlerError> {
+    let spot = turn.resolve_start(it.path.as_deref())?;
+    let ignored = ignore_set(&it.ignore)?;
+    let folder = spot.open_dir()?;
+    let failed = |_| HandlerError::failed(format!("`{}` cannot be listed", spot.path.display()));
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&folder).map_err(failed)?.take(SEEN) {
+    for entry in Dir::read_from(&folder).map_err(failed)?.take(MAX_SCANNED) {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "." && name != ".." && !ignored.is_match(&name) {
             let status = statat(folder.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             let Ok(status) = status else { continue };
-            let kind = word(FileType::from_raw_mode(status.st_mode));
+            let kind = file_kind(FileType::from_raw_mode(status.st_mode));
             entries.push(Entry { name, kind, size: u64::try_from(status.st_size).unwrap_or(0) });
         }
     }
     entries.sort_by(|a, b| (a.kind != "folder", &a.name).cmp(&(b.kind != "folder", &b.name)));
     let total = entries.len();
-    entries.truncate(MOST);
+    entries.truncate(MAX_ENTRIES);
     let path = spot.path.display().to_string();
     let mut words = format!("{path}\n");
-    entries.iter().for_each(|entry| words.push_str(&entry.words()));
+    entries.iter().for_each(|entry| words.push_str(&entry.to_line()));
     if entries.len() < total {
         words.push_str(&format!("({} more)\n", total - entries.len()));
     }
     let about = json!({
         "path": path,
-        "entries": entries.iter().map(Entry::about).collect::<Vec<_>>(),
+        "entries": entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
         "total": total,
         "truncated": entries.len() < total,
     });
-    Ok(Output::value(about, words))
+    Ok(ToolOutput::structured(about, words))
 }
 
-fn word(kind: FileType) -> &'static str {
+fn file_kind(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "folder",
         FileType::RegularFile => "file",
@@ -126,7 +126,7 @@ fn word(kind: FileType) -> &'static str {
 }
 
 impl Entry {
-    fn words(&self) -> String {
+    fn to_line(&self) -> String {
         match self.kind {
             "folder" => format!("  {}/\n", self.name),
             "file" => format!("  {} ({} bytes)\n", self.name, self.size),
@@ -134,7 +134,7 @@ impl Entry {
         }
     }
 
-    fn about(&self) -> Json {
+    fn to_json(&self) -> Json {
         let mut about = json!({"name": self.name, "kind": self.kind});
         if self.kind == "file" {
             about["size"] = json!(self.size);
@@ -143,8 +143,8 @@ impl Entry {
     }
 }
 
-fn ignored(patterns: &[String]) -> Result<GlobSet, Stop> {
-    let senseless = |error| Stop::failed(format!("a pattern makes no sense: {error}"));
+fn ignore_set(patterns: &[String]) -> Result<GlobSet, HandlerError> {
+    let senseless = |error| HandlerError::failed(format!("a pattern makes no sense: {error}"));
     let mut set = GlobSetBuilder::new();
     for pattern in patterns.iter().take(100) {
         set.add(GlobBuilder::new(pattern).build().map_err(senseless)?);

@@ -5,44 +5,46 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::edit_tool::{Piece, snippet};
-use super::workplace::{Turn, Workplace};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::edit_tool::{EditOperation, snippet};
+use super::workplace::{FileAccess, WorkspaceSession};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How many replacements one call makes.
-const MOST: usize = 200;
+const MAX_EDITS: usize = 200;
 
 #[derive(Deserialize)]
-struct MultiEdit {
+struct MultiEditArguments {
     file_path: String,
-    edits: Vec<Piece>,
+    edits: Vec<EditOperation>,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let edit = move |context: Context, it: MultiEdit| {
+    let edit = move |context: HandlerContext, it: MultiEditArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| turn.alone(|| edit(&turn, &it))).await }
+        async move {
+            place.run_blocking(context, move |turn| turn.with_write_lock(|| edit(&turn, &it))).await
+        }
     };
     let description = "Makes several replacements in one file, in order, each as Edit does, on what the ones before left. \
         Where one cannot be made, none is, and the file stays as it was.";
     let piece = json!({
-        "type": "object", "properties": Piece::schema(), "required": ["old_string", "new_string"],
+        "type": "object", "properties": EditOperation::schema(), "required": ["old_string", "new_string"],
         "additionalProperties": false,
     });
     Tool::new("MultiEdit", description, edit)
         .title("Edit a file in several places")
-        .takes(
+        .input_schema(
             json!({
                 "file_path": {"type": "string", "description": "The file: absolute, or from the first allowed folder on."},
-                "edits": {"type": "array", "minItems": 1, "maxItems": MOST, "items": piece},
+                "edits": {"type": "array", "minItems": 1, "maxItems": MAX_EDITS, "items": piece},
             }),
             &["file_path", "edits"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
@@ -65,18 +67,18 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         }))
 }
 
-fn edit(turn: &Turn, it: &MultiEdit) -> Result<Output, Stop> {
-    if it.edits.is_empty() || it.edits.len() > MOST {
-        return Err(Stop::failed(format!("one call makes from 1 to {MOST} edits")));
+fn edit(turn: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {
+    if it.edits.is_empty() || it.edits.len() > MAX_EDITS {
+        return Err(HandlerError::failed(format!("one call makes from 1 to {MAX_EDITS} edits")));
     }
-    let known = turn.known_text(&it.file_path)?;
-    let path = known.spot.path.display().to_string();
+    let known = turn.text_as_read(&it.file_path)?;
+    let path = known.resolved.path.display().to_string();
     let mut text = known.decoded.text.clone();
     let (mut made, mut last) = (Vec::new(), String::new());
     for (number, piece) in (1..).zip(&it.edits) {
         let replaced = piece.apply(&text).map_err(|why| {
             let of = it.edits.len();
-            Stop::failed(format!("`{path}` is unchanged: edit {number} of {of}: {why}"))
+            HandlerError::failed(format!("`{path}` is unchanged: edit {number} of {of}: {why}"))
         })?;
         let (line, shown) = snippet(&replaced);
         made.push(json!({"replacements": replaced.count, "line": line}));
@@ -84,5 +86,5 @@ fn edit(turn: &Turn, it: &MultiEdit) -> Result<Output, Stop> {
     }
     turn.save(&known, &text)?;
     let words = format!("`{path}`: all {} edits are made; after the last one:\n{last}", made.len());
-    Ok(Output::value(json!({"path": path, "edits": made, "snippet": last}), words))
+    Ok(ToolOutput::structured(json!({"path": path, "edits": made, "snippet": last}), words))
 }

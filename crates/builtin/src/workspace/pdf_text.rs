@@ -11,15 +11,15 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use switchboard_wire::process::Program;
 use thiserror::Error;
 
-use super::holding::LARGEST;
+use super::holding::MAX_FILE_SIZE;
 
 /// The memory and the time that a PDF may take, in bytes and in seconds of work.
-const MEMORY: u64 = 1024 * 1024 * 1024;
-const SECONDS: u64 = 20;
+const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
+const MAX_CPU_SECONDS: u64 = 20;
 /// How much text is taken, in bytes.
-const MOST_TEXT: u64 = 8 * 1024 * 1024;
+const MAX_TEXT_BYTES: u64 = 8 * 1024 * 1024;
 /// How much is read of what went wrong.
-const MOST_SAID: u64 = 2000;
+const MAX_STDERR_BYTES: u64 = 2000;
 
 /// Is it a PDF? Its beginning decides.
 pub(super) fn is_pdf(bytes: &[u8]) -> bool {
@@ -28,20 +28,20 @@ pub(super) fn is_pdf(bytes: &[u8]) -> bool {
 
 /// Why there is no text.
 #[derive(Debug, Error)]
-pub(super) enum NoText {
+pub(super) enum PdfTextError {
     /// The reader could not be started.
     #[error("its reader cannot be started: {0}")]
-    Reader(io::ErrorKind),
+    Spawn(io::ErrorKind),
     /// It found none.
     #[error("{0}")]
-    Unreadable(Words),
+    Unreadable(ReaderMessage),
 }
 
 /// What the reader said last.
 #[derive(Debug)]
-pub(super) struct Words(String);
+pub(super) struct ReaderMessage(String);
 
-impl fmt::Display for Words {
+impl fmt::Display for ReaderMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.is_empty() {
             true => f.write_str("it is damaged, or asks for too much"),
@@ -51,7 +51,7 @@ impl fmt::Display for Words {
 }
 
 /// The text of a file, page by page, as another process makes it out. Blocks until that is done, which its limits see to.
-pub(super) fn text_of(reader: &Program, file: File) -> Result<String, NoText> {
+pub(super) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTextError> {
     let child = Command::new(&reader.command)
         .args(&reader.args)
         .env_clear()
@@ -61,14 +61,14 @@ pub(super) fn text_of(reader: &Program, file: File) -> Result<String, NoText> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut reading = Reading(child.map_err(|error| NoText::Reader(error.kind()))?);
+    let mut reading = ReaderProcess(child.map_err(|error| PdfTextError::Spawn(error.kind()))?);
     let mut bytes = Vec::new();
     if let Some(stdout) = reading.0.stdout.take() {
         // What came before a failure is worth showing.
-        let _broken_off = stdout.take(MOST_TEXT).read_to_end(&mut bytes);
+        let _broken_off = stdout.take(MAX_TEXT_BYTES).read_to_end(&mut bytes);
     }
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    let is_cut = u64::try_from(bytes.len()).is_ok_and(|length| length >= MOST_TEXT);
+    let is_cut = u64::try_from(bytes.len()).is_ok_and(|length| length >= MAX_TEXT_BYTES);
     if is_cut || reading.0.wait().is_ok_and(|status| status.success()) {
         return Ok(text);
     }
@@ -78,18 +78,18 @@ pub(super) fn text_of(reader: &Program, file: File) -> Result<String, NoText> {
     }
     let mut said = Vec::new();
     if let Some(stderr) = reading.0.stderr.take() {
-        let _gone = stderr.take(MOST_SAID).read_to_end(&mut said);
+        let _gone = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said);
     // The first line is ours; a panic's many lines are nobody's business.
     let first = said.lines().next().filter(|line| !line.contains("panicked"));
-    Err(NoText::Unreadable(Words(first.unwrap_or_default().trim().to_owned())))
+    Err(PdfTextError::Unreadable(ReaderMessage(first.unwrap_or_default().trim().to_owned())))
 }
 
 /// A reader at work. Dropping it ends it.
-struct Reading(Child);
+struct ReaderProcess(Child);
 
-impl Drop for Reading {
+impl Drop for ReaderProcess {
     fn drop(&mut self) {
         let _ended_already = self.0.kill();
         let _collected_already = self.0.wait();
@@ -98,7 +98,7 @@ impl Drop for Reading {
 
 /// A PDF could not be read.
 #[derive(Debug, Error)]
-pub enum ReadOutError {
+pub enum PdfReaderError {
     /// It could not be had, or its text not be handed on.
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
@@ -111,34 +111,34 @@ pub enum ReadOutError {
 }
 
 /// The reader's whole life: limits itself, reads a PDF and writes its text, page by page.
-pub fn read_out(from: impl Read, mut to: impl Write) -> Result<(), ReadOutError> {
-    limit(Resource::As, MEMORY)?;
-    limit(Resource::Cpu, SECONDS)?;
-    limit(Resource::Core, 0)?;
+pub fn run_pdf_reader(from: impl Read, mut to: impl Write) -> Result<(), PdfReaderError> {
+    set_limit(Resource::As, MAX_MEMORY)?;
+    set_limit(Resource::Cpu, MAX_CPU_SECONDS)?;
+    set_limit(Resource::Core, 0)?;
     let mut bytes = Vec::new();
-    from.take(LARGEST).read_to_end(&mut bytes)?;
-    let mut document = Document::load_mem(&bytes).map_err(|_| ReadOutError::Damaged)?;
+    from.take(MAX_FILE_SIZE).read_to_end(&mut bytes)?;
+    let mut document = Document::load_mem(&bytes).map_err(|_| PdfReaderError::Damaged)?;
     if document.is_encrypted() {
-        document.decrypt("").map_err(|_| ReadOutError::Damaged)?;
+        document.decrypt("").map_err(|_| PdfReaderError::Damaged)?;
     }
     for number in document.get_pages().into_keys() {
-        let text = page(&document, number).map_err(|_| ReadOutError::Damaged)?;
+        let text = page_text(&document, number).map_err(|_| PdfReaderError::Damaged)?;
         writeln!(to, "[page {number}]\n{}\n", text.trim())?;
         to.flush()?;
     }
     Ok(())
 }
 
-fn page(document: &Document, number: u32) -> Result<String, OutputError> {
+fn page_text(document: &Document, number: u32) -> Result<String, OutputError> {
     let mut text = String::new();
     let mut output = PlainTextOutput::new(&mut text);
     output_doc_page(document, &mut output, number)?;
     Ok(text)
 }
 
-fn limit(resource: Resource, most: u64) -> Result<(), ReadOutError> {
+fn set_limit(resource: Resource, most: u64) -> Result<(), PdfReaderError> {
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
-    setrlimit(resource, limit).map_err(|_| ReadOutError::Limits)
+    setrlimit(resource, limit).map_err(|_| PdfReaderError::Limits)
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
                 env: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
                 cwd: None,
             };
-            text_of(&program, File::open(&path).unwrap()).map_err(|it| it.to_string())
+            extract_text(&program, File::open(&path).unwrap()).map_err(|it| it.to_string())
         };
         assert_eq!(read("cat"), Ok("contents".to_owned()));
         assert_eq!(read("echo why >&2; exit 1"), Err("why".to_owned()));
@@ -167,6 +167,6 @@ mod tests {
         let broken_off = "[page 1]\n\n[the rest cannot be made out]\n".to_owned();
         assert_eq!(read("echo '[page 1]'; exit 101"), Ok(broken_off));
         let flood = read("yes").unwrap();
-        assert_eq!(u64::try_from(flood.len()), Ok(MOST_TEXT));
+        assert_eq!(u64::try_from(flood.len()), Ok(MAX_TEXT_BYTES));
     }
 }

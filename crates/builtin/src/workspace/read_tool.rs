@@ -6,37 +6,37 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::bitmap;
-use super::decoded::{Encoding, LineEnds, NotText, decode};
-use super::denial::Denial;
-use super::grounds::Spot;
-use super::holding::{self, Held};
+use super::decoded::{DecodeError, Encoding, LineEndings, decode};
+use super::denial::FileError;
+use super::grounds::ResolvedPath;
+use super::holding::{self, FileContents};
 use super::ipynb;
 use super::pdf_text;
-use super::workplace::{Turn, Workplace, numbered};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::workplace::{FileAccess, WorkspaceSession, with_line_numbers};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 /// How many lines are shown unless told otherwise.
-const USUAL_LINES: usize = 2000;
+const DEFAULT_LINES: usize = 2000;
 /// How many characters of a line are shown.
-const LONGEST_LINE: usize = 2000;
+const MAX_LINE_LENGTH: usize = 2000;
 /// How many bytes are shown in all.
-pub(super) const MOST: usize = 200_000;
+pub(super) const MAX_SHOWN_BYTES: usize = 200_000;
 
 #[derive(Deserialize)]
-struct Read {
+struct ReadArguments {
     file_path: String,
     offset: Option<usize>,
     limit: Option<usize>,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let read = move |context: Context, it: Read| {
+    let read = move |context: HandlerContext, it: ReadArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| read(&turn, &it)).await }
+        async move { place.run_blocking(context, move |turn| read(&turn, &it)).await }
     };
     let description = "Reads a file. Text comes with line numbers, which are not part of it: 2000 lines unless `limit` says \
         otherwise, from line `offset` on. Also shows pictures (PNG, JPEG, GIF, WebP), the cells of notebooks (.ipynb) and the text of PDFs. \
@@ -44,7 +44,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
     let line = json!({"type": "integer", "minimum": 1});
     Tool::new("Read", description, read)
         .title("Read a file")
-        .takes(
+        .input_schema(
             json!({
                 "file_path": {"type": "string", "description": "The file: absolute, or from the first allowed folder on."},
                 "offset": {"type": "integer", "minimum": 1, "description": "The first line to show, counted from 1."},
@@ -52,7 +52,7 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             }),
             &["file_path"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
@@ -71,14 +71,14 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
             "required": ["path", "kind"],
             "additionalProperties": false,
         }))
-        .reads()
+        .read_only()
 }
 
-fn read(turn: &Turn, it: &Read) -> Result<Output, Stop> {
-    let spot = turn.find(&it.file_path)?;
-    let held = match holding::take_in(&spot) {
-        Err(Denial::TooLarge { size, limit, .. }) => {
-            return Err(Stop::failed(format!(
+fn read(turn: &FileAccess, it: &ReadArguments) -> Result<ToolOutput, HandlerError> {
+    let spot = turn.resolve(&it.file_path)?;
+    let held = match holding::read_contents(&spot) {
+        Err(FileError::TooLarge { size, limit, .. }) => {
+            return Err(HandlerError::failed(format!(
                 "`{}` has {size} bytes, and at most {limit} are read at once; look for what you need with Grep",
                 spot.path.display()
             )));
@@ -86,83 +86,103 @@ fn read(turn: &Turn, it: &Read) -> Result<Output, Stop> {
         held => held?,
     };
     let output = match pdf_text::is_pdf(&held.bytes) {
-        true => pdf(turn, &spot, it)?,
-        false => shown(&spot, &held, it)?,
+        true => pdf_output(turn, &spot, it)?,
+        false => contents_output(&spot, &held, it)?,
     };
-    turn.remember(&spot, held.stamp);
+    turn.remember_read(&spot, held.fingerprint);
     Ok(output)
 }
 
-fn shown(spot: &Spot, held: &Held, it: &Read) -> Result<Output, Stop> {
+fn contents_output(
+    spot: &ResolvedPath,
+    held: &FileContents,
+    it: &ReadArguments,
+) -> Result<ToolOutput, HandlerError> {
     let path = spot.path.display().to_string();
-    if let Some(format) = bitmap::format_of(&held.bytes) {
-        return picture(&path, &held.bytes, format);
+    if let Some(format) = bitmap::detect_format(&held.bytes) {
+        return image_output(&path, &held.bytes, format);
     }
     let is_notebook = spot.path.extension().is_some_and(|it| it == "ipynb");
     let (text, encoding) = match decode(&held.bytes) {
-        Ok(decoded) => (decoded.text, decoded.encoding.id()),
-        Err(NotText::Broken(Encoding::Utf8)) => {
+        Ok(decoded) => (decoded.text, decoded.encoding.name()),
+        Err(DecodeError::Invalid(Encoding::Utf8)) => {
             (String::from_utf8_lossy(&held.bytes).into_owned(), "unknown")
         }
         Err(why) => {
             let size = held.bytes.len();
-            return Err(Stop::failed(format!(
+            return Err(HandlerError::failed(format!(
                 "`{path}` cannot be shown: {} ({size} bytes)",
-                why.words()
+                why.description()
             )));
         }
     };
-    if is_notebook && let Some(notebook) = ipynb::read(&text) {
-        return Ok(notebook.output(&path, encoding));
+    if is_notebook && let Some(notebook) = ipynb::parse_notebook(&text) {
+        return Ok(notebook.into_output(&path, encoding));
     }
-    lines(&path, &text, Kind::Text { encoding }, it)
+    lines_output(&path, &text, LineSource::Text { encoding }, it)
 }
 
 /// The text of a PDF, which another process makes out: the file is a stranger's, and the library has no limits.
-fn pdf(turn: &Turn, spot: &Spot, it: &Read) -> Result<Output, Stop> {
+fn pdf_output(
+    turn: &FileAccess,
+    spot: &ResolvedPath,
+    it: &ReadArguments,
+) -> Result<ToolOutput, HandlerError> {
     let path = spot.path.display().to_string();
     let reader = turn.pdf_reader();
-    let reader = reader
-        .ok_or_else(|| Stop::failed(format!("`{path}` is a PDF, which cannot be read here")))?;
+    let reader = reader.ok_or_else(|| {
+        HandlerError::failed(format!("`{path}` is a PDF, which cannot be read here"))
+    })?;
     let file = spot.open()?.file;
-    let text = pdf_text::text_of(reader, file)
-        .map_err(|why| Stop::failed(format!("the text of `{path}` cannot be made out: {why}")))?;
-    lines(&path, &text, Kind::Pdf, it)
+    let text = pdf_text::extract_text(reader, file).map_err(|why| {
+        HandlerError::failed(format!("the text of `{path}` cannot be made out: {why}"))
+    })?;
+    lines_output(&path, &text, LineSource::Pdf, it)
 }
 
-fn picture(path: &str, bytes: &[u8], format: image::ImageFormat) -> Result<Output, Stop> {
-    let fitted = bitmap::fitted(bytes, format)
-        .ok_or_else(|| Stop::failed(format!("`{path}` is a picture that cannot be read")))?;
+fn image_output(
+    path: &str,
+    bytes: &[u8],
+    format: image::ImageFormat,
+) -> Result<ToolOutput, HandlerError> {
+    let fitted = bitmap::prepare(bytes, format).ok_or_else(|| {
+        HandlerError::failed(format!("`{path}` is a picture that cannot be read"))
+    })?;
     let (width, height) = fitted.size;
-    let words = format!("`{path}`: {}, {width}×{height}", fitted.mime);
+    let words = format!("`{path}`: {}, {width}×{height}", fitted.mime_type);
     let about = json!({
-        "path": path, "kind": "image", "mimeType": fitted.mime, "width": width, "height": height,
+        "path": path, "kind": "image", "mimeType": fitted.mime_type, "width": width, "height": height,
     });
-    Ok(Output::value(about, words).and_image(&fitted.bytes, fitted.mime))
+    Ok(ToolOutput::structured(about, words).with_image(&fitted.bytes, fitted.mime_type))
 }
 
 /// What lines are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineSource {
     Text { encoding: &'static str },
     Pdf,
 }
 
-fn lines(path: &str, text: &str, kind: Kind, it: &Read) -> Result<Output, Stop> {
+fn lines_output(
+    path: &str,
+    text: &str,
+    kind: LineSource,
+    it: &ReadArguments,
+) -> Result<ToolOutput, HandlerError> {
     let total = text.lines().count();
     let first = it.offset.unwrap_or(1).max(1);
     if first > total.max(1) {
-        return Err(Stop::failed(format!(
+        return Err(HandlerError::failed(format!(
             "`{path}` has {total} lines; line {first} is beyond its end"
         )));
     }
-    let wanted = it.limit.unwrap_or(USUAL_LINES);
+    let wanted = it.limit.unwrap_or(DEFAULT_LINES);
     let mut shown: Vec<String> = Vec::new();
     let mut size = 0;
     for line in text.lines().skip(first - 1).take(wanted) {
-        let line = cut(line);
+        let line = truncate_line(line);
         size += line.len() + 8;
-        if size > MOST && !shown.is_empty() {
+        if size > MAX_SHOWN_BYTES && !shown.is_empty() {
             break;
         }
         shown.push(line);
@@ -176,12 +196,12 @@ fn lines(path: &str, text: &str, kind: Kind, it: &Read) -> Result<Output, Stop> 
         "lines": shown.len(),
         "totalLines": total,
     });
-    if let Kind::Text { encoding } = kind {
+    if let LineSource::Text { encoding } = kind {
         about["kind"] = json!("text");
         about["encoding"] = json!(encoding);
-        about["lineEnds"] = json!(LineEnds::of(text).id());
+        about["lineEnds"] = json!(LineEndings::detect(text).name());
     }
-    let mut words = numbered(shown.iter().map(String::as_str), first);
+    let mut words = with_line_numbers(shown.iter().map(String::as_str), first);
     if total == 0 {
         words.push_str("(the file is empty)\n");
     }
@@ -191,14 +211,14 @@ fn lines(path: &str, text: &str, kind: Kind, it: &Read) -> Result<Output, Stop> 
             "(lines {next} to {total} are not shown; go on with offset {next})\n"
         ));
     }
-    if kind == (Kind::Text { encoding: "unknown" }) {
+    if kind == (LineSource::Text { encoding: "unknown" }) {
         words.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");
     }
-    Ok(Output::value(about, words))
+    Ok(ToolOutput::structured(about, words))
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(LONGEST_LINE) {
+fn truncate_line(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_LENGTH) {
         None => line.to_owned(),
         Some((end, _)) => {
             let more = line[end..].chars().count();

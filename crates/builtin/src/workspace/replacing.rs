@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::decoded::{LineEnds, with_returns};
-use super::holding::LARGEST;
+use super::decoded::{LineEndings, to_crlf};
+use super::holding::MAX_FILE_SIZE;
 
 /// How many lines of the text are compared when a piece is not found.
-const COMPARED: usize = 10_000;
+const MAX_COMPARED_LINES: usize = 10_000;
 /// How many places are named.
-const NAMED: usize = 3;
-const NAMED_LINES: usize = 10;
+const MAX_SUGGESTIONS: usize = 3;
+const MAX_SUGGESTION_LINES: usize = 10;
 /// How long a line that is shown or compared may be, in characters.
-const LONGEST_LINE: usize = 200;
+const MAX_LINE_LENGTH: usize = 200;
 /// How alike a place must be to be worth a mention.
-const ALIKE: f64 = 0.5;
+const MIN_SIMILARITY: f64 = 0.5;
 
 /// How much is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Replacement<'a> {
 
 /// A text with a piece replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Replaced {
+pub(super) struct ReplaceResult {
     pub(super) text: String,
     /// How often.
     pub(super) count: usize,
@@ -46,15 +46,15 @@ pub(super) struct Replaced {
 
 /// Why nothing was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mismatch {
+pub(super) enum ReplaceError {
     /// There is nothing to look for.
     Empty,
     /// Both are the same.
     NoChange,
     /// It is not there.
-    Absent {
+    NotFound {
         /// Places that are nearly it.
-        near: Vec<Near>,
+        near: Vec<SimilarPlace>,
     },
     /// The text would become too large.
     TooLarge,
@@ -64,46 +64,46 @@ pub(super) enum Mismatch {
 
 /// A place that is nearly what was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Near {
+pub(super) struct SimilarPlace {
     /// Its first line, counted from 1.
     pub(super) line: usize,
     /// What it says.
     pub(super) text: String,
     /// Is it the same but for blanks?
-    pub(super) differs: Differs,
+    pub(super) difference: Difference,
 }
 
 /// What a near place differs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Differs {
+pub(super) enum Difference {
     /// Blanks and line ends only.
-    Blanks,
+    Whitespace,
     /// Words.
-    Words,
+    Text,
 }
 
 /// Replaces. A text whose lines all end with a carriage return is searched and mended in its own way.
-pub(super) fn replace(text: &str, wanted: Replacement<'_>) -> Result<Replaced, Mismatch> {
+pub(super) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResult, ReplaceError> {
     if wanted.old.is_empty() {
-        return Err(Mismatch::Empty);
+        return Err(ReplaceError::Empty);
     }
-    let ends = LineEnds::of(text);
-    let adopted = with_returns(wanted.old);
+    let ends = LineEndings::detect(text);
+    let adopted = to_crlf(wanted.old);
     // Where every line ends with both, a line feed alone would be half of an end.
-    let is_as_written = ends != LineEnds::ReturnFeed && text.contains(wanted.old);
+    let is_as_written = ends != LineEndings::CrLf && text.contains(wanted.old);
     let old = match is_as_written {
         true => wanted.old,
         false => adopted.as_str(),
     };
     let new = match old == wanted.old {
-        true => ends.adopt(wanted.new),
-        false => with_returns(wanted.new),
+        true => ends.normalize(wanted.new),
+        false => to_crlf(wanted.new),
     };
     if old == new {
-        return Err(Mismatch::NoChange);
+        return Err(ReplaceError::NoChange);
     }
     let Some(start) = text.find(old) else {
-        return Err(Mismatch::Absent { near: nearest(text, wanted.old) });
+        return Err(ReplaceError::NotFound { near: similar_places(text, wanted.old) });
     };
     let end = start + new.len();
     match wanted.extent {
@@ -111,22 +111,26 @@ pub(super) fn replace(text: &str, wanted: Replacement<'_>) -> Result<Replaced, M
             let count = text.matches(old).count();
             let added = count.saturating_mul(new.len());
             let size = (text.len() - count * old.len()).saturating_add(added);
-            if u64::try_from(size).is_ok_and(|size| size > LARGEST) {
-                return Err(Mismatch::TooLarge);
+            if u64::try_from(size).is_ok_and(|size| size > MAX_FILE_SIZE) {
+                return Err(ReplaceError::TooLarge);
             }
-            Ok(Replaced { text: text.replace(old, &new), count, start, end })
+            Ok(ReplaceResult { text: text.replace(old, &new), count, start, end })
         }
         Extent::Once => {
             let places = occurrences(text, old);
             if places.len() > 1 {
-                let lines = places.iter().take(NAMED_LINES).map(|at| line_of(text, *at)).collect();
-                return Err(Mismatch::Ambiguous { count: places.len(), lines });
+                let lines = places
+                    .iter()
+                    .take(MAX_SUGGESTION_LINES)
+                    .map(|at| line_number(text, *at))
+                    .collect();
+                return Err(ReplaceError::Ambiguous { count: places.len(), lines });
             }
             let mut changed = String::with_capacity(text.len() + new.len());
             changed.push_str(&text[..start]);
             changed.push_str(&new);
             changed.push_str(&text[start + old.len()..]);
-            Ok(Replaced { text: changed, count: 1, start, end })
+            Ok(ReplaceResult { text: changed, count: 1, start, end })
         }
     }
 }
@@ -144,73 +148,74 @@ fn occurrences(text: &str, piece: &str) -> Vec<usize> {
 }
 
 /// The line that a byte is in, counted from 1.
-pub(super) fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_number(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-fn nearest(text: &str, wanted: &str) -> Vec<Near> {
+fn similar_places(text: &str, wanted: &str) -> Vec<SimilarPlace> {
     let wanted: Vec<&str> = wanted.trim_matches('\n').lines().collect();
     let Some(lead) = wanted.iter().position(|line| !line.trim().is_empty()) else {
         return Vec::new();
     };
     let lines: Vec<&str> = text.lines().collect();
-    let first = cut(wanted[lead].trim());
+    let first = truncate_line(wanted[lead].trim());
     let mut scored: Vec<(f64, usize)> = lines
         .iter()
         .enumerate()
-        .take(COMPARED)
+        .take(MAX_COMPARED_LINES)
         .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(at, line)| (strsim::sorensen_dice(&cut(line.trim()), &first), at))
-        .filter(|(score, _)| *score >= ALIKE)
+        .map(|(at, line)| (strsim::sorensen_dice(&truncate_line(line.trim()), &first), at))
+        .filter(|(score, _)| *score >= MIN_SIMILARITY)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    scored.truncate(4 * NAMED);
-    let mut places: Vec<(f64, Near)> = scored
+    scored.truncate(4 * MAX_SUGGESTIONS);
+    let mut places: Vec<(f64, SimilarPlace)> = scored
         .into_iter()
         .map(|(_, at)| {
             let start = at.saturating_sub(lead);
             let window = &lines[start..lines.len().min(start + wanted.len())];
-            (likeness(window, &wanted), near(start, window, &wanted))
+            (similarity(window, &wanted), similar_place(start, window, &wanted))
         })
         .collect();
     places.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.line.cmp(&b.1.line)));
     places.dedup_by_key(|(_, near)| near.line);
-    places.into_iter().take(NAMED).map(|(_, near)| near).collect()
+    places.into_iter().take(MAX_SUGGESTIONS).map(|(_, near)| near).collect()
 }
 
-fn near(start: usize, window: &[&str], wanted: &[&str]) -> Near {
+fn similar_place(start: usize, window: &[&str], wanted: &[&str]) -> SimilarPlace {
     let bare = |lines: &[&str]| lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     let differs = match bare(window) == bare(wanted) {
-        true => Differs::Blanks,
-        false => Differs::Words,
+        true => Difference::Whitespace,
+        false => Difference::Text,
     };
-    let shown: Vec<String> = window.iter().take(NAMED_LINES).map(|line| cut(line)).collect();
-    Near { line: start + 1, text: shown.join("\n"), differs }
+    let shown: Vec<String> =
+        window.iter().take(MAX_SUGGESTION_LINES).map(|line| truncate_line(line)).collect();
+    SimilarPlace { line: start + 1, text: shown.join("\n"), difference: differs }
 }
 
-fn likeness(window: &[&str], wanted: &[&str]) -> f64 {
-    let most = wanted.len().min(NAMED_LINES);
+fn similarity(window: &[&str], wanted: &[&str]) -> f64 {
+    let most = wanted.len().min(MAX_SUGGESTION_LINES);
     let score = |at: usize| {
         let line = window.get(at).copied().unwrap_or_default();
-        strsim::sorensen_dice(&cut(line.trim()), &cut(wanted[at].trim()))
+        strsim::sorensen_dice(&truncate_line(line.trim()), &truncate_line(wanted[at].trim()))
     };
     #[expect(clippy::cast_precision_loss, reason = "a handful of lines")]
     let mean = (0..most).map(score).sum::<f64>() / most as f64;
     mean
 }
 
-fn cut(line: &str) -> String {
-    line.chars().take(LONGEST_LINE).collect()
+fn truncate_line(line: &str) -> String {
+    line.chars().take(MAX_LINE_LENGTH).collect()
 }
 
-impl Mismatch {
+impl ReplaceError {
     /// What a model should know to do better.
-    pub(super) fn advice(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self {
-            Mismatch::Empty => "`old_string` is empty; Write makes a file".to_owned(),
-            Mismatch::NoChange => "`old_string` and `new_string` are the same".to_owned(),
-            Mismatch::TooLarge => format!("it would have more than {LARGEST} bytes"),
-            Mismatch::Ambiguous { count, lines } => {
+            ReplaceError::Empty => "`old_string` is empty; Write makes a file".to_owned(),
+            ReplaceError::NoChange => "`old_string` and `new_string` are the same".to_owned(),
+            ReplaceError::TooLarge => format!("it would have more than {MAX_FILE_SIZE} bytes"),
+            ReplaceError::Ambiguous { count, lines } => {
                 let named: Vec<String> = lines.iter().map(usize::to_string).collect();
                 let more = if *count > lines.len() { ", …" } else { "" };
                 format!(
@@ -219,15 +224,15 @@ impl Mismatch {
                     named.join(", ")
                 )
             }
-            Mismatch::Absent { near } => {
+            ReplaceError::NotFound { near } => {
                 let mut text = "`old_string` was not found".to_owned();
                 if near.is_empty() {
                     text.push_str("; nothing in the file is like it");
                 }
                 for place in near {
-                    let how = match place.differs {
-                        Differs::Blanks => "differs in blanks only",
-                        Differs::Words => "is like it",
+                    let how = match place.difference {
+                        Difference::Whitespace => "differs in blanks only",
+                        Difference::Text => "is like it",
                     };
                     let _infallible = write!(text, "\nline {} {how}:\n{}", place.line, place.text);
                 }
@@ -258,7 +263,7 @@ mod tests {
             new in "[x-z\n]{0,6}", has_returns: bool,
         ) {
             let text = format!("{before}{old}{after}");
-            let text = if has_returns { with_returns(&text) } else { text };
+            let text = if has_returns { to_crlf(&text) } else { text };
             match replace(&text, once(&old, &new)) {
                 Ok(replaced) => {
                     let start = replaced.start;
@@ -270,9 +275,9 @@ mod tests {
                     let took = &text[start..start + taken];
                     prop_assert_eq!(took.replace("\r\n", "\n"), old.replace("\r\n", "\n"));
                 }
-                Err(Mismatch::NoChange) => prop_assert_eq!(old, new),
+                Err(ReplaceError::NoChange) => prop_assert_eq!(old, new),
                 Err(mismatch) => {
-                    let is_ambiguous = matches!(mismatch, Mismatch::Ambiguous { .. });
+                    let is_ambiguous = matches!(mismatch, ReplaceError::Ambiguous { .. });
                     prop_assert!(is_ambiguous, "{:?}", mismatch);
                 }
             }
@@ -305,10 +310,10 @@ mod tests {
     fn two_that_share_letters_are_two() {
         assert_eq!(
             replace("aaa", once("aa", "b")),
-            Err(Mismatch::Ambiguous { count: 2, lines: vec![1, 1] })
+            Err(ReplaceError::Ambiguous { count: 2, lines: vec![1, 1] })
         );
         assert_eq!(
-            replace("ééé", once("éé", "b")).unwrap_err().advice().matches("2 times").count(),
+            replace("ééé", once("éé", "b")).unwrap_err().message().matches("2 times").count(),
             1
         );
     }
@@ -318,22 +323,22 @@ mod tests {
         let text = "fn main() {\n    let total = add(1, 2);\n    print(total);\n}\n";
         let missed = replace(text, once("let total = add(1, 3);", "x")).unwrap_err();
         assert_eq!(
-            missed.advice(),
+            missed.message(),
             "`old_string` was not found\nline 2 is like it:\n    let total = add(1, 2);"
         );
         let blanks = "\tlet total = add(1, 2);\n\tprint(total);";
-        let missed = replace(text, once(blanks, "x")).unwrap_err().advice();
+        let missed = replace(text, once(blanks, "x")).unwrap_err().message();
         assert!(missed.contains("line 2 differs in blanks only"), "{missed}");
         let nothing = replace(text, once("something else entirely", "x")).unwrap_err();
-        assert_eq!(nothing.advice(), "`old_string` was not found; nothing in the file is like it");
+        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is like it");
     }
 
     #[test]
     fn what_makes_no_change_is_told() {
-        assert_eq!(replace("a", once("", "b")), Err(Mismatch::Empty));
-        assert_eq!(replace("a", once("a", "a")), Err(Mismatch::NoChange));
-        assert_eq!(replace("a\r\nb\r\n", once("a\nb", "a\nb")), Err(Mismatch::NoChange));
+        assert_eq!(replace("a", once("", "b")), Err(ReplaceError::Empty));
+        assert_eq!(replace("a", once("a", "a")), Err(ReplaceError::NoChange));
+        assert_eq!(replace("a\r\nb\r\n", once("a\nb", "a\nb")), Err(ReplaceError::NoChange));
         let (text, new) = ("a".repeat(10_000), "b".repeat(10_000));
-        assert_eq!(replace(&text, everywhere("a", &new)), Err(Mismatch::TooLarge));
+        assert_eq!(replace(&text, everywhere("a", &new)), Err(ReplaceError::TooLarge));
     }
 }

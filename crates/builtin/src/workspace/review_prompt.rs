@@ -1,35 +1,38 @@
 //! The prompt `review`: asks for a review of changes, with the tools that are here.
 
-use crate::context::Context;
-use crate::prompting::{Argument, Given, Prompt, Spoken};
-use crate::refusal::Stop;
+use crate::context::HandlerContext;
+use crate::prompting::{Prompt, PromptArgument, PromptArguments, PromptMessage};
+use crate::refusal::HandlerError;
 
 /// How much of an argument is taken, in characters.
-const LONGEST: usize = 2000;
+const MAX_ARGUMENT_LENGTH: usize = 2000;
 
 /// What is reviewed unless told otherwise.
-const USUAL: &str = "the changes in the working tree that are not committed yet";
+const DEFAULT_TARGET: &str = "the changes in the working tree that are not committed yet";
 
 pub(super) fn prompt() -> Prompt {
     Prompt::new("review", "Asks for a review of code.", review)
-        .argument(Argument::optional(
+        .argument(PromptArgument::optional(
             "target",
             "What to review: a branch, a range of commits, files; what is not committed yet otherwise",
         ))
-        .argument(Argument::optional("focus", "What to look at above all"))
+        .argument(PromptArgument::optional("focus", "What to look at above all"))
 }
 
-async fn review(_: Context, given: Given) -> Result<Vec<Spoken>, Stop> {
+async fn review(
+    _: HandlerContext,
+    given: PromptArguments,
+) -> Result<Vec<PromptMessage>, HandlerError> {
     let argument = |name: &str| {
         let text = given.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-        text.map(|text| text.chars().take(LONGEST).collect::<String>())
+        text.map(|text| text.chars().take(MAX_ARGUMENT_LENGTH).collect::<String>())
     };
-    let target = argument("target").unwrap_or_else(|| USUAL.to_owned());
+    let target = argument("target").unwrap_or_else(|| DEFAULT_TARGET.to_owned());
     let focus = match argument("focus") {
         Some(focus) => format!("\nAbove all, look at: {focus}\n"),
         None => String::new(),
     };
-    Ok(vec![Spoken::user(format!(
+    Ok(vec![PromptMessage::user(format!(
         "Review this code: {target}\n\
          {focus}\n\
          Find out first what changed, with `git status`, `git diff` and `git log` through Bash, or by reading the files \

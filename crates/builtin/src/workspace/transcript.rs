@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most that is kept of one command's output, in bytes.
-const MOST: u64 = 64 * 1024 * 1024;
+const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A command's output.
 #[derive(Debug)]
-pub(super) struct Transcript {
+pub(super) struct OutputLog {
     path: PathBuf,
     file: File,
-    kept: AtomicU64,
-    said: AtomicU64,
+    kept_bytes: AtomicU64,
+    total_bytes: AtomicU64,
 }
 
 /// A part of an output.
@@ -24,13 +24,13 @@ pub(super) struct Transcript {
 pub(super) struct Excerpt {
     pub(super) text: String,
     /// How many bytes of the output are not in it.
-    pub(super) left_out: u64,
+    pub(super) omitted_bytes: u64,
 }
 
-impl Transcript {
-    pub(super) fn new(path: PathBuf) -> io::Result<Transcript> {
+impl OutputLog {
+    pub(super) fn new(path: PathBuf) -> io::Result<OutputLog> {
         let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-        Ok(Transcript { path, file, kept: AtomicU64::new(0), said: AtomicU64::new(0) })
+        Ok(OutputLog { path, file, kept_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(0) })
     }
 
     /// The file that it is kept in.
@@ -39,27 +39,27 @@ impl Transcript {
     }
 
     /// How much was said so far, in bytes.
-    pub(super) fn said(&self) -> u64 {
-        self.said.load(Ordering::Relaxed)
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.total_bytes.load(Ordering::Relaxed)
     }
 
     /// Adds what was said. A few pages into the system's cache: nobody waits for a disk here.
-    pub(super) fn add(&self, bytes: &[u8]) {
+    pub(super) fn append(&self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let kept = self.kept.load(Ordering::Relaxed);
-        let room = usize::try_from(MOST.saturating_sub(kept)).unwrap_or(usize::MAX);
+        let kept = self.kept_bytes.load(Ordering::Relaxed);
+        let room = usize::try_from(MAX_KEPT_BYTES.saturating_sub(kept)).unwrap_or(usize::MAX);
         let taken = &bytes[..bytes.len().min(room)];
         if !taken.is_empty() && self.file.write_all_at(taken, kept).is_ok() {
-            self.kept.fetch_add(u64::try_from(taken.len()).unwrap_or(0), Ordering::Relaxed);
+            self.kept_bytes.fetch_add(u64::try_from(taken.len()).unwrap_or(0), Ordering::Relaxed);
         }
-        self.said.fetch_add(length, Ordering::Relaxed);
+        self.total_bytes.fetch_add(length, Ordering::Relaxed);
     }
 
     /// The beginning and the end, together at most this many bytes.
-    pub(super) fn excerpt(&self, most: u64) -> Excerpt {
-        let (kept, said) = (self.kept.load(Ordering::Relaxed), self.said());
+    pub(super) fn head_and_tail(&self, most: u64) -> Excerpt {
+        let (kept, said) = (self.kept_bytes.load(Ordering::Relaxed), self.total_bytes());
         if kept <= most {
-            return Excerpt { text: lossy(&self.bytes(0, kept)), left_out: said - kept };
+            return Excerpt { text: lossy(&self.bytes(0, kept)), omitted_bytes: said - kept };
         }
         let head = most / 4;
         let tail = most - head;
@@ -67,20 +67,20 @@ impl Transcript {
         let mut text = lossy(&self.bytes(0, head));
         text.push_str(&format!("\n… {left_out} bytes are left out here …\n"));
         text.push_str(&lossy(&self.bytes(kept - tail, tail)));
-        Excerpt { text, left_out }
+        Excerpt { text, omitted_bytes: left_out }
     }
 
     /// What comes after so many bytes, at most so much, and where the next part begins. Never half a character,
     /// unless that is all there is.
-    pub(super) fn after(&self, start: u64, most: u64) -> (Excerpt, u64) {
-        let kept = self.kept.load(Ordering::Relaxed);
+    pub(super) fn read_from(&self, start: u64, most: u64) -> (Excerpt, u64) {
+        let kept = self.kept_bytes.load(Ordering::Relaxed);
         let mut bytes = self.bytes(start, most.min(kept.saturating_sub(start)));
-        let whole = whole_characters(&bytes);
+        let whole = complete_utf8_prefix(&bytes);
         if whole > 0 {
             bytes.truncate(whole);
         }
         let next = start + u64::try_from(bytes.len()).unwrap_or(0);
-        (Excerpt { text: lossy(&bytes), left_out: kept.saturating_sub(next) }, next)
+        (Excerpt { text: lossy(&bytes), omitted_bytes: kept.saturating_sub(next) }, next)
     }
 
     fn bytes(&self, start: u64, length: u64) -> Vec<u8> {
@@ -103,7 +103,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// How many bytes there are up to a character that is cut off at the end.
-fn whole_characters(bytes: &[u8]) -> usize {
+fn complete_utf8_prefix(bytes: &[u8]) -> usize {
     let lead = bytes.iter().rposition(|byte| byte & 0xc0 != 0x80);
     let Some(at) = lead else { return bytes.len() };
     let length = match bytes[at] {
@@ -119,39 +119,39 @@ fn whole_characters(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn transcript(parts: &[&[u8]]) -> (tempfile::TempDir, Transcript) {
+    fn output_log(parts: &[&[u8]]) -> (tempfile::TempDir, OutputLog) {
         let folder = tempfile::tempdir().unwrap();
-        let transcript = Transcript::new(folder.path().join("it")).unwrap();
-        parts.iter().for_each(|part| transcript.add(part));
+        let transcript = OutputLog::new(folder.path().join("it")).unwrap();
+        parts.iter().for_each(|part| transcript.append(part));
         (folder, transcript)
     }
 
     #[test]
     fn beginning_and_end_are_shown_and_the_rest_is_on_disk() {
         let text = format!("begin{}end", "x".repeat(1000));
-        let (_folder, transcript) = transcript(&[text.as_bytes()]);
-        let excerpt = transcript.excerpt(100);
+        let (_folder, transcript) = output_log(&[text.as_bytes()]);
+        let excerpt = transcript.head_and_tail(100);
         assert!(excerpt.text.starts_with("begin") && excerpt.text.ends_with("end"));
-        assert_eq!(excerpt.left_out, 908);
+        assert_eq!(excerpt.omitted_bytes, 908);
         assert_eq!(std::fs::read_to_string(transcript.path()).unwrap(), text);
-        assert_eq!(transcript.excerpt(5000), Excerpt { text, left_out: 0 });
+        assert_eq!(transcript.head_and_tail(5000), Excerpt { text, omitted_bytes: 0 });
     }
 
     #[test]
     fn what_is_too_much_is_counted_and_not_kept() {
         let megabyte = vec![b'x'; 1024 * 1024];
-        let (_folder, transcript) = transcript(&[megabyte.as_slice(); 70]);
-        assert_eq!(transcript.said(), 70 * 1024 * 1024);
-        assert_eq!(std::fs::metadata(transcript.path()).unwrap().len(), MOST);
+        let (_folder, transcript) = output_log(&[megabyte.as_slice(); 70]);
+        assert_eq!(transcript.total_bytes(), 70 * 1024 * 1024);
+        assert_eq!(std::fs::metadata(transcript.path()).unwrap().len(), MAX_KEPT_BYTES);
     }
 
     #[test]
     fn parts_follow_each_other_and_cut_no_character() {
         let text = "añb€c😀d".repeat(3);
-        let (_folder, transcript) = transcript(&[text.as_bytes()]);
+        let (_folder, transcript) = output_log(&[text.as_bytes()]);
         let (mut seen, mut at) = (String::new(), 0);
         loop {
-            let (part, next) = transcript.after(at, 5);
+            let (part, next) = transcript.read_from(at, 5);
             if next == at {
                 break;
             }

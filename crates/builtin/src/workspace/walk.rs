@@ -9,54 +9,54 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder};
 
-use super::grounds::Spot;
-use super::workplace::Turn;
-use crate::refusal::Stop;
+use super::grounds::ResolvedPath;
+use super::workplace::FileAccess;
+use crate::refusal::HandlerError;
 
 /// How many entries are looked at.
-const MOST: usize = 500_000;
+const MAX_ENTRIES: usize = 500_000;
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest pattern.
-const LONGEST_PATTERN: usize = 4096;
+const MAX_PATTERN_LENGTH: usize = 4096;
 
 /// What becomes of files that ignore files name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ignored {
-    LeftOut,
+pub(super) enum IgnoredFiles {
+    Skipped,
     Included,
 }
 
-impl Ignored {
+impl IgnoredFiles {
     /// From the argument that tools have for it.
-    pub(super) fn from_flag(include: Option<bool>) -> Ignored {
+    pub(super) fn from_flag(include: Option<bool>) -> IgnoredFiles {
         match include {
-            Some(true) => Ignored::Included,
-            Some(false) | None => Ignored::LeftOut,
+            Some(true) => IgnoredFiles::Included,
+            Some(false) | None => IgnoredFiles::Skipped,
         }
     }
 }
 
 /// Whether everything was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum WalkCoverage {
     /// All of it.
-    Everything,
+    Complete,
     /// There was too much, or it took too long.
-    Part,
+    LimitReached,
     /// Whoever looked had enough.
-    Enough,
+    StoppedByVisitor,
 }
 
 /// Calls `each` for every regular file.
-pub(super) fn files(
-    turn: &Turn,
-    start: &Spot,
-    ignored: Ignored,
+pub(super) fn walk_files(
+    turn: &FileAccess,
+    start: &ResolvedPath,
+    ignored: IgnoredFiles,
     types: Option<Types>,
     mut each: impl FnMut(&DirEntry) -> ControlFlow<()>,
-) -> Result<Seen, Stop> {
-    let leave_out = ignored == Ignored::LeftOut;
+) -> Result<WalkCoverage, HandlerError> {
+    let leave_out = ignored == IgnoredFiles::Skipped;
     let mut builder = WalkBuilder::new(&start.path);
     builder
         .standard_filters(leave_out)
@@ -69,39 +69,41 @@ pub(super) fn files(
     if let Some(types) = types {
         builder.types(types);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for (count, entry) in builder.build().enumerate() {
         if turn.context.is_cancelled() {
-            return Err(Stop::failed("nobody waits for it any more"));
+            return Err(HandlerError::failed("nobody waits for it any more"));
         }
-        if count >= MOST || Instant::now() >= deadline {
-            return Ok(Seen::Part);
+        if count >= MAX_ENTRIES || Instant::now() >= deadline {
+            return Ok(WalkCoverage::LimitReached);
         }
         // A folder that may not be looked into is passed over.
         let Ok(entry) = entry else { continue };
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
         if is_file && each(&entry).is_break() {
-            return Ok(Seen::Enough);
+            return Ok(WalkCoverage::StoppedByVisitor);
         }
     }
-    Ok(Seen::Everything)
+    Ok(WalkCoverage::Complete)
 }
 
 /// A pattern for paths below a folder. An absolute one is taken from there on.
-pub(super) fn pattern(pattern: &str, start: &Path) -> Result<GlobMatcher, Stop> {
-    if pattern.is_empty() || pattern.len() > LONGEST_PATTERN {
-        return Err(Stop::failed(format!("a pattern has from 1 to {LONGEST_PATTERN} bytes")));
+pub(super) fn compile_glob(pattern: &str, start: &Path) -> Result<GlobMatcher, HandlerError> {
+    if pattern.is_empty() || pattern.len() > MAX_PATTERN_LENGTH {
+        return Err(HandlerError::failed(format!(
+            "a pattern has from 1 to {MAX_PATTERN_LENGTH} bytes"
+        )));
     }
     let from_start = start.to_str().and_then(|start| pattern.strip_prefix(start));
     let inside = from_start.map_or(pattern, |rest| rest.trim_start_matches('/'));
     let inside = inside.strip_prefix("./").unwrap_or(inside);
     let glob = GlobBuilder::new(inside).literal_separator(true).build();
     let glob =
-        glob.map_err(|error| Stop::failed(format!("the pattern makes no sense: {error}")))?;
+        glob.map_err(|error| HandlerError::failed(format!("the pattern makes no sense: {error}")))?;
     Ok(glob.compile_matcher())
 }
 
 /// A path as it is from a folder on.
-pub(super) fn below<'p>(path: &'p Path, start: &Path) -> &'p Path {
+pub(super) fn relative_to<'p>(path: &'p Path, start: &Path) -> &'p Path {
     path.strip_prefix(start).unwrap_or(path)
 }

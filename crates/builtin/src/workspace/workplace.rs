@@ -9,219 +9,233 @@ use switchboard_wire::process::Program;
 use tempfile::TempDir;
 use url::Url;
 
-use super::decoded::{Decoded, Encoding, decode};
-use super::denial::Denial;
-use super::grounds::{Access, Grounds, Spot};
-use super::holding::{self, Before, Held};
+use super::decoded::{DecodedText, Encoding, decode};
+use super::denial::FileError;
+use super::grounds::{Access, AllowedRoots, ResolvedPath};
+use super::holding::{self, FileContents, WriteMode};
 use super::jobs::Jobs;
-use super::known::{KnownFiles, Stamp};
-use super::{ClientRoots, Settings};
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::known::{Fingerprint, ReadFiles};
+use super::{ClientRoots, WorkspaceSettings};
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 
 /// One client's place.
-pub(super) struct Workplace {
-    settings: Settings,
+pub(super) struct WorkspaceSession {
+    settings: WorkspaceSettings,
     /// Where outputs lie; absent where no folder could be made.
-    outputs: Option<TempDir>,
-    standing: Mutex<Standing>,
-    known: Mutex<KnownFiles>,
+    output_dir: Option<TempDir>,
+    current_roots: Mutex<CurrentRoots>,
+    read_files: Mutex<ReadFiles>,
     /// Held while a file is changed, so that two changes of one file come one after the other.
-    changing: Mutex<()>,
+    write_lock: Mutex<()>,
     /// Where the shell stands.
-    folder: Mutex<Option<PathBuf>>,
+    shell_dir: Mutex<Option<PathBuf>>,
     pub(super) jobs: Jobs,
 }
 
 /// The folders that count, and how often the client had changed its own by then.
-struct Standing {
-    grounds: Arc<Grounds>,
+struct CurrentRoots {
+    roots: Arc<AllowedRoots>,
     revision: Option<u64>,
 }
 
-impl fmt::Debug for Workplace {
+impl fmt::Debug for WorkspaceSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Workplace({:?})", self.settings.roots)
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Workplace {
-    pub(super) fn new(settings: Settings) -> Arc<Workplace> {
-        let made = std::fs::create_dir_all(&settings.outputs);
+impl WorkspaceSession {
+    pub(super) fn new(settings: WorkspaceSettings) -> Arc<WorkspaceSession> {
+        let made = std::fs::create_dir_all(&settings.output_dir);
         let outputs = made.and_then(|()| {
-            tempfile::Builder::new().prefix("outputs-").tempdir_in(&settings.outputs)
+            tempfile::Builder::new().prefix("outputs-").tempdir_in(&settings.output_dir)
         });
         let outputs = outputs.ok();
-        let grounds = Grounds::new(&settings.roots, outputs.as_ref().map(TempDir::path));
-        let standing = Standing { grounds: Arc::new(grounds), revision: None };
-        Arc::new(Workplace {
+        let grounds = AllowedRoots::new(&settings.roots, outputs.as_ref().map(TempDir::path));
+        let standing = CurrentRoots { roots: Arc::new(grounds), revision: None };
+        Arc::new(WorkspaceSession {
             jobs: Jobs::new(settings.guard.clone(), settings.environment.clone()),
             settings,
-            outputs,
-            standing: Mutex::new(standing),
-            known: Mutex::default(),
-            changing: Mutex::default(),
-            folder: Mutex::default(),
+            output_dir: outputs,
+            current_roots: Mutex::new(standing),
+            read_files: Mutex::default(),
+            write_lock: Mutex::default(),
+            shell_dir: Mutex::default(),
         })
     }
 
     /// Ends what was started here, and waits for it.
-    pub(super) async fn end(&self) {
-        self.jobs.end().await;
+    pub(super) async fn shut_down(&self) {
+        self.jobs.shut_down().await;
     }
 
     /// Where outputs lie.
-    pub(super) fn outputs(&self) -> Result<&Path, Stop> {
-        let outputs = self.outputs.as_ref().map(TempDir::path);
-        outputs.ok_or_else(|| Stop::failed("there is no folder to keep outputs in"))
+    pub(super) fn output_dir(&self) -> Result<&Path, HandlerError> {
+        let outputs = self.output_dir.as_ref().map(TempDir::path);
+        outputs.ok_or_else(|| HandlerError::failed("there is no folder to keep outputs in"))
     }
 
     /// The folders that count for this call. The client is asked where it has a say and was not asked yet.
-    pub(super) async fn grounds(&self, context: &Context) -> Result<Arc<Grounds>, Stop> {
+    pub(super) async fn allowed_roots(
+        &self,
+        context: &HandlerContext,
+    ) -> Result<Arc<AllowedRoots>, HandlerError> {
         let revision = context.roots_revision();
         {
-            let standing = locked(&self.standing);
+            let standing = lock(&self.current_roots);
             let is_known = standing.revision == Some(revision);
             if is_known || self.settings.client_roots == ClientRoots::Ignored {
-                return Ok(standing.grounds.clone());
+                return Ok(standing.roots.clone());
             }
         }
         let uris = context.roots().await?.unwrap_or_default();
-        let theirs: Vec<PathBuf> = uris.iter().filter_map(|uri| path_of(uri)).collect();
-        let outputs = self.outputs.as_ref().map(TempDir::path);
-        let mut grounds = Grounds::new(&theirs, outputs);
+        let theirs: Vec<PathBuf> = uris.iter().filter_map(|uri| file_uri_to_path(uri)).collect();
+        let outputs = self.output_dir.as_ref().map(TempDir::path);
+        let mut grounds = AllowedRoots::new(&theirs, outputs);
         if grounds.first().is_none() {
-            grounds = Grounds::new(&self.settings.roots, outputs);
+            grounds = AllowedRoots::new(&self.settings.roots, outputs);
         }
         let grounds = Arc::new(grounds);
-        *locked(&self.standing) = Standing { grounds: grounds.clone(), revision: Some(revision) };
+        *lock(&self.current_roots) =
+            CurrentRoots { roots: grounds.clone(), revision: Some(revision) };
         Ok(grounds)
     }
 
     /// Does something with files, on a thread of its own.
-    pub(super) async fn work<T: Send + 'static>(
-        self: &Arc<Workplace>,
-        context: Context,
-        work: impl FnOnce(Turn) -> Result<T, Stop> + Send + 'static,
-    ) -> Result<T, Stop> {
-        let grounds = self.grounds(&context).await?;
-        let turn = Turn { place: self.clone(), grounds, context };
+    pub(super) async fn run_blocking<T: Send + 'static>(
+        self: &Arc<WorkspaceSession>,
+        context: HandlerContext,
+        work: impl FnOnce(FileAccess) -> Result<T, HandlerError> + Send + 'static,
+    ) -> Result<T, HandlerError> {
+        let grounds = self.allowed_roots(&context).await?;
+        let turn = FileAccess { session: self.clone(), roots: grounds, context };
         match tokio::task::spawn_blocking(move || work(turn)).await {
             Ok(done) => done,
-            Err(_) => Err(Stop::failed("it broke on the way; nothing was changed")),
+            Err(_) => Err(HandlerError::failed("it broke on the way; nothing was changed")),
         }
     }
 
     /// Where the shell stands: where the last command left it, while that is allowed.
-    pub(super) fn folder(&self, grounds: &Grounds) -> Result<PathBuf, Stop> {
-        let stands = locked(&self.folder).clone();
+    pub(super) fn shell_dir(&self, grounds: &AllowedRoots) -> Result<PathBuf, HandlerError> {
+        let stands = lock(&self.shell_dir).clone();
         let stands = stands.filter(|folder| is_allowed(grounds, folder));
         let first = || grounds.first().map(Path::to_owned);
-        stands.or_else(first).ok_or_else(|| Denial::NoRoots.into())
+        stands.or_else(first).ok_or_else(|| FileError::NoRoots.into())
     }
 
     /// Moves the shell where that is allowed; says whether it is.
-    pub(super) fn stand(&self, grounds: &Grounds, folder: &Path) -> bool {
+    pub(super) fn set_shell_dir(&self, grounds: &AllowedRoots, folder: &Path) -> bool {
         let is_allowed = is_allowed(grounds, folder);
-        *locked(&self.folder) = is_allowed.then(|| folder.to_owned());
+        *lock(&self.shell_dir) = is_allowed.then(|| folder.to_owned());
         is_allowed
     }
 }
 
-fn is_allowed(grounds: &Grounds, folder: &Path) -> bool {
-    let found = folder.to_str().map(|text| grounds.find(text, Access::Write));
-    matches!(found, Some(Ok(spot)) if spot.is_folder().unwrap_or(false))
+fn is_allowed(grounds: &AllowedRoots, folder: &Path) -> bool {
+    let found = folder.to_str().map(|text| grounds.resolve(text, Access::Write));
+    matches!(found, Some(Ok(spot)) if spot.is_dir().unwrap_or(false))
 }
 
-fn path_of(uri: &str) -> Option<PathBuf> {
+fn file_uri_to_path(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
 }
 
 /// One call's turn at the files.
 #[derive(Debug)]
-pub(super) struct Turn {
-    place: Arc<Workplace>,
-    pub(super) grounds: Arc<Grounds>,
-    pub(super) context: Context,
+pub(super) struct FileAccess {
+    session: Arc<WorkspaceSession>,
+    pub(super) roots: Arc<AllowedRoots>,
+    pub(super) context: HandlerContext,
 }
 
 /// A text file that was read before and is still what it was then.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) spot: Spot,
-    pub(super) decoded: Decoded,
-    held: Held,
+pub(super) struct ReadTextFile {
+    pub(super) resolved: ResolvedPath,
+    pub(super) decoded: DecodedText,
+    contents: FileContents,
 }
 
-impl Turn {
+impl FileAccess {
     /// The program that reads PDFs.
     pub(super) fn pdf_reader(&self) -> Option<&Program> {
-        self.place.settings.pdf_reader.as_ref()
+        self.session.settings.pdf_reader.as_ref()
     }
 
     /// A place to look at.
-    pub(super) fn find(&self, path: &str) -> Result<Spot, Denial> {
-        self.grounds.find(path, Access::Read)
+    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, FileError> {
+        self.roots.resolve(path, Access::Read)
     }
 
     /// The folder to begin at; the first allowed one where none is named.
-    pub(super) fn find_start(&self, path: Option<&str>) -> Result<Spot, Denial> {
-        self.find(path.filter(|it| !it.is_empty()).unwrap_or("."))
+    pub(super) fn resolve_start(&self, path: Option<&str>) -> Result<ResolvedPath, FileError> {
+        self.resolve(path.filter(|it| !it.is_empty()).unwrap_or("."))
     }
 
     /// Remembers what a file is like.
-    pub(super) fn remember(&self, spot: &Spot, stamp: Stamp) {
-        locked(&self.place.known).remember(&spot.path, stamp);
+    pub(super) fn remember_read(&self, spot: &ResolvedPath, stamp: Fingerprint) {
+        lock(&self.session.read_files).insert(&spot.path, stamp);
     }
 
     /// Changes files while nobody else here does.
-    pub(super) fn alone<T>(&self, work: impl FnOnce() -> Result<T, Stop>) -> Result<T, Stop> {
-        let _held = locked(&self.place.changing);
+    pub(super) fn with_write_lock<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, HandlerError>,
+    ) -> Result<T, HandlerError> {
+        let _held = lock(&self.session.write_lock);
         work()
     }
 
     /// The contents of a file that was read before, if it is still what it was.
-    pub(super) fn known(&self, spot: &Spot) -> Result<Held, Denial> {
-        let stamp = locked(&self.place.known).recall(&spot.path);
-        let stamp = stamp.ok_or_else(|| Denial::Unread { path: spot.path.clone() })?;
-        let held = holding::take_in(spot)?;
-        match stamp.is_same(&held.stamp) {
+    pub(super) fn contents_as_read(&self, spot: &ResolvedPath) -> Result<FileContents, FileError> {
+        let stamp = lock(&self.session.read_files).touch(&spot.path);
+        let stamp = stamp.ok_or_else(|| FileError::NotRead { path: spot.path.clone() })?;
+        let held = holding::read_contents(spot)?;
+        match stamp.has_same_contents(&held.fingerprint) {
             true => Ok(held),
-            false => Err(Denial::Changed { path: spot.path.clone() }),
+            false => Err(FileError::ModifiedMeanwhile { path: spot.path.clone() }),
         }
     }
 
     /// The same as text.
-    pub(super) fn known_text(&self, path: &str) -> Result<Known, Denial> {
-        let spot = self.grounds.find(path, Access::Write)?;
+    pub(super) fn text_as_read(&self, path: &str) -> Result<ReadTextFile, FileError> {
+        let spot = self.roots.resolve(path, Access::Write)?;
         // Said first: who has not read a file that is not there is told so.
-        spot.status()?;
-        let held = self.known(&spot)?;
-        let decoded = decode(&held.bytes)
-            .map_err(|why| Denial::NotText { path: spot.path.clone(), what: why.words() })?;
-        Ok(Known { spot, decoded, held })
+        spot.stat()?;
+        let held = self.contents_as_read(&spot)?;
+        let decoded = decode(&held.bytes).map_err(|why| FileError::NotText {
+            path: spot.path.clone(),
+            what: why.description(),
+        })?;
+        Ok(ReadTextFile { resolved: spot, decoded, contents: held })
     }
 
     /// Puts another text in its place.
-    pub(super) fn save(&self, known: &Known, text: &str) -> Result<(), Denial> {
+    pub(super) fn save(&self, known: &ReadTextFile, text: &str) -> Result<(), FileError> {
         let bytes = known.decoded.encoding.encode(text);
-        self.put(&known.spot, &bytes, Before::File(&known.held))
+        self.write(&known.resolved, &bytes, WriteMode::Replace(&known.contents))
     }
 
     /// Puts contents in a file's place, and remembers them.
-    pub(super) fn put(&self, spot: &Spot, bytes: &[u8], before: Before<'_>) -> Result<(), Denial> {
-        let stamp = holding::put(spot, bytes, before)?;
-        self.remember(spot, stamp);
+    pub(super) fn write(
+        &self,
+        spot: &ResolvedPath,
+        bytes: &[u8],
+        before: WriteMode<'_>,
+    ) -> Result<(), FileError> {
+        let stamp = holding::write_contents(spot, bytes, before)?;
+        self.remember_read(spot, stamp);
         Ok(())
     }
 }
 
 /// How a new text is written down where one was there before: in the same way.
-pub(super) fn encoding_of(held: &Held) -> (Encoding, Option<Decoded>) {
+pub(super) fn detect_encoding(held: &FileContents) -> (Encoding, Option<DecodedText>) {
     match decode(&held.bytes) {
         Ok(decoded) => (decoded.encoding, Some(decoded)),
         Err(_) => (Encoding::Utf8, None),
@@ -229,7 +243,7 @@ pub(super) fn encoding_of(held: &Held) -> (Encoding, Option<Decoded>) {
 }
 
 /// Lines with their numbers in front, as every tool shows them.
-pub(super) fn numbered<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
+pub(super) fn with_line_numbers<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
     let mut text = String::new();
     for (number, line) in (first..).zip(lines) {
         text.push_str(&format!("{number:>6}\t{line}\n"));

@@ -5,40 +5,44 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::decoded::{Encoding, LineEnds};
-use super::denial::Denial;
+use super::decoded::{Encoding, LineEndings};
+use super::denial::FileError;
 use super::grounds::Access;
-use super::holding::Before;
-use super::workplace::{Turn, Workplace, encoding_of};
-use crate::content::Output;
-use crate::context::Context;
-use crate::refusal::Stop;
+use super::holding::WriteMode;
+use super::workplace::{FileAccess, WorkspaceSession, detect_encoding};
+use crate::content::ToolOutput;
+use crate::context::HandlerContext;
+use crate::refusal::HandlerError;
 use crate::tooling::Tool;
 
 #[derive(Deserialize)]
-struct Write {
+struct WriteArguments {
     file_path: String,
     content: String,
 }
 
-pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
+pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
     let place = place.clone();
-    let write = move |context: Context, it: Write| {
+    let write = move |context: HandlerContext, it: WriteArguments| {
         let place = place.clone();
-        async move { place.work(context, move |turn| turn.alone(|| write(&turn, &it))).await }
+        async move {
+            place
+                .run_blocking(context, move |turn| turn.with_write_lock(|| write(&turn, &it)))
+                .await
+        }
     };
     let description = "Writes a whole file; folders on the way are made. A file that is there must have been read before, \
         and keeps its permissions, its encoding and its way to end lines. Prefer Edit for changes.";
     Tool::new("Write", description, write)
         .title("Write a file")
-        .takes(
+        .input_schema(
             json!({
                 "file_path": {"type": "string", "description": "The file: absolute, or from the first allowed folder on."},
                 "content": {"type": "string", "description": "All of its new text."},
             }),
             &["file_path", "content"],
         )
-        .gives(json!({
+        .output_schema(json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
@@ -52,27 +56,30 @@ pub(super) fn tool(place: &Arc<Workplace>) -> Tool {
         .idempotent()
 }
 
-fn write(turn: &Turn, it: &Write) -> Result<Output, Stop> {
-    let spot = turn.grounds.find(&it.file_path, Access::Write)?;
-    let is_new = !spot.is_there()?;
+fn write(turn: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, HandlerError> {
+    let spot = turn.roots.resolve(&it.file_path, Access::Write)?;
+    let is_new = !spot.exists()?;
     let bytes = if is_new {
         let bytes = Encoding::Utf8.encode(&it.content);
-        turn.put(&spot, &bytes, Before::Nothing)?;
+        turn.write(&spot, &bytes, WriteMode::CreateNew)?;
         bytes
     } else {
-        if spot.is_folder()? {
-            return Err(Denial::IsFolder { path: spot.path }.into());
+        if spot.is_dir()? {
+            return Err(FileError::IsDirectory { path: spot.path }.into());
         }
-        let held = turn.known(&spot)?;
-        let (encoding, before) = encoding_of(&held);
-        let ends = before.map_or(LineEnds::Feed, |before| LineEnds::of(&before.text));
-        let bytes = encoding.encode(&ends.adopt(&it.content));
-        turn.put(&spot, &bytes, Before::File(&held))?;
+        let held = turn.contents_as_read(&spot)?;
+        let (encoding, before) = detect_encoding(&held);
+        let ends = before.map_or(LineEndings::Lf, |before| LineEndings::detect(&before.text));
+        let bytes = encoding.encode(&ends.normalize(&it.content));
+        turn.write(&spot, &bytes, WriteMode::Replace(&held))?;
         bytes
     };
     let path = spot.path.display().to_string();
     let lines = it.content.lines().count();
     let done = if is_new { "is new" } else { "was written anew" };
     let about = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
-    Ok(Output::value(about, format!("`{path}` {done}: {lines} lines, {} bytes", bytes.len())))
+    Ok(ToolOutput::structured(
+        about,
+        format!("`{path}` {done}: {lines} lines, {} bytes", bytes.len()),
+    ))
 }

@@ -7,69 +7,73 @@ use std::sync::Arc;
 
 use jsonschema::Validator;
 use serde_json::{Value as Json, json};
-use switchboard_builtin::workspace::{self, ClientRoots, Settings};
+use switchboard_builtin::workspace::{self, ClientRoots, WorkspaceSettings};
 use switchboard_wire::era::Era;
-use switchboard_wire::introduction::Ability;
+use switchboard_wire::introduction::ClientCapability;
 use switchboard_wire::memory;
-use switchboard_wire::message::RemoteError;
+use switchboard_wire::message::RpcError;
 
-use crate::support::Visitor;
+use crate::support::TestClient;
 
-pub struct Bench {
+pub struct WorkspaceFixture {
     home: Arc<tempfile::TempDir>,
-    pub visitor: Visitor,
+    pub test_client: TestClient,
     /// As they are listed.
     pub tools: Vec<Json>,
     schemas: BTreeMap<String, Validator>,
 }
 
-impl Bench {
-    pub async fn new(era: Era) -> Bench {
+impl WorkspaceFixture {
+    pub async fn new(era: Era) -> WorkspaceFixture {
         let home = tempfile::tempdir().expect("a temp folder");
         fs::create_dir(home.path().join("root")).expect("a folder");
-        Bench::at(Arc::new(home), era, ClientRoots::Ignored).await
+        WorkspaceFixture::start(Arc::new(home), era, ClientRoots::Ignored).await
     }
 
     /// One whose client works in a folder `theirs` and may say so.
-    pub async fn with_roots(era: Era) -> Bench {
+    pub async fn with_roots(era: Era) -> WorkspaceFixture {
         let home = tempfile::tempdir().expect("a temp folder");
         fs::create_dir(home.path().join("root")).expect("a folder");
         fs::create_dir(home.path().join("theirs")).expect("a folder");
-        Bench::at(Arc::new(home), era, ClientRoots::Followed).await
+        WorkspaceFixture::start(Arc::new(home), era, ClientRoots::Used).await
     }
 
     /// Another client at the same folder.
-    pub async fn neighbour(&self, era: Era) -> Bench {
-        Bench::at(self.home.clone(), era, ClientRoots::Ignored).await
+    pub async fn second_client(&self, era: Era) -> WorkspaceFixture {
+        WorkspaceFixture::start(self.home.clone(), era, ClientRoots::Ignored).await
     }
 
-    async fn at(home: Arc<tempfile::TempDir>, era: Era, client_roots: ClientRoots) -> Bench {
+    async fn start(
+        home: Arc<tempfile::TempDir>,
+        era: Era,
+        client_roots: ClientRoots,
+    ) -> WorkspaceFixture {
         let path = std::env::var("PATH").expect("a path");
-        let settings = Settings {
+        let settings = WorkspaceSettings {
             roots: vec![home.path().join("root")],
             client_roots,
             environment: vec![("PATH".to_owned(), path)],
-            outputs: home.path().join("kept"),
+            output_dir: home.path().join("kept"),
             guard: None,
             pdf_reader: None,
         };
         let (ours, theirs) = memory::pair();
         let serving = tokio::spawn(workspace::serve(settings, theirs));
         let abilities = match client_roots {
-            ClientRoots::Followed => vec![Ability::Elicitation, Ability::Roots],
-            ClientRoots::Ignored => vec![Ability::Elicitation],
+            ClientRoots::Used => vec![ClientCapability::Elicitation, ClientCapability::Roots],
+            ClientRoots::Ignored => vec![ClientCapability::Elicitation],
         };
         let uri = format!("file://{}", home.path().join("theirs").display());
         let answer = json!({"roots": [{"uri": uri}]});
-        let visitor = Visitor::over(ours, serving, era, abilities, answer).await;
-        let listed = visitor.ask("tools/list", json!({})).await.expect("a list");
+        let visitor = TestClient::connect(ours, serving, era, abilities, answer).await;
+        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
         let tools = listed["tools"].as_array().expect("tools").clone();
         let schema = |tool: &Json| {
             let validator = jsonschema::validator_for(&tool["outputSchema"]).expect("a schema");
             (tool["name"].as_str().expect("a name").to_owned(), validator)
         };
         let schemas = tools.iter().map(schema).collect();
-        Bench { home, visitor, tools, schemas }
+        WorkspaceFixture { home, test_client: visitor, tools, schemas }
     }
 
     pub fn home(&self) -> PathBuf {
@@ -96,7 +100,7 @@ impl Bench {
 
     /// A whole result. What is for machines fits its schema, or there is nothing and it failed.
     pub async fn result(&self, tool: &str, arguments: Json) -> Json {
-        let result = self.visitor.call(tool, arguments).await;
+        let result = self.test_client.call(tool, arguments).await;
         match result.get("structuredContent") {
             Some(structured) => {
                 let schema = self.schemas.get(tool).expect("a schema");
@@ -127,27 +131,27 @@ impl Bench {
     }
 
     /// Why a tool failed.
-    pub async fn failure(&self, tool: &str, arguments: Json) -> String {
+    pub async fn tool_error(&self, tool: &str, arguments: Json) -> String {
         let result = self.result(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
 
     /// Why a call was refused.
-    pub async fn refused(&self, tool: &str, arguments: Json) -> RemoteError {
+    pub async fn request_error(&self, tool: &str, arguments: Json) -> RpcError {
         let params = json!({"name": tool, "arguments": arguments});
-        self.visitor.ask("tools/call", params).await.expect_err("it is refused")
+        self.test_client.request_json("tools/call", params).await.expect_err("it is refused")
     }
 
     /// The words of a prompt.
     pub async fn prompt(&self, name: &str, arguments: Json) -> String {
         let params = json!({"name": name, "arguments": arguments});
-        let said = self.visitor.ask("prompts/get", params).await.expect("words");
+        let said = self.test_client.request_json("prompts/get", params).await.expect("words");
         said["messages"][0]["content"]["text"].as_str().expect("a text").to_owned()
     }
 
-    pub async fn leave(self) {
-        self.visitor.leave().await;
+    pub async fn shut_down(self) {
+        self.test_client.shut_down().await;
         let kept = self.home.path().join("kept");
         let left: Vec<_> = fs::read_dir(kept).expect("a folder").collect();
         assert!(left.is_empty() || Arc::strong_count(&self.home) > 1, "{left:?}");

@@ -6,27 +6,27 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
 use switchboard_wire::peer::CallError;
-use testkit::processes::{alive, wait_until, wait_until_gone};
+use testkit::processes::{is_alive, wait_until, wait_until_exited};
 
-use crate::bench::Bench;
-use crate::support::BOTH;
+use crate::bench::WorkspaceFixture;
+use crate::support::BOTH_ERAS;
 
 /// Long enough for a busy machine.
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-fn number_in(path: &Path) -> Option<u32> {
+fn read_pid(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// The number of a process that wrote it into a file.
-fn number(path: &Path) -> u32 {
-    wait_until(SOON, "it says its number", || number_in(path))
+fn wait_for_pid(path: &Path) -> u32 {
+    wait_until(TIMEOUT, "it says its number", || read_pid(path))
 }
 
 #[tokio::test]
 async fn a_command_says_what_it_says_in_order_and_how_it_ended() {
-    for era in BOTH {
-        let bench = Bench::new(era).await;
+    for era in BOTH_ERAS {
+        let bench = WorkspaceFixture::new(era).await;
         let ran = bench.call("Bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
         assert_eq!((&ran["output"], &ran["exitCode"]), (&json!("out\nerr\n"), &json!(3)));
         let text = bench.text("Bash", json!({"command": "printf x; exit 3"})).await;
@@ -39,14 +39,14 @@ async fn a_command_says_what_it_says_in_order_and_how_it_ended() {
         // There is nothing to read, so nothing waits for it.
         let input = bench.call("Bash", json!({"command": "cat; echo $TERM"})).await;
         assert_eq!(input["output"], "dumb\n");
-        assert!(bench.failure("Bash", json!({"command": " "})).await.contains("from 1 to"));
-        bench.leave().await;
+        assert!(bench.tool_error("Bash", json!({"command": " "})).await.contains("from 1 to"));
+        bench.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn the_working_folder_is_kept_while_it_is_allowed() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("sub dir/file", "");
     let root = bench.root().display().to_string();
     let run = async |command: &str| bench.call("Bash", json!({"command": command})).await;
@@ -59,12 +59,12 @@ async fn the_working_folder_is_kept_while_it_is_allowed() {
     // One that is gone is not stood in.
     run("mkdir gone; cd gone; rmdir ../gone").await;
     assert_eq!(run("pwd").await["output"], format!("{root}\n"));
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_long_output_is_shown_in_part_and_is_all_on_disk() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let ran = bench.call("Bash", json!({"command": "seq 1 20000"})).await;
     let output = ran["output"].as_str().expect("a text");
     assert!(output.starts_with("1\n2\n") && output.ends_with("19999\n20000\n"));
@@ -73,60 +73,60 @@ async fn a_long_output_is_shown_in_part_and_is_all_on_disk() {
     let file = ran["outputFile"].as_str().expect("a path");
     let read = bench.call("Read", json!({"file_path": file, "offset": 20_000})).await;
     assert_eq!(read["content"], "20000");
-    let write = bench.failure("Write", json!({"file_path": file, "content": "x"})).await;
+    let write = bench.tool_error("Write", json!({"file_path": file, "content": "x"})).await;
     assert!(write.contains("outside"), "{write}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let command = "echo begun; (trap '' TERM; echo $BASHPID > child; sleep 1000) & \
                    (setsid sh -c 'echo $$ > away; sleep 1000') & \
                    while [ ! -s away ] || [ ! -s child ]; do sleep 0.01; done; sleep 1000";
     let ran = bench.call("Bash", json!({"command": command, "timeout": 2000})).await;
     assert_eq!((&ran["timedOut"], &ran["output"]), (&json!(true), &json!("begun\n")));
-    wait_until_gone(number(&bench.path("child")), SOON);
-    wait_until_gone(number(&bench.path("away")), SOON);
-    bench.leave().await;
+    wait_until_exited(wait_for_pid(&bench.path("child")), TIMEOUT);
+    wait_until_exited(wait_for_pid(&bench.path("away")), TIMEOUT);
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_command_that_nobody_waits_for_any_more_is_ended() {
-    for era in BOTH {
-        let bench = Bench::new(era).await;
+    for era in BOTH_ERAS {
+        let bench = WorkspaceFixture::new(era).await;
         let command = "echo $$ > leader; sleep 1000";
         let params = json!({"name": "Bash", "arguments": {"command": command}});
-        let call = bench.visitor.request("tools/call", params).send();
+        let call = bench.test_client.request("tools/call", params).send();
         let path = bench.path("leader");
-        let begun = tokio::task::spawn_blocking(move || number(&path));
+        let begun = tokio::task::spawn_blocking(move || wait_for_pid(&path));
         let leader = tokio::select! {
             begun = begun => begun.expect("it says its number"),
             answer = call => panic!("it ended: {answer:?}"),
         };
-        let gone = tokio::task::spawn_blocking(move || wait_until_gone(leader, SOON));
+        let gone = tokio::task::spawn_blocking(move || wait_until_exited(leader, TIMEOUT));
         gone.await.expect("it is gone");
-        bench.leave().await;
+        bench.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn what_a_command_leaves_running_ends_with_it() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let ran = bench.call("Bash", json!({"command": "sleep 1000 & echo $! > child"})).await;
     assert_eq!(ran["exitCode"], 0);
-    wait_until_gone(number(&bench.path("child")), SOON);
-    bench.leave().await;
+    wait_until_exited(wait_for_pid(&bench.path("child")), TIMEOUT);
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_command_in_the_background_is_read_and_ended() {
-    let bench = Bench::new(Era::Legacy).await;
+    let bench = WorkspaceFixture::new(Era::Legacy).await;
     let command = "echo one; echo two; echo $$ > leader; while [ ! -e go ]; do sleep 0.01; done; echo three; exit 7";
     let begun = bench.call("Bash", json!({"command": command, "run_in_background": true})).await;
     let id = begun["bashId"].as_str().expect("a name").to_owned();
     assert_eq!(id, "bash_1");
-    number(&bench.path("leader"));
+    wait_for_pid(&bench.path("leader"));
     let mut seen = String::new();
     while seen != "one\ntwo\n" {
         let read = bench.call("BashOutput", json!({"bash_id": id})).await;
@@ -155,48 +155,48 @@ async fn a_command_in_the_background_is_read_and_ended() {
     }
     let killed = bench.call("KillBash", json!({"bash_id": begun["bashId"]})).await;
     assert_eq!(killed["signal"], 15);
-    let unknown = bench.failure("BashOutput", json!({"bash_id": "bash_9"})).await;
+    let unknown = bench.tool_error("BashOutput", json!({"bash_id": "bash_9"})).await;
     assert!(unknown.contains("bash_1, bash_2"), "{unknown}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn nothing_outlives_its_client() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let command = "echo $$ > leader; (setsid sh -c 'echo $$ > away; sleep 1000') & sleep 1000";
     bench.call("Bash", json!({"command": command, "run_in_background": true})).await;
     let daemon = "setsid sh -c 'echo $$ > daemon; exec sleep 1000' >/dev/null 2>&1 & while [ ! -s daemon ]; do sleep 0.01; done";
     bench.call("Bash", json!({"command": daemon})).await;
     let numbers: Vec<u32> =
-        ["leader", "away", "daemon"].iter().map(|name| number(&bench.path(name))).collect();
-    assert!(numbers.iter().all(|number| alive(*number)));
-    bench.leave().await;
+        ["leader", "away", "daemon"].iter().map(|name| wait_for_pid(&bench.path(name))).collect();
+    assert!(numbers.iter().all(|number| is_alive(*number)));
+    bench.shut_down().await;
     for number in numbers {
-        wait_until_gone(number, SOON);
+        wait_until_exited(number, TIMEOUT);
     }
 }
 
 #[tokio::test]
 async fn there_are_only_so_many_in_the_background() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let begin = json!({"command": "sleep 1000", "run_in_background": true});
     for _ in 0..16 {
         bench.call("Bash", begin.clone()).await;
     }
-    let refused = bench.failure("Bash", begin.clone()).await;
+    let refused = bench.tool_error("Bash", begin.clone()).await;
     assert!(refused.contains("16 commands run in the background already"), "{refused}");
     bench.call("KillBash", json!({"bash_id": "bash_3"})).await;
     bench.call("Bash", begin).await;
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn commands_run_beside_each_other_and_beside_everything_else() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("a.txt", "x");
     let params = |command: &str| json!({"name": "Bash", "arguments": {"command": command}});
     let waiting = "while [ ! -e go ]; do sleep 0.01; done; echo went";
-    let first = bench.visitor.request("tools/call", params(waiting)).send();
+    let first = bench.test_client.request("tools/call", params(waiting)).send();
     let second = async {
         assert_eq!(bench.call("Read", json!({"file_path": "a.txt"})).await["content"], "x");
         bench.call("Bash", json!({"command": "touch go"})).await;
@@ -205,5 +205,5 @@ async fn commands_run_beside_each_other_and_beside_everything_else() {
     let first: Result<Json, CallError> = first.map(|it| it.decode().expect("JSON"));
     let first = first.expect("an answer");
     assert_eq!(first["structuredContent"]["output"], "went\n", "{first}");
-    bench.leave().await;
+    bench.shut_down().await;
 }

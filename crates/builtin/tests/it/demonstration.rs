@@ -7,11 +7,11 @@ use serde_json::{Value as Json, json};
 use switchboard_builtin::demonstration;
 use switchboard_builtin::server::Server;
 use switchboard_wire::era::Era;
-use switchboard_wire::introduction::Ability;
+use switchboard_wire::introduction::ClientCapability;
 use tokio::sync::mpsc;
 
-use crate::kit::listen;
-use crate::support::{BOTH, Visitor};
+use crate::kit::open_subscription;
+use crate::support::{BOTH_ERAS, TestClient};
 
 fn server(folder: &Path) -> Arc<Server> {
     demonstration::server(folder.join("deep/notes.json"))
@@ -24,8 +24,8 @@ fn folder() -> tempfile::TempDir {
 #[tokio::test]
 async fn it_offers_something_of_everything() {
     let folder = folder();
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
-    let listed = visitor.ask("tools/list", json!({})).await.expect("a list");
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
     let kind = |tool: &Json| {
         let hints = &tool["annotations"];
         match (hints["readOnlyHint"].as_bool(), hints["destructiveHint"].as_bool()) {
@@ -61,18 +61,18 @@ async fn it_offers_something_of_everything() {
     let time = now["structuredContent"]["time"].as_str().expect("a time");
     assert!(time.ends_with("+02:00"), "{time}");
     assert_eq!(visitor.call("now", json!({"offset": "noon"})).await["isError"], true);
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
 async fn notes_outlive_the_server_and_are_their_owners_alone() {
     let folder = folder();
-    let first = Visitor::new(&server(folder.path()), Era::Legacy).await;
+    let first = TestClient::new(&server(folder.path()), Era::Legacy).await;
     assert_eq!(first.text("list_notes", json!({})).await, "There are no notes.");
     let added = first.call("add_note", json!({"text": "Buy tea\nand cake"})).await;
     assert_eq!(added["structuredContent"], json!({"id": 1, "uri": "note://1"}));
-    first.leave().await;
-    let second = Visitor::new(&server(folder.path()), Era::Modern).await;
+    first.shut_down().await;
+    let second = TestClient::new(&server(folder.path()), Era::Modern).await;
     second.call("add_note", json!({"text": "Call Ada"})).await;
     assert_eq!(second.text("list_notes", json!({})).await, "1: Buy tea\n2: Call Ada\n");
     assert_eq!(second.text("delete_note", json!({"id": 2})).await, "Note 2 is gone: Call Ada");
@@ -92,7 +92,7 @@ async fn notes_outlive_the_server_and_are_their_owners_alone() {
         };
         assert_eq!((mode("deep"), mode("deep/notes.json")), (0o700, 0o600));
     }
-    second.leave().await;
+    second.shut_down().await;
     let left: Vec<_> = folder.path().join("deep").read_dir().expect("a folder").collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
@@ -103,11 +103,11 @@ async fn a_file_that_holds_something_else_is_left_as_it_is() {
     let file = folder.path().join("deep/notes.json");
     std::fs::create_dir(folder.path().join("deep")).expect("a folder");
     std::fs::write(&file, "not notes").expect("a file");
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
     let result = visitor.call("add_note", json!({"text": "x"})).await;
     assert_eq!(result["isError"], true);
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "not notes");
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
@@ -115,69 +115,78 @@ async fn many_writers_lose_nothing() {
     let folder = folder();
     let (one, other) = (server(folder.path()), server(folder.path()));
     let (one, other) =
-        (Visitor::new(&one, Era::Modern).await, Visitor::new(&other, Era::Modern).await);
-    let write = async |visitor: &Visitor| {
+        (TestClient::new(&one, Era::Modern).await, TestClient::new(&other, Era::Modern).await);
+    let write = async |visitor: &TestClient| {
         for _ in 0..10 {
             visitor.call("add_note", json!({"text": "x"})).await;
         }
     };
     tokio::join!(write(&one), write(&other), write(&one), write(&other));
     assert_eq!(one.text("list_notes", json!({})).await.lines().count(), 40);
-    one.leave().await;
-    other.leave().await;
+    one.shut_down().await;
+    other.shut_down().await;
 }
 
 #[tokio::test]
 async fn notes_are_read_and_followed_in_either_era() {
-    for era in BOTH {
+    for era in BOTH_ERAS {
         let folder = folder();
         let server = server(folder.path());
-        let mut visitor = Visitor::new(&server, era).await;
+        let mut visitor = TestClient::new(&server, era).await;
         match era {
             Era::Legacy => {
-                visitor.ask("resources/subscribe", json!({"uri": "note://1"})).await.expect("yes");
+                visitor
+                    .request_json("resources/subscribe", json!({"uri": "note://1"}))
+                    .await
+                    .expect("yes");
             }
             Era::Modern => {
                 let wants =
                     json!({"resourcesListChanged": true, "resourceSubscriptions": ["note://1"]});
-                listen(&visitor, wants);
-                assert_eq!(visitor.hear().await.0, "notifications/subscriptions/acknowledged");
+                open_subscription(&visitor, wants);
+                assert_eq!(
+                    visitor.next_notification().await.0,
+                    "notifications/subscriptions/acknowledged"
+                );
             }
         }
         visitor.call("add_note", json!({"text": "Buy tea"})).await;
-        assert_eq!(visitor.hear().await.0, "notifications/resources/list_changed");
-        let listed = visitor.ask("resources/list", json!({})).await.expect("a list");
+        assert_eq!(visitor.next_notification().await.0, "notifications/resources/list_changed");
+        let listed = visitor.request_json("resources/list", json!({})).await.expect("a list");
         assert_eq!(
             listed["resources"],
             json!([{"uri": "note://1", "name": "note 1", "description": "Buy tea", "mimeType": "text/plain"}])
         );
-        let read =
-            visitor.ask("resources/read", json!({"uri": "note://1"})).await.expect("it is there");
+        let read = visitor
+            .request_json("resources/read", json!({"uri": "note://1"}))
+            .await
+            .expect("it is there");
         assert_eq!(read["contents"][0]["text"], "Buy tea");
         visitor.call("rewrite_note", json!({"id": 1, "text": "Buy coffee"})).await;
-        let (method, params) = visitor.hear().await;
+        let (method, params) = visitor.next_notification().await;
         assert_eq!(
             (method.as_str(), &params["uri"]),
             ("notifications/resources/updated", &json!("note://1"))
         );
-        let missing = visitor.ask("resources/read", json!({"uri": "note://9"})).await;
+        let missing = visitor.request_json("resources/read", json!({"uri": "note://9"})).await;
         let code = if era == Era::Legacy { -32002 } else { -32602 };
         assert_eq!(missing.expect_err("nothing is there").code, code);
-        let templates = visitor.ask("resources/templates/list", json!({})).await.expect("a list");
+        let templates =
+            visitor.request_json("resources/templates/list", json!({})).await.expect("a list");
         assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "note://{id}");
-        visitor.leave().await;
+        visitor.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn prompts_speak_and_their_arguments_are_completed() {
     let folder = folder();
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
     visitor.call("add_note", json!({"text": "Tea ceremonies"})).await;
     let said = async |name: &str, arguments: Json| {
         let params = json!({"name": name, "arguments": arguments});
         visitor
-            .ask("prompts/get", params)
+            .request_json("prompts/get", params)
             .await
             .map(|it| it["messages"][0]["content"]["text"].clone())
     };
@@ -196,7 +205,7 @@ async fn prompts_speak_and_their_arguments_are_completed() {
     );
     let complete = async |about: Json, name: &str, value: &str| {
         let params = json!({"ref": about, "argument": {"name": name, "value": value}});
-        let completed = visitor.ask("completion/complete", params).await.expect("values");
+        let completed = visitor.request_json("completion/complete", params).await.expect("values");
         completed["completion"]["values"].clone()
     };
     let prompt = json!({"type": "ref/prompt", "name": "write_about"});
@@ -205,16 +214,16 @@ async fn prompts_speak_and_their_arguments_are_completed() {
     assert_eq!(complete(prompt, "other", "").await, json!([]));
     let template = json!({"type": "ref/resource", "uri": "note://{id}"});
     assert_eq!(complete(template, "id", "").await, json!(["1"]));
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn counting_tells_how_far_it_is() {
     let folder = folder();
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
     let (tell, mut signs) = mpsc::channel(16);
     let params = json!({"name": "count_slowly", "arguments": {"steps": 3, "milliseconds": 700}});
-    visitor.request("tools/call", params).progress_to(tell).send().await.expect("it counts");
+    visitor.request("tools/call", params).progress_sender(tell).send().await.expect("it counts");
     let mut messages = Vec::new();
     while let Ok(sign) = signs.try_recv() {
         let sign: Json = sign.0.decode().expect("JSON");
@@ -223,19 +232,19 @@ async fn counting_tells_how_far_it_is() {
     assert_eq!(messages, ["counted to 1", "counted to 2", "counted to 3"]);
     let never = visitor.call("count_slowly", json!({"steps": 100_000})).await;
     assert_eq!(never["isError"], true);
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
 async fn results_may_be_long_and_may_be_pictures() {
     let folder = folder();
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
     let text = visitor.text("long_text", json!({"lines": 3000})).await;
     assert_eq!(text.lines().count(), 3000);
     let picture = visitor.call("draw_clock", json!({"hour": 10, "minute": 8})).await;
     assert_eq!(picture["content"][0]["mimeType"], "image/png");
     assert_eq!(visitor.call("draw_clock", json!({"hour": 30, "minute": 8})).await["isError"], true);
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
@@ -243,7 +252,7 @@ async fn a_table_is_booked_only_where_somebody_says_so() {
     let folder = folder();
     let server = server(folder.path());
     let full = json!({"name": "Ada", "day": "2026-07-28", "guests": 4, "newsletter": false});
-    for era in BOTH {
+    for era in BOTH_ERAS {
         for (answer, structured, text) in [
             (
                 json!({"action": "accept", "content": full}),
@@ -266,12 +275,12 @@ async fn a_table_is_booked_only_where_somebody_says_so() {
                 "`day` has to be a day, as 2026-07-28",
             ),
         ] {
-            let able = vec![Ability::Elicitation];
-            let visitor = Visitor::who(&server, era, able, answer).await;
+            let able = vec![ClientCapability::Elicitation];
+            let visitor = TestClient::with_answer(&server, era, able, answer).await;
             let result = visitor.call("book_table", json!({})).await;
             assert_eq!(result["structuredContent"], structured, "{era}");
             assert_eq!(result["content"][0]["text"], text, "{era}");
-            visitor.leave().await;
+            visitor.shut_down().await;
         }
     }
 }
@@ -280,19 +289,20 @@ async fn a_table_is_booked_only_where_somebody_says_so() {
 async fn the_guestbook_is_a_page_to_visit() {
     let folder = folder();
     let server = server(folder.path());
-    for era in BOTH {
-        let able = vec![Ability::Elicitation];
-        let visitor = Visitor::who(&server, era, able, json!({"action": "accept"})).await;
+    for era in BOTH_ERAS {
+        let able = vec![ClientCapability::Elicitation];
+        let visitor =
+            TestClient::with_answer(&server, era, able, json!({"action": "accept"})).await;
         let text = visitor.text("sign_guestbook", json!({})).await;
         assert_eq!(text, "You went to the guestbook.", "{era}");
-        visitor.leave().await;
+        visitor.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn the_question_about_a_table_is_a_form_that_anybody_can_show() {
     let folder = folder();
-    let visitor = Visitor::new(&server(folder.path()), Era::Modern).await;
+    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
     let params = json!({"name": "book_table", "arguments": {}});
     // Nobody answers, so the question is the result.
     let asked = visitor
@@ -314,5 +324,5 @@ async fn the_question_about_a_table_is_a_form_that_anybody_can_show() {
     );
     assert_eq!(schema["properties"]["newsletter"]["default"], false);
     assert_eq!(schema["properties"]["seating"]["enum"], json!(["inside", "terrace", "bar"]));
-    visitor.leave().await;
+    visitor.shut_down().await;
 }

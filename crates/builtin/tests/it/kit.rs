@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard_builtin::content::Output;
-use switchboard_builtin::context::{Context, Level};
-use switchboard_builtin::question::{Answer, Field, Question};
-use switchboard_builtin::refusal::Stop;
+use switchboard_builtin::content::ToolOutput;
+use switchboard_builtin::context::{HandlerContext, LogLevel};
+use switchboard_builtin::question::{Elicitation, ElicitationResult, FormField};
+use switchboard_builtin::refusal::HandlerError;
 use switchboard_builtin::server::Server;
 use switchboard_builtin::tooling::Tool;
 use switchboard_wire::era::Era;
-use switchboard_wire::introduction::Ability;
+use switchboard_wire::introduction::ClientCapability;
 use switchboard_wire::message::Payload;
 use switchboard_wire::peer::CallError;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use crate::support::{BOTH, SOON, Visitor};
+use crate::support::{BOTH_ERAS, TIMEOUT, TestClient};
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoArguments {}
 
 #[derive(Deserialize)]
-struct Sum {
+struct SumArguments {
     a: i64,
     b: i64,
 }
 
 fn add() -> Tool {
-    Tool::new("add", "Adds.", async |_: Context, it: Sum| {
-        Ok(Output::value(json!({"sum": it.a + it.b}), (it.a + it.b).to_string()))
+    Tool::new("add", "Adds.", async |_: HandlerContext, it: SumArguments| {
+        Ok(ToolOutput::structured(json!({"sum": it.a + it.b}), (it.a + it.b).to_string()))
     })
-    .takes(json!({"a": {"type": "integer"}, "b": {"type": "integer"}}), &["a", "b"])
-    .reads()
+    .input_schema(json!({"a": {"type": "integer"}, "b": {"type": "integer"}}), &["a", "b"])
+    .read_only()
 }
 
 fn server(tool: Tool) -> Arc<Server> {
@@ -45,15 +45,15 @@ fn server(tool: Tool) -> Arc<Server> {
 #[tokio::test]
 async fn a_tool_is_listed_and_called_in_either_era() {
     let server = server(add().title("Add up"));
-    for era in BOTH {
-        let visitor = Visitor::new(&server, era).await;
-        let introduction = visitor.client.introduction();
+    for era in BOTH_ERAS {
+        let visitor = TestClient::new(&server, era).await;
+        let introduction = visitor.client.server();
         assert_eq!(
             (introduction.name.as_str(), introduction.server_version.as_str()),
             ("kit", "1")
         );
         assert_eq!(introduction.instructions.as_deref(), Some("Try it."));
-        let listed = visitor.ask("tools/list", json!({})).await.expect("a list");
+        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
         assert_eq!(
             listed["tools"],
             json!([{
@@ -69,15 +69,15 @@ async fn a_tool_is_listed_and_called_in_either_era() {
             visitor.call("add", json!({"a": 2, "b": 3})).await,
             json!({"content": [{"type": "text", "text": "5"}], "structuredContent": {"sum": 5}})
         );
-        visitor.leave().await;
+        visitor.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
     let server = server(add());
-    for era in BOTH {
-        let visitor = Visitor::new(&server, era).await;
+    for era in BOTH_ERAS {
+        let visitor = TestClient::new(&server, era).await;
         let bad = visitor.call("add", json!({"a": "x", "b": 1})).await;
         assert_eq!(bad["isError"], true, "{bad}");
         for (method, params, code) in [
@@ -89,43 +89,49 @@ async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
             ("completion/complete", json!({"argument": {"name": "a", "value": ""}}), -32602),
             ("tasks/list", json!({}), -32601),
         ] {
-            let error = visitor.ask(method, params).await.expect_err("it is refused");
+            let error = visitor.request_json(method, params).await.expect_err("it is refused");
             assert_eq!(error.code, code, "{method}: {error}");
         }
         let huge = json!({"name": "add", "arguments": {"a": "x".repeat(5 * 1024 * 1024)}});
-        assert_eq!(visitor.ask("tools/call", huge).await.expect_err("too large").code, -32602);
+        assert_eq!(
+            visitor.request_json("tools/call", huge).await.expect_err("too large").code,
+            -32602
+        );
         assert_eq!(visitor.text("add", json!({"a": 1, "b": 1})).await, "2");
-        visitor.leave().await;
+        visitor.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_costs_its_call_alone() {
-    let panics = Tool::new("panic", "Panics.", async |_: Context, it: Sum| {
+    let panics = Tool::new("panic", "Panics.", async |_: HandlerContext, it: SumArguments| {
         let first = [1].get(usize::try_from(it.a).unwrap_or(9)).copied();
-        Ok(Output::text(first.expect("the test wants this panic").to_string()))
+        Ok(ToolOutput::text(first.expect("the test wants this panic").to_string()))
     });
     let server = server(panics);
-    let visitor = Visitor::new(&server, Era::Modern).await;
+    let visitor = TestClient::new(&server, Era::Modern).await;
     let params = json!({"name": "panic", "arguments": {"a": 5, "b": 0}});
-    assert_eq!(visitor.ask("tools/call", params).await.expect_err("it panicked").code, -32603);
+    assert_eq!(
+        visitor.request_json("tools/call", params).await.expect_err("it panicked").code,
+        -32603
+    );
     assert_eq!(visitor.text("panic", json!({"a": 0, "b": 0})).await, "1");
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
 async fn progress_comes_in_order_and_before_the_answer() {
-    let steps = Tool::new("steps", "Steps.", async |context: Context, _: Nothing| {
+    let steps = Tool::new("steps", "Steps.", async |context: HandlerContext, _: NoArguments| {
         for step in 1..=5 {
             context.progress(step, 5, &format!("step {step}")).await;
         }
-        Ok(Output::text("done"))
+        Ok(ToolOutput::text("done"))
     });
     let server = server(steps);
-    for era in BOTH {
-        let visitor = Visitor::new(&server, era).await;
+    for era in BOTH_ERAS {
+        let visitor = TestClient::new(&server, era).await;
         let (tell, mut signs) = mpsc::channel(16);
-        let call = visitor.request("tools/call", json!({"name": "steps"})).progress_to(tell);
+        let call = visitor.request("tools/call", json!({"name": "steps"})).progress_sender(tell);
         call.send().await.expect("an answer");
         let mut steps = Vec::new();
         while let Ok(sign) = signs.try_recv() {
@@ -134,18 +140,18 @@ async fn progress_comes_in_order_and_before_the_answer() {
         }
         assert_eq!(steps, (1..=5).map(|it| (Some(it), Some(5))).collect::<Vec<_>>());
         // Who does not want to know is not told.
-        let mut quiet = Visitor::new(&server, era).await;
+        let mut quiet = TestClient::new(&server, era).await;
         quiet.call("steps", json!({})).await;
-        assert!(quiet.heard.try_recv().is_err());
-        visitor.leave().await;
-        quiet.leave().await;
+        assert!(quiet.notifications.try_recv().is_err());
+        visitor.shut_down().await;
+        quiet.shut_down().await;
     }
 }
 
 /// Says when it is dropped.
-struct Dropped(Arc<Notify>);
+struct NotifyOnDrop(Arc<Notify>);
 
-impl Drop for Dropped {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         self.0.notify_one();
     }
@@ -155,52 +161,55 @@ impl Drop for Dropped {
 async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
     let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell_begun, tell_dropped) = (begun.clone(), dropped.clone());
-    let forever = Tool::new("forever", "Never ends.", move |context: Context, _: Nothing| {
-        let (begun, guard) = (tell_begun.clone(), Dropped(tell_dropped.clone()));
-        async move {
-            let _guard = guard;
-            assert!(!context.is_cancelled());
-            begun.notify_one();
-            std::future::pending::<()>().await;
-            Ok(Output::text("never"))
-        }
-    });
+    let forever =
+        Tool::new("forever", "Never ends.", move |context: HandlerContext, _: NoArguments| {
+            let (begun, guard) = (tell_begun.clone(), NotifyOnDrop(tell_dropped.clone()));
+            async move {
+                let _guard = guard;
+                assert!(!context.is_cancelled());
+                begun.notify_one();
+                std::future::pending::<()>().await;
+                Ok(ToolOutput::text("never"))
+            }
+        });
     let server = server(forever);
-    for era in BOTH {
-        let visitor = Visitor::new(&server, era).await;
+    for era in BOTH_ERAS {
+        let visitor = TestClient::new(&server, era).await;
         let call = visitor.request("tools/call", json!({"name": "forever"}));
         let calling = tokio::spawn(call.send());
-        timeout(SOON, begun.notified()).await.expect("it begins");
+        timeout(TIMEOUT, begun.notified()).await.expect("it begins");
         calling.abort();
-        timeout(SOON, dropped.notified()).await.expect("it is dropped");
+        timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped");
         // A call of its own still gets an answer, and the end of the link ends one that does not.
-        let listed = visitor.ask("tools/list", json!({})).await.expect("a list");
+        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
         assert_eq!(listed["tools"][0]["name"], "forever");
         let calling =
             tokio::spawn(visitor.request("tools/call", json!({"name": "forever"})).send());
-        timeout(SOON, begun.notified()).await.expect("it begins");
-        visitor.client.hang_up();
-        timeout(SOON, dropped.notified()).await.expect("it is dropped with the link");
+        timeout(TIMEOUT, begun.notified()).await.expect("it begins");
+        visitor.client.close();
+        timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped with the link");
         let ended = calling.await.expect("no panic");
-        assert!(matches!(ended, Err(CallError::Ended { .. })), "{ended:?}");
-        visitor.leave().await;
+        assert!(matches!(ended, Err(CallError::Closed { .. })), "{ended:?}");
+        visitor.shut_down().await;
     }
 }
 
-fn asking(runs: &Arc<AtomicUsize>) -> Tool {
+fn eliciting_tool(runs: &Arc<AtomicUsize>) -> Tool {
     let runs = runs.clone();
-    Tool::new("ask", "Asks twice.", move |context: Context, _: Nothing| {
+    Tool::new("ask", "Asks twice.", move |context: HandlerContext, _: NoArguments| {
         runs.fetch_add(1, Ordering::Relaxed);
         async move {
             let mut said = Vec::new();
             for name in ["one", "two"] {
-                let question = Question::form(name, vec![Field::text("message", "It")]);
-                match context.ask(&question).await? {
-                    Answer::Accepted(given) => said.push(given["message"].clone()),
-                    Answer::Declined | Answer::Cancelled => return Err(Stop::failed("no")),
+                let question = Elicitation::form(name, vec![FormField::text("message", "It")]);
+                match context.elicit(&question).await? {
+                    ElicitationResult::Accepted(given) => said.push(given["message"].clone()),
+                    ElicitationResult::Declined | ElicitationResult::Cancelled => {
+                        return Err(HandlerError::failed("no"));
+                    }
                 }
             }
-            Ok(Output::text(json!(said).to_string()))
+            Ok(ToolOutput::text(json!(said).to_string()))
         }
     })
 }
@@ -209,74 +218,77 @@ fn asking(runs: &Arc<AtomicUsize>) -> Tool {
 async fn several_questions_are_asked_in_either_era_and_their_answers_are_kept_apart() {
     for (era, expected) in [(Era::Legacy, 1), (Era::Modern, 3)] {
         let runs = Arc::new(AtomicUsize::new(0));
-        let server = server(asking(&runs));
+        let server = server(eliciting_tool(&runs));
         let answer = json!({"action": "accept", "content": "asked"});
-        let able = vec![Ability::Elicitation];
-        let visitor = Visitor::who(&server, era, able, answer).await;
+        let able = vec![ClientCapability::Elicitation];
+        let visitor = TestClient::with_answer(&server, era, able, answer).await;
         // The client answers with what it was asked, so each answer tells its question.
         assert_eq!(visitor.text("ask", json!({})).await, r#"["one","two"]"#, "{era}");
         assert_eq!(runs.load(Ordering::Relaxed), expected, "{era}");
-        visitor.leave().await;
+        visitor.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_is_not_asked() {
-    let server = server(asking(&Arc::default()));
-    let mute = |era| Visitor::who(&server, era, Vec::new(), Json::Null);
+    let server = server(eliciting_tool(&Arc::default()));
+    let mute = |era| TestClient::with_answer(&server, era, Vec::new(), Json::Null);
     let legacy = mute(Era::Legacy).await;
     let result = legacy.call("ask", json!({})).await;
     assert_eq!(result["isError"], true);
     let modern = mute(Era::Modern).await;
-    let error = modern.ask("tools/call", json!({"name": "ask"})).await.expect_err("refused");
+    let error =
+        modern.request_json("tools/call", json!({"name": "ask"})).await.expect_err("refused");
     let data: Json = error.data.expect("data").decode().expect("JSON");
     assert_eq!(error.code, -32021);
     assert_eq!(data, json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
-    legacy.leave().await;
-    modern.leave().await;
+    legacy.shut_down().await;
+    modern.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_state_that_nobody_gave_out_is_refused() {
-    let server = server(asking(&Arc::default()));
-    let visitor = Visitor::new(&server, Era::Modern).await;
+    let server = server(eliciting_tool(&Arc::default()));
+    let visitor = TestClient::new(&server, Era::Modern).await;
     let params = json!({"name": "ask", "requestState": "{}", "inputResponses": {"question-1": {"action": "accept"}}});
-    assert_eq!(visitor.ask("tools/call", params).await.expect_err("foreign").code, -32602);
-    visitor.leave().await;
+    assert_eq!(visitor.request_json("tools/call", params).await.expect_err("foreign").code, -32602);
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
 async fn tools_that_come_and_go_are_told_to_whoever_listens() {
     let server = server(add());
-    let mut legacy = Visitor::new(&server, Era::Legacy).await;
-    let mut modern = Visitor::new(&server, Era::Modern).await;
-    let listening = listen(&modern, json!({"toolsListChanged": true}));
-    assert_eq!(modern.hear().await.0, "notifications/subscriptions/acknowledged");
-    server.put_tool(Tool::new("new", "New.", async |_: Context, _: Nothing| Ok(Output::default())));
-    assert_eq!(legacy.hear().await.0, "notifications/tools/list_changed");
-    let (method, params) = modern.hear().await;
+    let mut legacy = TestClient::new(&server, Era::Legacy).await;
+    let mut modern = TestClient::new(&server, Era::Modern).await;
+    let listening = open_subscription(&modern, json!({"toolsListChanged": true}));
+    assert_eq!(modern.next_notification().await.0, "notifications/subscriptions/acknowledged");
+    server.add_tool(Tool::new("new", "New.", async |_: HandlerContext, _: NoArguments| {
+        Ok(ToolOutput::default())
+    }));
+    assert_eq!(legacy.next_notification().await.0, "notifications/tools/list_changed");
+    let (method, params) = modern.next_notification().await;
     assert_eq!(method, "notifications/tools/list_changed");
     assert!(params["_meta"]["io.modelcontextprotocol/subscriptionId"].is_u64(), "{params}");
-    let names = legacy.ask("tools/list", json!({})).await.expect("a list");
+    let names = legacy.request_json("tools/list", json!({})).await.expect("a list");
     assert_eq!(
         (&names["tools"][0]["name"], &names["tools"][1]["name"]),
         (&json!("add"), &json!("new"))
     );
-    assert!(server.take_tool("new").is_some());
-    assert_eq!(modern.hear().await.0, "notifications/tools/list_changed");
+    assert!(server.remove_tool("new").is_some());
+    assert_eq!(modern.next_notification().await.0, "notifications/tools/list_changed");
     // Who stops listening is told nothing more.
     listening.abort();
     let _aborted = listening.await;
-    modern.ask("tools/list", json!({})).await.expect("a list");
-    server.put_tool(add());
-    modern.ask("tools/list", json!({})).await.expect("a list");
-    assert!(modern.heard.try_recv().is_err());
-    legacy.leave().await;
-    modern.leave().await;
+    modern.request_json("tools/list", json!({})).await.expect("a list");
+    server.add_tool(add());
+    modern.request_json("tools/list", json!({})).await.expect("a list");
+    assert!(modern.notifications.try_recv().is_err());
+    legacy.shut_down().await;
+    modern.shut_down().await;
 }
 
-pub fn listen(
-    visitor: &Visitor,
+pub fn open_subscription(
+    visitor: &TestClient,
     wants: Json,
 ) -> tokio::task::JoinHandle<Result<Payload, CallError>> {
     let params = json!({"notifications": wants});
@@ -286,69 +298,80 @@ pub fn listen(
 
 #[tokio::test]
 async fn what_goes_on_is_told_as_loudly_as_the_client_wants_it() {
-    let talk = Tool::new("talk", "Talks.", async |context: Context, _: Nothing| {
-        context.log(Level::Debug, "quietly").await;
-        context.log(Level::Warning, "loudly").await;
-        Ok(Output::text("done"))
+    let talk = Tool::new("talk", "Talks.", async |context: HandlerContext, _: NoArguments| {
+        context.log(LogLevel::Debug, "quietly").await;
+        context.log(LogLevel::Warning, "loudly").await;
+        Ok(ToolOutput::text("done"))
     });
     let server = server(talk);
-    let mut legacy = Visitor::new(&server, Era::Legacy).await;
+    let mut legacy = TestClient::new(&server, Era::Legacy).await;
     legacy.call("talk", json!({})).await;
     let loudly = json!({"level": "warning", "data": "loudly"});
-    assert_eq!(legacy.hear().await, ("notifications/message".to_owned(), loudly.clone()));
-    legacy.ask("logging/setLevel", json!({"level": "emergency"})).await.expect("a level");
+    assert_eq!(
+        legacy.next_notification().await,
+        ("notifications/message".to_owned(), loudly.clone())
+    );
+    legacy.request_json("logging/setLevel", json!({"level": "emergency"})).await.expect("a level");
     legacy.call("talk", json!({})).await;
-    assert!(legacy.heard.try_recv().is_err());
-    legacy.ask("logging/setLevel", json!({"level": "shouting"})).await.expect_err("no level");
-    let mut modern = Visitor::new(&server, Era::Modern).await;
+    assert!(legacy.notifications.try_recv().is_err());
+    legacy
+        .request_json("logging/setLevel", json!({"level": "shouting"}))
+        .await
+        .expect_err("no level");
+    let mut modern = TestClient::new(&server, Era::Modern).await;
     modern.call("talk", json!({})).await;
-    assert!(modern.heard.try_recv().is_err());
+    assert!(modern.notifications.try_recv().is_err());
     let meta = json!({"io.modelcontextprotocol/logLevel": "warning"});
-    modern.ask("tools/call", json!({"name": "talk", "_meta": meta})).await.expect("a result");
-    assert_eq!(modern.hear().await.1, loudly);
-    legacy.leave().await;
-    modern.leave().await;
+    modern
+        .request_json("tools/call", json!({"name": "talk", "_meta": meta}))
+        .await
+        .expect("a result");
+    assert_eq!(modern.next_notification().await.1, loudly);
+    legacy.shut_down().await;
+    modern.shut_down().await;
 }
 
 #[tokio::test]
 async fn too_many_questions_at_once_are_refused() {
     let release = Arc::new(Notify::new());
     let released = release.clone();
-    let wait = Tool::new("wait", "Waits.", move |_: Context, _: Nothing| {
+    let wait = Tool::new("wait", "Waits.", move |_: HandlerContext, _: NoArguments| {
         let released = released.clone();
         async move {
             released.notified().await;
-            Ok(Output::text("done"))
+            Ok(ToolOutput::text("done"))
         }
     });
     let server = server(wait);
-    let visitor = Visitor::new(&server, Era::Modern).await;
+    let visitor = TestClient::new(&server, Era::Modern).await;
     let (tell, mut answers) = mpsc::channel(100);
     for _ in 0..65 {
         let call = visitor.request("tools/call", json!({"name": "wait"}));
         let tell = tell.clone();
         tokio::spawn(async move { tell.send(call.send().await.is_ok()).await });
     }
-    let first = timeout(SOON, answers.recv()).await.expect("one is refused at once");
+    let first = timeout(TIMEOUT, answers.recv()).await.expect("one is refused at once");
     assert_eq!(first, Some(false));
     release.notify_waiters();
     for _ in 0..64 {
-        assert_eq!(timeout(SOON, answers.recv()).await.expect("in time"), Some(true));
+        assert_eq!(timeout(TIMEOUT, answers.recv()).await.expect("in time"), Some(true));
     }
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test]
 async fn long_lists_come_in_pages() {
     let server = Arc::new((0..250).fold(Server::new("many", "1"), |server, number| {
         let name = format!("tool_{number:03}");
-        server.tool(Tool::new(&name, "One.", async |_: Context, _: Nothing| Ok(Output::default())))
+        server.tool(Tool::new(&name, "One.", async |_: HandlerContext, _: NoArguments| {
+            Ok(ToolOutput::default())
+        }))
     }));
-    let visitor = Visitor::new(&server, Era::Modern).await;
+    let visitor = TestClient::new(&server, Era::Modern).await;
     let mut sizes = Vec::new();
     let mut params = json!({});
     loop {
-        let page = visitor.ask("tools/list", params).await.expect("a page");
+        let page = visitor.request_json("tools/list", params).await.expect("a page");
         sizes.push(page["tools"].as_array().map_or(0, Vec::len));
         match page.get("nextCursor") {
             Some(cursor) => params = json!({"cursor": cursor}),
@@ -356,20 +379,23 @@ async fn long_lists_come_in_pages() {
         }
     }
     assert_eq!(sizes, [100, 100, 50]);
-    visitor.leave().await;
+    visitor.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_take_as_long_as_its_client_waits() {
-    let slow = Tool::new("slow", "Takes an hour.", async |_: Context, _: Nothing| {
+    let slow = Tool::new("slow", "Takes an hour.", async |_: HandlerContext, _: NoArguments| {
         tokio::time::timeout(Duration::from_secs(3600), std::future::pending::<()>())
             .await
-            .map_or_else(|_| Ok(Output::text("an hour later")), |()| Err(Stop::failed("early")))
+            .map_or_else(
+                |_| Ok(ToolOutput::text("an hour later")),
+                |()| Err(HandlerError::failed("early")),
+            )
     });
     let server = server(slow);
-    let visitor = Visitor::new(&server, Era::Modern).await;
+    let visitor = TestClient::new(&server, Era::Modern).await;
     let call =
-        visitor.request("tools/call", json!({"name": "slow"})).within(Duration::from_secs(7200));
+        visitor.request("tools/call", json!({"name": "slow"})).timeout(Duration::from_secs(7200));
     assert!(call.send().await.is_ok());
-    visitor.leave().await;
+    visitor.shut_down().await;
 }

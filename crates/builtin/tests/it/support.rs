@@ -7,41 +7,41 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard_builtin::server::Server;
-use switchboard_wire::client::{Client, Request, Respond};
+use switchboard_wire::client::{Client, RequestBuilder, RequestHandler};
 use switchboard_wire::era::Era;
-use switchboard_wire::handshake::{self, Hint};
-use switchboard_wire::introduction::{Ability, Offer};
-use switchboard_wire::memory::{self, MemoryLink};
-use switchboard_wire::message::{Payload, RemoteError};
-use switchboard_wire::peer::{CallError, Connection, Event, Peer};
+use switchboard_wire::handshake::{self, EraHint};
+use switchboard_wire::introduction::{ClientCapability, ClientDescription};
+use switchboard_wire::memory::{self, InMemoryTransport};
+use switchboard_wire::message::{Payload, RpcError};
+use switchboard_wire::peer::{CallError, Peer, PeerEvent, SpawnedPeer};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-pub const BOTH: [Era; 2] = [Era::Legacy, Era::Modern];
+pub const BOTH_ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// Nothing here takes this long unless it is broken.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client that talks to a server.
-pub struct Visitor {
+pub struct TestClient {
     pub client: Client,
     /// What the server said that nobody asked for: method and parameters.
-    pub heard: mpsc::Receiver<(String, Json)>,
+    pub notifications: mpsc::Receiver<(String, Json)>,
     answer: Json,
-    serving: JoinHandle<()>,
-    hearing: JoinHandle<()>,
+    server_task: JoinHandle<()>,
+    event_task: JoinHandle<()>,
     task: JoinHandle<switchboard_wire::peer::Statistics>,
 }
 
-struct Person(Json);
+struct FixedResponder(Json);
 
-impl Respond for Person {
+impl RequestHandler for FixedResponder {
     fn respond<'a>(
         &'a self,
         method: &'a str,
         params: Option<Payload>,
-    ) -> Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
         assert!(["elicitation/create", "roots/list"].contains(&method), "{method}");
         let params: Json = params.map(|it| it.decode().expect("JSON")).unwrap_or_default();
         let mut answer = self.0.clone();
@@ -53,43 +53,49 @@ impl Respond for Person {
     }
 }
 
-impl Visitor {
+impl TestClient {
     /// Somebody who can be asked and declines.
-    pub async fn new(server: &Arc<Server>, era: Era) -> Visitor {
-        Visitor::who(server, era, vec![Ability::Elicitation], json!({"action": "decline"})).await
+    pub async fn new(server: &Arc<Server>, era: Era) -> TestClient {
+        TestClient::with_answer(
+            server,
+            era,
+            vec![ClientCapability::Elicitation],
+            json!({"action": "decline"}),
+        )
+        .await
     }
 
     /// Somebody who can do these things and answers so.
-    pub async fn who(
+    pub async fn with_answer(
         server: &Arc<Server>,
         era: Era,
-        abilities: Vec<Ability>,
+        abilities: Vec<ClientCapability>,
         answer: Json,
-    ) -> Visitor {
+    ) -> TestClient {
         let (ours, theirs) = memory::pair();
         let serving = tokio::spawn(server.clone().serve(theirs));
-        Visitor::over(ours, serving, era, abilities, answer).await
+        TestClient::connect(ours, serving, era, abilities, answer).await
     }
 
     /// The same over a link to a server that runs already.
-    pub async fn over(
-        ours: MemoryLink,
+    pub async fn connect(
+        ours: InMemoryTransport,
         serving: JoinHandle<()>,
         era: Era,
-        abilities: Vec<Ability>,
+        abilities: Vec<ClientCapability>,
         answer: Json,
-    ) -> Visitor {
-        let Connection { peer, mut events, task } = Peer::start(ours);
+    ) -> TestClient {
+        let SpawnedPeer { peer, mut events, task } = Peer::spawn(ours);
         let (tell, heard) = mpsc::channel(1000);
-        let person = Person(answer.clone());
+        let person = FixedResponder(answer.clone());
         let hearing = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
-                    Event::Request(request) => {
+                    PeerEvent::Request(request) => {
                         let answer = person.respond(&request.method, request.params.clone()).await;
-                        request.answer(answer.expect("an answer")).await;
+                        request.respond(answer.expect("an answer")).await;
                     }
-                    Event::Notification { method, params } => {
+                    PeerEvent::Notification { method, params } => {
                         let params = params.map(|it| it.decode().expect("JSON"));
                         let _test_over =
                             tell.try_send((method.into_owned(), params.unwrap_or_default()));
@@ -97,31 +103,38 @@ impl Visitor {
                 }
             }
         });
-        let offer = Offer {
+        let offer = ClientDescription {
             name: "visitor".to_owned(),
             title: "Visitor".to_owned(),
             version: "1".to_owned(),
-            abilities,
+            capabilities: abilities,
         };
         let hint = match era {
-            Era::Legacy => Hint::Legacy,
-            Era::Modern => Hint::Unknown,
+            Era::Legacy => EraHint::Legacy,
+            Era::Modern => EraHint::Unknown,
         };
-        let client = handshake::open(&peer, &offer, hint).await.expect("it opens");
-        assert_eq!(client.introduction().era, era);
-        Visitor { client, heard, answer, serving, hearing, task }
+        let client = handshake::negotiate(&peer, &offer, hint).await.expect("it opens");
+        assert_eq!(client.server().era, era);
+        TestClient {
+            client,
+            notifications: heard,
+            answer,
+            server_task: serving,
+            event_task: hearing,
+            task,
+        }
     }
 
-    pub fn request(&self, method: &'static str, params: Json) -> Request {
+    pub fn request(&self, method: &'static str, params: Json) -> RequestBuilder {
         self.client
             .request(method)
             .params(Payload::from_json(params.to_string().into()))
-            .answered_by(Arc::new(Person(self.answer.clone())))
-            .within(SOON)
+            .input_handler(Arc::new(FixedResponder(self.answer.clone())))
+            .timeout(TIMEOUT)
     }
 
     /// An answer without what only its era puts there.
-    pub async fn ask(&self, method: &'static str, params: Json) -> Result<Json, RemoteError> {
+    pub async fn request_json(&self, method: &'static str, params: Json) -> Result<Json, RpcError> {
         match self.request(method, params).send().await {
             Ok(answer) => {
                 let mut answer: Json = answer.decode().expect("JSON");
@@ -139,7 +152,7 @@ impl Visitor {
     /// A tool's result.
     pub async fn call(&self, tool: &str, arguments: Json) -> Json {
         let params = json!({"name": tool, "arguments": arguments});
-        self.ask("tools/call", params).await.expect("a result")
+        self.request_json("tools/call", params).await.expect("a result")
     }
 
     /// The text of a tool's result.
@@ -149,16 +162,16 @@ impl Visitor {
     }
 
     /// What the server says next.
-    pub async fn hear(&mut self) -> (String, Json) {
-        timeout(SOON, self.heard.recv()).await.expect("in time").expect("something")
+    pub async fn next_notification(&mut self) -> (String, Json) {
+        timeout(TIMEOUT, self.notifications.recv()).await.expect("in time").expect("something")
     }
 
     /// Leaves, and waits until the server has noticed.
-    pub async fn leave(self) {
-        let Visitor { client, serving, hearing, task, .. } = self;
+    pub async fn shut_down(self) {
+        let TestClient { client, server_task: serving, event_task: hearing, task, .. } = self;
         // Also for whoever still listens.
-        client.hang_up();
-        timeout(SOON, async {
+        client.close();
+        timeout(TIMEOUT, async {
             task.await.expect("our side ends");
             serving.await.expect("the server's side ends");
             hearing.await.expect("nobody speaks any more");

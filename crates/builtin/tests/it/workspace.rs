@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 use switchboard_wire::era::Era;
 
-use crate::bench::{Bench, png};
-use crate::support::BOTH;
+use crate::bench::{WorkspaceFixture, png};
+use crate::support::BOTH_ERAS;
 
 #[tokio::test]
 async fn tools_are_listed_with_what_they_may_do_and_schemas_of_objects() {
-    for era in BOTH {
-        let bench = Bench::new(era).await;
+    for era in BOTH_ERAS {
+        let bench = WorkspaceFixture::new(era).await;
         let hints = |tool: &Json| {
             let it = &tool["annotations"];
             let word = |name: &str, word: &str| match it[name] == true {
@@ -49,15 +49,15 @@ async fn tools_are_listed_with_what_they_may_do_and_schemas_of_objects() {
             assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
             jsonschema::validator_for(&tool["inputSchema"]).expect("a schema");
         }
-        let unknown = bench.refused("Raed", json!({})).await; // misspelt on purpose
+        let unknown = bench.request_error("Raed", json!({})).await; // misspelt on purpose
         assert_eq!(unknown.code, -32602);
-        bench.leave().await;
+        bench.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_text_is_read_by_lines() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let text: String = (1..=3000).map(|line| format!("line {line}\n")).collect();
     bench.write("long.txt", &text);
     let read = bench.call("Read", json!({"file_path": "long.txt"})).await;
@@ -68,7 +68,7 @@ async fn a_text_is_read_by_lines() {
     let part = json!({"file_path": "long.txt", "offset": 2999, "limit": 5});
     assert_eq!(bench.text("Read", part.clone()).await, "  2999\tline 2999\n  3000\tline 3000\n");
     assert_eq!(bench.call("Read", part).await["content"], "line 2999\nline 3000");
-    let beyond = bench.failure("Read", json!({"file_path": "long.txt", "offset": 3001})).await;
+    let beyond = bench.tool_error("Read", json!({"file_path": "long.txt", "offset": 3001})).await;
     assert!(beyond.contains("has 3000 lines"), "{beyond}");
     bench.write("wide.txt", &"é".repeat(2500));
     let wide = bench.text("Read", json!({"file_path": "wide.txt"})).await;
@@ -82,12 +82,12 @@ async fn a_text_is_read_by_lines() {
     let huge = bench.call("Read", json!({"file_path": "huge.txt", "limit": 100_000})).await;
     assert!(huge["content"].as_str().expect("a text").len() <= 200_000);
     assert!(huge["nextOffset"].is_u64(), "{}", huge["nextOffset"]);
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn encodings_are_understood_and_kept() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let path = bench.path("wide.txt");
     let bytes = |text: &str| {
         let units = text.encode_utf16().flat_map(u16::to_le_bytes);
@@ -109,17 +109,17 @@ async fn encodings_are_understood_and_kept() {
     let latin = bench.call("Read", json!({"file_path": "latin.txt"})).await;
     assert_eq!((&latin["encoding"], &latin["content"]), (&json!("unknown"), &json!("cup\u{fffd}")));
     let edit = json!({"file_path": "latin.txt", "old_string": "cup", "new_string": "x"});
-    assert!(bench.failure("Edit", edit).await.contains("not valid UTF-8"));
+    assert!(bench.tool_error("Edit", edit).await.contains("not valid UTF-8"));
     assert_eq!(fs::read(bench.path("latin.txt")).expect("it is there"), b"cup\xe9\n");
     fs::write(bench.path("binary"), b"\x7fELF\0\0").expect("it is written");
-    let binary = bench.failure("Read", json!({"file_path": "binary"})).await;
+    let binary = bench.tool_error("Read", json!({"file_path": "binary"})).await;
     assert!(binary.contains("it is binary (6 bytes)"), "{binary}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn pictures_and_notebooks_are_shown() {
-    let bench = Bench::new(Era::Legacy).await;
+    let bench = WorkspaceFixture::new(Era::Legacy).await;
     let picture = png(40, 30);
     // Its beginning says what it is, not its name.
     fs::write(bench.path("picture.txt"), &picture).expect("it is written");
@@ -148,16 +148,16 @@ async fn pictures_and_notebooks_are_shown() {
     bench.write("broken.ipynb", "{ not JSON");
     let broken = bench.call("Read", json!({"file_path": "broken.ipynb"})).await;
     assert_eq!((&broken["kind"], &broken["content"]), (&json!("text"), &json!("{ not JSON")));
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_file_is_edited_only_as_it_was_read() {
-    for era in BOTH {
-        let bench = Bench::new(era).await;
+    for era in BOTH_ERAS {
+        let bench = WorkspaceFixture::new(era).await;
         bench.write("a.txt", "one\ntwo\nthree\n");
         let edit = |old: &str, new: &str| json!({"file_path": "a.txt", "old_string": old, "new_string": new});
-        let unread = bench.failure("Edit", edit("two", "2")).await;
+        let unread = bench.tool_error("Edit", edit("two", "2")).await;
         assert!(unread.contains("Read it first"), "{unread}");
         bench.call("Read", json!({"file_path": "a.txt"})).await;
         let edited = bench.call("Edit", edit("two", "2")).await;
@@ -171,46 +171,46 @@ async fn a_file_is_edited_only_as_it_was_read() {
         bench.write("a.txt", "one\nzwei\nthrEE\n");
         let file = fs::File::options().write(true).open(bench.path("a.txt")).expect("it opens");
         file.set_modified(before).expect("it can be set");
-        let changed = bench.failure("Edit", edit("zwei", "2")).await;
+        let changed = bench.tool_error("Edit", edit("zwei", "2")).await;
         assert!(changed.contains("changed by somebody else"), "{changed}");
         let write = json!({"file_path": "a.txt", "content": "mine"});
-        assert!(bench.failure("Write", write).await.contains("changed by somebody else"));
+        assert!(bench.tool_error("Write", write).await.contains("changed by somebody else"));
         assert_eq!(bench.read("a.txt"), "one\nzwei\nthrEE\n");
         // What was only touched is what it was.
         bench.call("Read", json!({"file_path": "a.txt"})).await;
         file.set_modified(std::time::SystemTime::now()).expect("it can be set");
         bench.call("Edit", edit("zwei", "2")).await;
         assert_eq!(bench.read("a.txt"), "one\n2\nthrEE\n");
-        bench.leave().await;
+        bench.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn an_edit_that_cannot_be_made_says_what_to_do() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("a.rs", "fn main() {\n    go();\n    go();\n}\n");
     bench.call("Read", json!({"file_path": "a.rs"})).await;
     let edit =
         |old: &str, new: &str| json!({"file_path": "a.rs", "old_string": old, "new_string": new});
-    let twice = bench.failure("Edit", edit("go();", "stop();")).await;
+    let twice = bench.tool_error("Edit", edit("go();", "stop();")).await;
     assert!(twice.contains("found 2 times (lines 2, 3)"), "{twice}");
-    let absent = bench.failure("Edit", edit("fn mian() {", "x")).await; // misspelt on purpose
+    let absent = bench.tool_error("Edit", edit("fn mian() {", "x")).await; // misspelt on purpose
     assert!(absent.contains("line 1 is like it:\nfn main() {"), "{absent}");
-    let blanks = bench.failure("Edit", edit("\tgo();\n\tgo();", "x")).await;
+    let blanks = bench.tool_error("Edit", edit("\tgo();\n\tgo();", "x")).await;
     assert!(blanks.contains("line 2 differs in blanks only"), "{blanks}");
     let missing = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
-    let missing = bench.failure("Edit", missing).await;
+    let missing = bench.tool_error("Edit", missing).await;
     assert!(missing.contains("is not there; did you mean `a.rs`"), "{missing}");
     let mut all = edit("go();", "stop();");
     all["replace_all"] = json!(true);
     assert_eq!(bench.call("Edit", all).await["replacements"], 2);
     assert_eq!(bench.read("a.rs"), "fn main() {\n    stop();\n    stop();\n}\n");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn many_edits_are_made_all_or_not_at_all() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("a.txt", "one\ntwo\n");
     bench.call("Read", json!({"file_path": "a.txt"})).await;
     let edits = |second: &str| {
@@ -219,7 +219,7 @@ async fn many_edits_are_made_all_or_not_at_all() {
             {"old_string": second, "new_string": "1st"},
         ]})
     };
-    let failed = bench.failure("MultiEdit", edits("one")).await;
+    let failed = bench.tool_error("MultiEdit", edits("one")).await;
     assert!(failed.contains("is unchanged: edit 2 of 2"), "{failed}");
     assert_eq!(bench.read("a.txt"), "one\ntwo\n");
     let done = bench.call("MultiEdit", edits("first")).await;
@@ -228,12 +228,12 @@ async fn many_edits_are_made_all_or_not_at_all() {
         json!([{"replacements": 1, "line": 1}, {"replacements": 1, "line": 1}])
     );
     assert_eq!(bench.read("a.txt"), "1st\ntwo\n");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_file_is_written_new_or_after_it_was_read() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let made =
         bench.call("Write", json!({"file_path": "deep/er/new.sh", "content": "a\nb\n"})).await;
     assert_eq!(
@@ -243,46 +243,46 @@ async fn a_file_is_written_new_or_after_it_was_read() {
     bench.write("old.sh", "old");
     fs::set_permissions(bench.path("old.sh"), fs::Permissions::from_mode(0o750)).expect("it may");
     let write = json!({"file_path": "old.sh", "content": "new"});
-    assert!(bench.failure("Write", write.clone()).await.contains("Read it first"));
+    assert!(bench.tool_error("Write", write.clone()).await.contains("Read it first"));
     bench.call("Read", json!({"file_path": "old.sh"})).await;
     assert_eq!(bench.call("Write", write).await["created"], false);
     let mode = fs::metadata(bench.path("old.sh")).expect("it is there").permissions().mode();
     assert_eq!((bench.read("old.sh").as_str(), mode & 0o777), ("new", 0o750));
-    let folder = bench.failure("Write", json!({"file_path": "deep", "content": "x"})).await;
+    let folder = bench.tool_error("Write", json!({"file_path": "deep", "content": "x"})).await;
     assert!(folder.contains("is a folder"), "{folder}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn the_hundred_and_first_file_makes_the_first_one_unread() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     for number in 0..=100 {
         let name = format!("{number}.txt");
         bench.write(&name, "old");
         bench.call("Read", json!({"file_path": name})).await;
     }
     let edit = |name: &str| json!({"file_path": name, "old_string": "old", "new_string": "new"});
-    assert!(bench.failure("Edit", edit("0.txt")).await.contains("Read it first"));
+    assert!(bench.tool_error("Edit", edit("0.txt")).await.contains("Read it first"));
     bench.call("Edit", edit("1.txt")).await;
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn two_clients_know_nothing_of_each_other() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("a.txt", "old");
     bench.call("Read", json!({"file_path": "a.txt"})).await;
-    let other = bench.neighbour(Era::Legacy).await;
+    let other = bench.second_client(Era::Legacy).await;
     let edit = json!({"file_path": "a.txt", "old_string": "old", "new_string": "new"});
-    assert!(other.failure("Edit", edit.clone()).await.contains("Read it first"));
+    assert!(other.tool_error("Edit", edit.clone()).await.contains("Read it first"));
     bench.call("Edit", edit).await;
-    other.leave().await;
-    bench.leave().await;
+    other.shut_down().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn nothing_outside_is_read_written_listed_or_searched() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let outside = bench.home().join("outside");
     fs::create_dir(&outside).expect("a folder");
     fs::write(outside.join("secret.txt"), "secret").expect("it is written");
@@ -290,43 +290,44 @@ async fn nothing_outside_is_read_written_listed_or_searched() {
     symlink(outside.join("secret.txt"), bench.path("leak.txt")).expect("a link");
     let absolute = outside.join("secret.txt").display().to_string();
     for path in [&absolute, "../outside/secret.txt", "way-out/secret.txt", "leak.txt"] {
-        let read = bench.failure("Read", json!({"file_path": path})).await;
+        let read = bench.tool_error("Read", json!({"file_path": path})).await;
         assert!(read.contains("outside of the allowed folders"), "{read}");
-        let write = bench.failure("Write", json!({"file_path": path, "content": "x"})).await;
+        let write = bench.tool_error("Write", json!({"file_path": path, "content": "x"})).await;
         assert!(write.contains("outside"), "{write}");
         let edit = json!({"file_path": path, "old_string": "secret", "new_string": "x"});
-        assert!(bench.failure("Edit", edit).await.contains("outside"));
+        assert!(bench.tool_error("Edit", edit).await.contains("outside"));
         let grep = json!({"pattern": "secret", "path": path});
-        assert!(bench.failure("Grep", grep).await.contains("outside"));
+        assert!(bench.tool_error("Grep", grep).await.contains("outside"));
     }
-    let new = bench.failure("Write", json!({"file_path": "way-out/new.txt", "content": "x"})).await;
+    let new =
+        bench.tool_error("Write", json!({"file_path": "way-out/new.txt", "content": "x"})).await;
     assert!(new.contains("outside"), "{new}");
     for path in ["way-out", "..", "/"] {
-        assert!(bench.failure("LS", json!({"path": path})).await.contains("outside"));
+        assert!(bench.tool_error("LS", json!({"path": path})).await.contains("outside"));
         let glob = json!({"pattern": "**", "path": path});
-        assert!(bench.failure("Glob", glob).await.contains("outside"));
+        assert!(bench.tool_error("Glob", glob).await.contains("outside"));
     }
     // Links are seen and not followed.
     assert_eq!(bench.call("Glob", json!({"pattern": "**/*.txt"})).await["files"], json!([]));
     let grep = bench.call("Grep", json!({"pattern": "secret"})).await;
     assert_eq!(grep["files"], json!([]));
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 1);
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_pipe_is_refused_at_once() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let made = std::process::Command::new("mkfifo").arg(bench.path("pipe")).status();
     assert!(made.expect("mkfifo is there").success());
-    let refused = bench.failure("Read", json!({"file_path": "pipe"})).await;
+    let refused = bench.tool_error("Read", json!({"file_path": "pipe"})).await;
     assert!(refused.contains("a device, a pipe or a socket"), "{refused}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn files_are_found_newest_first_and_without_what_is_ignored() {
-    let bench = Bench::new(Era::Legacy).await;
+    let bench = WorkspaceFixture::new(Era::Legacy).await;
     for (name, age) in
         [("src/old.rs", 300), ("src/deep/new.rs", 100), ("middle.rs", 200), ("skipped/it.rs", 1)]
     {
@@ -338,7 +339,7 @@ async fn files_are_found_newest_first_and_without_what_is_ignored() {
     bench.write(".gitignore", "skipped\n");
     bench.write(".git/config.rs", "x");
     bench.write(".hidden/it.rs", "x");
-    let names = |result: &Json, bench: &Bench| -> Vec<String> {
+    let names = |result: &Json, bench: &WorkspaceFixture| -> Vec<String> {
         let files = result["files"].as_array().expect("files").iter();
         let root = bench.root();
         let short = |it: &Json| {
@@ -366,8 +367,8 @@ async fn files_are_found_newest_first_and_without_what_is_ignored() {
     let ignored =
         bench.call("Glob", json!({"pattern": "skipped/*", "include_ignored": true})).await;
     assert_eq!(names(&ignored, &bench), ["skipped/it.rs"]);
-    assert!(bench.failure("Glob", json!({"pattern": "{a"})).await.contains("makes no sense"));
-    bench.leave().await;
+    assert!(bench.tool_error("Glob", json!({"pattern": "{a"})).await.contains("makes no sense"));
+    bench.shut_down().await;
 }
 
 fn relative(text: &str, root: &Path) -> String {
@@ -376,7 +377,7 @@ fn relative(text: &str, root: &Path) -> String {
 
 #[tokio::test]
 async fn files_are_searched_as_ripgrep_does() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     bench.write("a.rs", "fn one() {}\nlet x = 1;\nfn two() {}\n");
     bench.write("b.py", "def one():\n    pass\r\n");
     bench.write("skipped.log", "fn log\n");
@@ -417,15 +418,15 @@ async fn files_are_searched_as_ripgrep_does() {
         "skipped.log\n"
     );
     assert_eq!(grep(json!({"pattern": "two", "path": "a.rs"})).await, "a.rs\n");
-    let odd = bench.failure("Grep", json!({"pattern": "x", "type": "pyhton"})).await; // misspelt on purpose
+    let odd = bench.tool_error("Grep", json!({"pattern": "x", "type": "pyhton"})).await; // misspelt on purpose
     assert!(odd.contains("did you mean `python`"), "{odd}");
-    assert!(bench.failure("Grep", json!({"pattern": "("})).await.contains("makes no sense"));
-    bench.leave().await;
+    assert!(bench.tool_error("Grep", json!({"pattern": "("})).await.contains("makes no sense"));
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_folder_is_listed() {
-    let bench = Bench::new(Era::Legacy).await;
+    let bench = WorkspaceFixture::new(Era::Legacy).await;
     bench.write("b.txt", "12345");
     bench.write("sub/x", "");
     bench.write("a.log", "");
@@ -439,31 +440,31 @@ async fn a_folder_is_listed() {
             {"name": "link", "kind": "link"},
         ])
     );
-    assert!(bench.failure("LS", json!({"path": "b.txt"})).await.contains("is a file"));
-    bench.leave().await;
+    assert!(bench.tool_error("LS", json!({"path": "b.txt"})).await.contains("is a file"));
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_review_is_asked_for_in_words_of_ours() {
-    let bench = Bench::new(Era::Modern).await;
+    let bench = WorkspaceFixture::new(Era::Modern).await;
     let said = bench.prompt("review", json!({"target": "main..topic", "focus": "locking"})).await;
     assert!(said.contains("main..topic") && said.contains("Above all, look at: locking"), "{said}");
     let usual = bench.prompt("review", json!({})).await;
     assert!(usual.contains("not committed yet"), "{usual}");
-    bench.leave().await;
+    bench.shut_down().await;
 }
 
 #[tokio::test]
 async fn the_folders_of_a_client_take_the_place_of_ours_where_they_may() {
-    for era in BOTH {
-        let bench = Bench::with_roots(era).await;
+    for era in BOTH_ERAS {
+        let bench = WorkspaceFixture::with_roots(era).await;
         let theirs = bench.home().join("theirs");
         fs::write(theirs.join("a.txt"), "theirs").expect("it is written");
         bench.write("a.txt", "ours");
         let read = bench.call("Read", json!({"file_path": "a.txt"})).await;
         assert_eq!(read["content"], "theirs", "{era:?}");
         let ours = bench.root().join("a.txt").display().to_string();
-        assert!(bench.failure("Read", json!({"file_path": ours})).await.contains("outside"));
-        bench.leave().await;
+        assert!(bench.tool_error("Read", json!({"file_path": ours})).await.contains("outside"));
+        bench.shut_down().await;
     }
 }

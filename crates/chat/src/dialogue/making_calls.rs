@@ -7,81 +7,82 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value as Json;
-use switchboard::calling::{CallFailure, Desk, ToolCall};
+use switchboard::calling::{CallContext, ToolCall, ToolCallError};
 use switchboard::engine::Host;
 use switchboard::pool::Pool;
 use switchboard::wire::peer::Progress;
 use tokio::sync::mpsc;
 
-use super::mouth::Mouth;
-use super::{Dialogue, STOPPED};
+use super::mouth::LoopChannel;
+use super::{AgentLoop, CALL_STOPPED};
 use crate::call_words;
-use crate::happening::{CallEnd, CallSeen, Happening};
-use crate::offers::{self, SEARCH};
-use crate::utterance::{CallResult, CallWanted, Part};
+use crate::happening::{CallOutcome, ConversationEvent, ToolCallView};
+use crate::offers::{self, SEARCH_TOOL};
+use crate::utterance::{ContentBlock, ToolResult, ToolUse};
 
 /// How many calls run side by side.
-const SIDE_BY_SIDE: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 8;
 /// The most calls of one answer.
-const MOST_CALLS: usize = 64;
+const MAX_CALLS: usize = 64;
 /// How many signs of progress of one call may wait to be passed on.
-const SIGNS: usize = 16;
+const PROGRESS_BUFFER: usize = 16;
 /// Who calls, in records and questions.
 const CALLER: &str = "chat";
 
 /// A call that has ended.
-struct Ended {
-    at: usize,
-    end: CallEnd,
-    result: CallResult,
+struct FinishedCall {
+    index: usize,
+    outcome: CallOutcome,
+    result: ToolResult,
     /// What a person is shown of it.
     text: String,
     /// Tools that the model knows of from now on.
-    learnt: Vec<String>,
-    took: Duration,
+    discovered: Vec<String>,
+    duration: Duration,
 }
 
-impl Dialogue {
+impl AgentLoop {
     /// Makes all of them, as far as nobody has enough.
-    pub(super) async fn make(
+    pub(super) async fn run_calls(
         &mut self,
-        calls: &[CallWanted],
-        mouth: &mut Mouth,
-    ) -> Vec<CallResult> {
-        let made = &calls[..calls.len().min(MOST_CALLS)];
-        let mut results: Vec<Option<CallResult>> = vec![None; made.len()];
-        let groups = groups(&self.desk.pool.borrow(), made);
+        calls: &[ToolUse],
+        mouth: &mut LoopChannel,
+    ) -> Vec<ToolResult> {
+        let made = &calls[..calls.len().min(MAX_CALLS)];
+        let mut results: Vec<Option<ToolResult>> = vec![None; made.len()];
+        let groups = parallel_groups(&self.call_context.pool.borrow(), made);
         for group in groups {
-            if mouth.halt().is_some() {
+            if mouth.stop_cause().is_some() {
                 break;
             }
-            self.make_together(made, group, &mut results, mouth).await;
+            self.run_group(made, group, &mut results, mouth).await;
         }
         let of_made = made.iter().zip(results);
-        let stopped = of_made.map(|(call, result)| result.unwrap_or_else(|| unmade(call, STOPPED)));
-        let too_many = format!("at most {MOST_CALLS} calls are made at once");
-        let rest = calls[made.len()..].iter().map(|call| unmade(call, &too_many));
+        let stopped = of_made
+            .map(|(call, result)| result.unwrap_or_else(|| skipped_result(call, CALL_STOPPED)));
+        let too_many = format!("at most {MAX_CALLS} calls are made at once");
+        let rest = calls[made.len()..].iter().map(|call| skipped_result(call, &too_many));
         stopped.chain(rest).collect()
     }
 
-    async fn make_together(
+    async fn run_group(
         &mut self,
-        calls: &[CallWanted],
+        calls: &[ToolUse],
         group: Range<usize>,
-        results: &mut [Option<CallResult>],
-        mouth: &mut Mouth,
+        results: &mut [Option<ToolResult>],
+        mouth: &mut LoopChannel,
     ) {
-        let (host, desk) = (self.host.clone(), self.desk.clone());
-        let (signs, mut progress) = mpsc::channel(SIGNS * SIDE_BY_SIDE);
+        let (host, desk) = (self.host.clone(), self.call_context.clone());
+        let (signs, mut progress) = mpsc::channel(PROGRESS_BUFFER * MAX_PARALLEL_CALLS);
         let mut running = FuturesUnordered::new();
         let mut begun = group.start;
         let mut clocks: Vec<Instant> = Vec::new();
-        while mouth.halt().is_none() {
-            if running.len() < SIDE_BY_SIDE && begun < group.end {
-                let seen = seen(&desk.pool.borrow(), &calls[begun]);
+        while mouth.stop_cause().is_none() {
+            if running.len() < MAX_PARALLEL_CALLS && begun < group.end {
+                let seen = call_view(&desk.pool.borrow(), &calls[begun]);
                 let id = seen.id.clone();
-                mouth.tell(Happening::CallBegan(seen)).await;
-                running.push(one(&host, &desk, (begun, &calls[begun]), (id, signs.clone())));
+                mouth.send(ConversationEvent::CallStarted(seen)).await;
+                running.push(run_call(&host, &desk, (begun, &calls[begun]), (id, signs.clone())));
                 begun += 1;
                 clocks.push(Instant::now());
                 continue;
@@ -91,17 +92,17 @@ impl Dialogue {
             }
             tokio::select! {
                 Some(ended) = running.next() => {
-                    let Ended { at, end, result, text, learnt, took } = ended;
+                    let FinishedCall { index, outcome, result, text, discovered, duration } = ended;
                     while let Ok(sign) = progress.try_recv() {
-                        mouth.tell(sign).await;
+                        mouth.send(sign).await;
                     }
-                    let id = Arc::from(calls[at].id.as_str());
-                    mouth.tell(Happening::CallEnded { id, ended: end, text, took }).await;
-                    results[at] = Some(result);
-                    self.offers.learn(learnt);
+                    let id = Arc::from(calls[index].id.as_str());
+                    mouth.send(ConversationEvent::CallEnded { id, outcome, text, duration }).await;
+                    results[index] = Some(result);
+                    self.offered_tools.add_discovered(discovered);
                 }
-                Some(sign) = progress.recv() => mouth.tell(sign).await,
-                () = mouth.listen() => {}
+                Some(sign) = progress.recv() => mouth.send(sign).await,
+                () = mouth.receive() => {}
             }
         }
         // Whoever drops a call has its server told.
@@ -109,24 +110,26 @@ impl Dialogue {
         for (at, clock) in (group.start..begun).zip(clocks) {
             if results[at].is_none() {
                 let id = Arc::from(calls[at].id.as_str());
-                let (ended, text) = (CallEnd::Interrupted, STOPPED.to_owned());
+                let (ended, text) = (CallOutcome::Interrupted, CALL_STOPPED.to_owned());
                 let took = clock.elapsed();
-                mouth.tell(Happening::CallEnded { id, ended, text, took }).await;
+                mouth
+                    .send(ConversationEvent::CallEnded { id, outcome: ended, text, duration: took })
+                    .await;
             }
         }
     }
 }
 
 /// What is told of a call that is not made.
-pub(super) fn unmade(call: &CallWanted, why: &str) -> CallResult {
-    let parts = vec![Part::Text { text: why.to_owned() }];
-    CallResult { id: call.id.clone(), parts, is_error: true }
+pub(super) fn skipped_result(call: &ToolUse, why: &str) -> ToolResult {
+    let parts = vec![ContentBlock::Text { text: why.to_owned() }];
+    ToolResult { id: call.id.clone(), content: parts, is_error: true }
 }
 
 /// Neighbours that only read belong together; everything else stands alone.
-fn groups(pool: &Pool, calls: &[CallWanted]) -> Vec<Range<usize>> {
-    let only_reads = |call: &CallWanted| {
-        call.tool == SEARCH || pool.find(&call.tool).is_some_and(|it| it.annotations.read_only)
+fn parallel_groups(pool: &Pool, calls: &[ToolUse]) -> Vec<Range<usize>> {
+    let only_reads = |call: &ToolUse| {
+        call.tool == SEARCH_TOOL || pool.find(&call.tool).is_some_and(|it| it.annotations.read_only)
     };
     let mut groups: Vec<Range<usize>> = Vec::new();
     for (at, call) in calls.iter().enumerate() {
@@ -140,13 +143,13 @@ fn groups(pool: &Pool, calls: &[CallWanted]) -> Vec<Range<usize>> {
     groups
 }
 
-fn seen(pool: &Pool, call: &CallWanted) -> CallSeen {
+fn call_view(pool: &Pool, call: &ToolUse) -> ToolCallView {
     let title = match pool.find(&call.tool) {
         Some(tool) if tool.server.is_empty() => tool.display_name().to_owned(),
         Some(tool) => format!("{}: {}", tool.server, tool.display_name()),
         None => call.tool.clone(),
     };
-    CallSeen {
+    ToolCallView {
         id: call.id.as_str().into(),
         tool: call.tool.as_str().into(),
         title,
@@ -154,46 +157,53 @@ fn seen(pool: &Pool, call: &CallWanted) -> CallSeen {
     }
 }
 
-async fn one(
+async fn run_call(
     host: &Host,
-    desk: &Desk,
-    (at, call): (usize, &CallWanted),
-    (id, signs): (Arc<str>, mpsc::Sender<Happening>),
-) -> Ended {
+    desk: &CallContext,
+    (at, call): (usize, &ToolUse),
+    (id, signs): (Arc<str>, mpsc::Sender<ConversationEvent>),
+) -> FinishedCall {
     let began = Instant::now();
-    let (outcome, learnt) = if call.tool == SEARCH {
-        let (text, found) = offers::search(&desk.pool.borrow(), &call.arguments);
-        (Ok(call_words::of_text(text)), found)
+    let (outcome, learnt) = if call.tool == SEARCH_TOOL {
+        let (text, found) = offers::search_tools(&desk.pool.borrow(), &call.arguments);
+        (Ok(call_words::from_text(text)), found)
     } else {
-        let outcome = watched(host, desk, call, (id, signs)).await;
+        let outcome = call_with_progress(host, desk, call, (id, signs)).await;
         let mut learnt = vec![call.tool.clone()];
-        if outcome.as_ref().is_ok_and(|it| it.full.is_some()) {
+        if outcome.as_ref().is_ok_and(|it| it.full_text.is_some()) {
             learnt.push(switchboard::built_in::READ_RESULT.to_owned());
         }
-        (outcome.map(call_words::of_yield), learnt)
+        (outcome.map(call_words::from_output), learnt)
     };
     let (end, words) = match outcome {
-        Ok(words) if words.is_error => (CallEnd::ToolError, words),
-        Ok(words) => (CallEnd::Done, words),
+        Ok(words) if words.is_error => (CallOutcome::ToolError, words),
+        Ok(words) => (CallOutcome::Done, words),
         Err(failure) => {
-            let denied = matches!(failure, CallFailure::Denied { .. });
-            let end = if denied { CallEnd::Denied } else { CallEnd::Failed };
-            (end, call_words::of_failure(&failure))
+            let denied = matches!(failure, ToolCallError::Denied { .. });
+            let end = if denied { CallOutcome::Denied } else { CallOutcome::Failed };
+            (end, call_words::from_failure(&failure))
         }
     };
-    let call_words::Words { parts, text, is_error } = words;
-    let result = CallResult { id: call.id.clone(), parts, is_error };
-    Ended { at, end, result, text, learnt, took: began.elapsed() }
+    let call_words::ResultContent { content: parts, text, is_error } = words;
+    let result = ToolResult { id: call.id.clone(), content: parts, is_error };
+    FinishedCall {
+        index: at,
+        outcome: end,
+        result,
+        text,
+        discovered: learnt,
+        duration: began.elapsed(),
+    }
 }
 
 /// The call, with its progress passed on. What nobody takes is left out: the next sign says more.
-async fn watched(
+async fn call_with_progress(
     host: &Host,
-    desk: &Desk,
-    call: &CallWanted,
-    (id, signs): (Arc<str>, mpsc::Sender<Happening>),
-) -> Result<switchboard::yielded::Yield, CallFailure> {
-    let (say, mut heard) = mpsc::channel(SIGNS);
+    desk: &CallContext,
+    call: &ToolUse,
+    (id, signs): (Arc<str>, mpsc::Sender<ConversationEvent>),
+) -> Result<switchboard::yielded::ToolOutput, ToolCallError> {
+    let (say, mut heard) = mpsc::channel(PROGRESS_BUFFER);
     let call = ToolCall {
         caller: CALLER.to_owned(),
         progress: Some(say),
@@ -202,7 +212,7 @@ async fn watched(
     let calling = host.call(desk, call);
     tokio::pin!(calling);
     let pass_on = |sign: Progress| {
-        let _too_fast = signs.try_send(progressed(&id, &sign));
+        let _too_fast = signs.try_send(progress_event(&id, &sign));
     };
     let outcome = loop {
         tokio::select! {
@@ -218,12 +228,12 @@ async fn watched(
     outcome
 }
 
-fn progressed(id: &Arc<str>, sign: &Progress) -> Happening {
+fn progress_event(id: &Arc<str>, sign: &Progress) -> ConversationEvent {
     let sign: Json = sign.0.decode().unwrap_or_default();
-    Happening::CallProgress {
+    ConversationEvent::CallProgress {
         id: id.clone(),
-        done: sign["progress"].as_f64().unwrap_or_default(),
-        of: sign["total"].as_f64(),
+        progress: sign["progress"].as_f64().unwrap_or_default(),
+        total: sign["total"].as_f64(),
         message: sign["message"].as_str().map(|it| it.chars().take(500).collect()),
     }
 }

@@ -3,122 +3,129 @@
 
 use std::sync::Arc;
 
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use tokio::sync::mpsc;
 
-use crate::happening::Happening;
+use crate::happening::ConversationEvent;
 use crate::language_model::LanguageModel;
-use crate::talk::Order;
-use crate::utterance::Part;
+use crate::talk::Command;
+use crate::utterance::ContentBlock;
 
 /// Why what is under way should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Halt {
+pub(super) enum StopCause {
     /// The person wants to speak.
     Interrupt,
     /// The person wants to begin anew.
     Clear,
     /// Nobody is there any more.
-    Gone,
+    Disconnected,
 }
 
-pub(super) struct Mouth {
-    orders: mpsc::Receiver<Order>,
-    out: mpsc::Sender<Happening>,
+pub(super) struct LoopChannel {
+    commands: mpsc::Receiver<Command>,
+    events: mpsc::Sender<ConversationEvent>,
     model: Option<Arc<dyn LanguageModel>>,
     /// What was said and not taken up yet. Bounded by what a person types during one round.
-    waiting: Vec<Vec<Part>>,
+    queued: Vec<Vec<ContentBlock>>,
     /// The desk to go on at, where it is another one.
-    desk: Option<Arc<Desk>>,
-    halt: Option<Halt>,
+    call_context: Option<Arc<CallContext>>,
+    stop_cause: Option<StopCause>,
 }
 
-impl Mouth {
+impl LoopChannel {
     pub(super) fn new(
-        orders: mpsc::Receiver<Order>,
-        out: mpsc::Sender<Happening>,
+        commands: mpsc::Receiver<Command>,
+        events: mpsc::Sender<ConversationEvent>,
         model: Option<Arc<dyn LanguageModel>>,
-    ) -> Mouth {
-        Mouth { orders, out, model, waiting: Vec::new(), desk: None, halt: None }
+    ) -> LoopChannel {
+        LoopChannel {
+            commands,
+            events,
+            model,
+            queued: Vec::new(),
+            call_context: None,
+            stop_cause: None,
+        }
     }
 
     pub(super) fn model(&self) -> Option<Arc<dyn LanguageModel>> {
         self.model.clone()
     }
 
-    pub(super) fn take_desk(&mut self) -> Option<Arc<Desk>> {
-        self.desk.take()
+    pub(super) fn take_call_context(&mut self) -> Option<Arc<CallContext>> {
+        self.call_context.take()
     }
 
-    pub(super) fn halt(&self) -> Option<Halt> {
-        self.halt
+    pub(super) fn stop_cause(&self) -> Option<StopCause> {
+        self.stop_cause
     }
 
     /// What was to be stopped has stopped.
-    pub(super) fn go_on(&mut self) {
-        self.halt = self.halt.filter(|it| *it == Halt::Gone);
+    pub(super) fn clear_stop_cause(&mut self) {
+        self.stop_cause = self.stop_cause.filter(|it| *it == StopCause::Disconnected);
     }
 
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
     }
 
-    pub(super) fn take_waiting(&mut self) -> Vec<Vec<Part>> {
-        std::mem::take(&mut self.waiting)
+    pub(super) fn take_queued(&mut self) -> Vec<Vec<ContentBlock>> {
+        std::mem::take(&mut self.queued)
     }
 
     /// Takes the next order.
-    pub(super) async fn listen(&mut self) {
-        match self.halt {
+    pub(super) async fn receive(&mut self) {
+        match self.stop_cause {
             // Who is gone says nothing more, and that at once.
-            Some(Halt::Gone) => std::future::pending().await,
-            Some(Halt::Interrupt | Halt::Clear) | None => {
-                let order = self.orders.recv().await;
-                self.heed(order);
+            Some(StopCause::Disconnected) => std::future::pending().await,
+            Some(StopCause::Interrupt | StopCause::Clear) | None => {
+                let order = self.commands.recv().await;
+                self.apply(order);
             }
         }
     }
 
-    fn heed(&mut self, order: Option<Order>) {
+    fn apply(&mut self, order: Option<Command>) {
         let halt = match order {
-            Some(Order::Say(parts)) => return self.waiting.push(parts),
-            Some(Order::Model(model)) => {
+            Some(Command::Send(parts)) => return self.queued.push(parts),
+            Some(Command::SetModel(model)) => {
                 self.model = model;
                 return;
             }
-            Some(Order::Desk(desk)) => {
-                self.desk = Some(desk);
+            Some(Command::SetCallContext(desk)) => {
+                self.call_context = Some(desk);
                 return;
             }
-            Some(Order::TakeBack(reply)) => {
-                let _nobody_waits = reply.send(self.waiting.pop().is_some());
+            Some(Command::WithdrawLast(reply)) => {
+                let _nobody_waits = reply.send(self.queued.pop().is_some());
                 return;
             }
-            Some(Order::Interrupt) => Halt::Interrupt,
-            Some(Order::Clear) => {
-                self.waiting.clear();
-                Halt::Clear
+            Some(Command::Interrupt) => StopCause::Interrupt,
+            Some(Command::Clear) => {
+                self.queued.clear();
+                StopCause::Clear
             }
-            None => Halt::Gone,
+            None => StopCause::Disconnected,
         };
-        self.halt = self.halt.max(Some(halt));
+        self.stop_cause = self.stop_cause.max(Some(halt));
     }
 
     /// Says what happened, once there is room for it.
-    pub(super) async fn tell(&mut self, happening: Happening) {
-        while self.halt != Some(Halt::Gone) {
+    pub(super) async fn send(&mut self, happening: ConversationEvent) {
+        while self.stop_cause != Some(StopCause::Disconnected) {
             let order = tokio::select! {
                 biased;
-                room = self.out.reserve() => {
+                room = self.events.reserve() => {
                     match room {
                         Ok(room) => room.send(happening),
-                        Err(_) => self.halt = Some(Halt::Gone),
+                        Err(_) => self.stop_cause = Some(StopCause::Disconnected),
                     }
                     return;
                 }
-                order = self.orders.recv() => order,
+                order = self.commands.recv() => order,
             };
-            self.heed(order);
+            self.apply(order);
         }
     }
 }

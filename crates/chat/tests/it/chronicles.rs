@@ -5,36 +5,36 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
-use switchboard::places::Places;
-use switchboard_builtin::content::Output;
-use switchboard_builtin::context::Context;
+use switchboard::places::Paths;
+use switchboard_builtin::content::ToolOutput;
+use switchboard_builtin::context::HandlerContext;
 use switchboard_builtin::server::Server;
 use switchboard_builtin::tooling::Tool;
-use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles};
-use switchboard_chat::utterance::{CallWanted, Part, Speaker, Utterance};
+use switchboard_chat::chronicle::{Transcript, TranscriptError, TranscriptStore};
+use switchboard_chat::utterance::{ContentBlock, Message, Role, ToolUse};
 use tempfile::TempDir;
 
-use crate::stage::{Listed, Stage, Step, lines};
+use crate::stage::{Harness, Step, StepModel, lines};
 
-fn user(text: &str) -> Utterance {
-    Utterance { speaker: Speaker::User, parts: vec![Part::Text { text: text.to_owned() }] }
+fn user(text: &str) -> Message {
+    Message { role: Role::User, content: vec![ContentBlock::Text { text: text.to_owned() }] }
 }
 
-fn calling(id: &str) -> Utterance {
-    let call = CallWanted { id: id.to_owned(), tool: "t".to_owned(), arguments: json!({}) };
-    Utterance { speaker: Speaker::Assistant, parts: vec![Part::Call(call)] }
+fn calling(id: &str) -> Message {
+    let call = ToolUse { id: id.to_owned(), tool: "t".to_owned(), arguments: json!({}) };
+    Message { role: Role::Assistant, content: vec![ContentBlock::ToolUse(call)] }
 }
 
-fn chronicles() -> (TempDir, Chronicles, PathBuf) {
+fn chronicles() -> (TempDir, TranscriptStore, PathBuf) {
     let folder = tempfile::tempdir().expect("a temp folder");
-    let places = Places::below(folder.path());
+    let places = Paths::in_dir(folder.path());
     let root = folder.path().join("project");
-    let chronicles = Chronicles::of(&places, &root);
+    let chronicles = TranscriptStore::for_project(&places, &root);
     (folder, chronicles, places.conversations(&root))
 }
 
-fn written(chronicles: &Chronicles, said: &[Utterance]) -> Chronicle {
-    let mut chronicle = chronicles.begin();
+fn written(chronicles: &TranscriptStore, said: &[Message]) -> Transcript {
+    let mut chronicle = chronicles.create();
     for it in said {
         chronicle.append(it).expect("it is written");
     }
@@ -44,17 +44,20 @@ fn written(chronicles: &Chronicles, said: &[Utterance]) -> Chronicle {
 #[test]
 fn what_was_said_is_read_again_and_listed() {
     let (_folder, chronicles, kept_in) = chronicles();
-    assert!(matches!(chronicles.last(), Err(ChronicleError::NoneYet)));
+    assert!(matches!(chronicles.resume_last(), Err(TranscriptError::Empty)));
     let one = written(&chronicles, &[user("first\nwords"), user("more")]);
     let id = one.id().expect("something was said").to_owned();
     let (_, said) = chronicles.resume(&id).expect("it is there");
     assert_eq!(said, [user("first\nwords"), user("more")]);
     let listed = chronicles.list().expect("a list");
     assert_eq!(listed.len(), 1);
-    assert_eq!((listed[0].first_words.as_str(), listed[0].utterances), ("first words", 2));
+    assert_eq!((listed[0].preview.as_str(), listed[0].messages), ("first words", 2));
     assert_eq!(listed[0].id, id);
     for no_such in ["nobody", "../../etc/passwd", ""] {
-        assert!(matches!(chronicles.resume(no_such), Err(ChronicleError::NoSuch(_))), "{no_such}");
+        assert!(
+            matches!(chronicles.resume(no_such), Err(TranscriptError::NotFound(_))),
+            "{no_such}"
+        );
     }
     #[cfg(unix)]
     {
@@ -74,7 +77,7 @@ fn a_line_that_was_not_finished_costs_that_line_alone() {
     let mut file = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
     file.write_all(br#"{"at":"x","speaker":"user","par"#).expect("written");
     drop(file);
-    let (mut again, said) = chronicles.last().expect("it can be read");
+    let (mut again, said) = chronicles.resume_last().expect("it can be read");
     let expected = [
         "User: a",
         "Assistant: <call c t>",
@@ -100,28 +103,28 @@ fn only_so_many_are_kept() {
 
 #[tokio::test]
 async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
-    let hello = async |_: Context, _: serde_json::Value| Ok(Output::text("hello"));
-    let stage = Stage::new(Server::new("s", "1").tool(Tool::new("hello", "Hello.", hello))).await;
-    let chronicles = Chronicles::of(&stage.places(), stage.folder.path());
-    let model = Listed::new([
+    let hello = async |_: HandlerContext, _: serde_json::Value| Ok(ToolOutput::text("hello"));
+    let stage = Harness::new(Server::new("s", "1").tool(Tool::new("hello", "Hello.", hello))).await;
+    let chronicles = TranscriptStore::for_project(&stage.paths(), stage.folder.path());
+    let model = StepModel::new([
         Step::Call("", vec![("1", "mcp__s__hello", json!({}))]),
         Step::Say("one"),
         Step::Say("two"),
         Step::Say("three"),
     ]);
-    let mut chat = stage.kept(&model, chronicles.begin(), Vec::new());
+    let mut chat = stage.start_recorded(&model, chronicles.create(), Vec::new());
     chat.ask("hi").await;
-    let id = chat.talk.standing().id.expect("it is kept");
+    let id = chat.handle.status().id.expect("it is kept");
     chat.end().await;
-    let (chronicle, before) = chronicles.last().expect("it is there");
+    let (chronicle, before) = chronicles.resume_last().expect("it is there");
     assert_eq!(chronicle.id(), Some(&*id));
     assert_eq!(lines(&before)[3], "Assistant: one");
-    let mut chat = stage.kept(&model, chronicle, before);
+    let mut chat = stage.start_recorded(&model, chronicle, before);
     chat.ask("go on").await;
-    assert_eq!(model.last_said().len(), 5);
-    assert_eq!(chat.talk.standing().id, Some(id));
+    assert_eq!(model.last_messages().len(), 5);
+    assert_eq!(chat.handle.status().id, Some(id));
     // Begun anew, it is another conversation.
-    chat.talk.clear().await;
+    chat.handle.clear().await;
     chat.ask("anew").await;
     chat.end().await;
     assert_eq!(chronicles.list().expect("a list").len(), 2);

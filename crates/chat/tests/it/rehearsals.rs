@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use switchboard_builtin::demonstration;
 use switchboard_chat::language_model::LanguageModel;
-use switchboard_chat::rehearsed::Rehearsed;
-use switchboard_chat::talk::{Setting, Talk};
+use switchboard_chat::rehearsed::ScriptedModel;
+use switchboard_chat::talk::{Conversation, ConversationSetup};
 
-use crate::stage::{Chat, Stage};
+use crate::stage::{Harness, RunningConversation};
 
-async fn stage() -> (tempfile::TempDir, Stage) {
+async fn stage() -> (tempfile::TempDir, Harness) {
     let folder = tempfile::tempdir().expect("a temp folder");
     let server = demonstration::server(folder.path().join("notes.json"));
     let server = Arc::try_unwrap(server).expect("ours alone");
-    (folder, Stage::named(demonstration::NAME, server).await)
+    (folder, Harness::named(demonstration::NAME, server).await)
 }
 
 fn words(lines: &[String]) -> String {
@@ -25,9 +25,9 @@ fn words(lines: &[String]) -> String {
 #[tokio::test]
 async fn the_demonstration_plays_from_beginning_to_end() {
     let (_folder, stage) = stage().await;
-    let model = Arc::new(Rehearsed::demonstration(Duration::ZERO));
-    let people: Vec<String> = model.lines().map(str::to_owned).collect();
-    let mut chat = Chat::of(Talk::begin(stage.setting(model)));
+    let model = Arc::new(ScriptedModel::demo(Duration::ZERO));
+    let people: Vec<String> = model.user_messages().map(str::to_owned).collect();
+    let mut chat = RunningConversation::new(Conversation::start(stage.options(model)));
     let mut seen = Vec::new();
     for line in &people {
         let turn = chat.ask(line).await;
@@ -57,11 +57,11 @@ async fn the_demonstration_plays_from_beginning_to_end() {
 #[tokio::test]
 async fn where_nothing_is_allowed_it_says_so_and_goes_on() {
     let (_folder, stage) = stage().await;
-    let desk = Desk::new(&stage.host, &stage.places()).expect("a desk");
-    let model = Arc::new(Rehearsed::demonstration(Duration::ZERO));
-    let people: Vec<String> = model.lines().map(str::to_owned).collect();
-    let setting = Setting { desk: Arc::new(desk), ..stage.setting(model) };
-    let mut chat = Chat::of(Talk::begin(setting));
+    let desk = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
+    let model = Arc::new(ScriptedModel::demo(Duration::ZERO));
+    let people: Vec<String> = model.user_messages().map(str::to_owned).collect();
+    let setting = ConversationSetup { call_context: Arc::new(desk), ..stage.options(model) };
+    let mut chat = RunningConversation::new(Conversation::start(setting));
     for (line, expected) in people.iter().zip([
         "not allowed to look",
         "wrote nothing",
@@ -80,25 +80,25 @@ async fn where_nothing_is_allowed_it_says_so_and_goes_on() {
 async fn words_come_at_the_pace_that_was_wanted() {
     let script =
         r#"{"name": "r", "turns": [{"person": "hi", "answers": [{"say": "one two three"}]}]}"#;
-    let model = Rehearsed::new(script, Duration::from_secs(1)).expect("a script");
-    let said = [switchboard_chat::utterance::Utterance {
-        speaker: switchboard_chat::utterance::Speaker::User,
-        parts: vec![crate::clients::text("hi")],
+    let model = ScriptedModel::new(script, Duration::from_secs(1)).expect("a script");
+    let said = [switchboard_chat::utterance::Message {
+        role: switchboard_chat::utterance::Role::User,
+        content: vec![crate::clients::text("hi")],
     }];
     let request = switchboard_chat::language_model::ModelRequest {
-        system: "".into(),
-        said: said.into(),
+        system_prompt: "".into(),
+        messages: said.into(),
         tools: [].into(),
         max_tokens: None,
     };
     let (say, mut heard) = tokio::sync::mpsc::channel(10);
     let began = tokio::time::Instant::now();
-    model.answer(request, say).await.expect("it answers");
+    model.respond(request, say).await.expect("it answers");
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     let mut pieces = 0;
     while heard.recv().await.is_some() {
         pieces += 1;
     }
     assert_eq!(pieces, 3);
-    assert!(Rehearsed::new("{}", Duration::ZERO).is_err());
+    assert!(ScriptedModel::new("{}", Duration::ZERO).is_err());
 }

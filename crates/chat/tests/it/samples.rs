@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::config::model_choice::Provider;
-use switchboard::counsel::Model;
+use switchboard::config::model_choice::ModelProvider;
+use switchboard::counsel::SamplingModel;
 use switchboard_chat::sampling::Sampler;
 use testkit::ModelService;
-use testkit::model_service::{Ending, Piece, Reply};
+use testkit::model_service::{Reply, ReplyEnd, ReplyPart};
 
-use crate::clients::{QUICK, client_at};
+use crate::clients::{FAST_RETRY, client_at};
 
 #[tokio::test]
 async fn a_servers_question_is_answered_by_the_persons_model() {
-    for provider in Provider::ALL {
-        let cut = Reply::Answer(vec![Piece::say("Tea")], Ending::Length);
+    for provider in ModelProvider::ALL {
+        let cut = Reply::Message(vec![ReplyPart::text("Tea")], ReplyEnd::MaxTokens);
         let service = ModelService::start([cut]).expect("it starts");
-        let sampler = Sampler::new(Arc::new(client_at(provider, service.origin(), QUICK)));
+        let sampler = Sampler::new(Arc::new(client_at(provider, service.origin(), FAST_RETRY)));
         let params = json!({
             "systemPrompt": "be kind",
             "maxTokens": 77,
@@ -25,7 +25,7 @@ async fn a_servers_question_is_answered_by_the_persons_model() {
                 {"role": "user", "content": [{"type": "image", "mimeType": "image/png", "data": "aGk="}]},
             ],
         });
-        let answer = sampler.sample(params).await.expect("it answers");
+        let answer = sampler.create_message(params).await.expect("it answers");
         assert_eq!(
             answer,
             json!({
@@ -33,11 +33,11 @@ async fn a_servers_question_is_answered_by_the_persons_model() {
                 "model": "scripted", "stopReason": "maxTokens",
             })
         );
-        let sent = service.body(0).to_string();
+        let sent = service.request_body(0).to_string();
         for expected in ["be kind", "What is this?", "aGk=", "77"] {
             assert!(sent.contains(expected), "{provider:?}: {sent}");
         }
-        let refused = sampler.sample(json!({"messages": []})).await;
+        let refused = sampler.create_message(json!({"messages": []})).await;
         assert_eq!(refused, Err("there is nothing to answer".to_owned()));
     }
 }

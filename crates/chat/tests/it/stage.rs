@@ -5,27 +5,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
-use switchboard::calling::Desk;
-use switchboard::engine::{Host, Options};
-use switchboard::in_process::InProcess;
+use switchboard::address::HostEnv;
+use switchboard::calling::CallContext;
+use switchboard::engine::{Host, HostOptions};
+use switchboard::in_process::InProcessServer;
 use switchboard::load;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 use switchboard_builtin::server::Server;
-use switchboard_chat::chronicle::Chronicle;
-use switchboard_chat::happening::{Happening, TurnEnd};
+use switchboard_chat::chronicle::Transcript;
+use switchboard_chat::happening::{ConversationEvent, TurnEnd};
 use switchboard_chat::language_model::{
-    Answered, Answering, Delta, LanguageModel, ModelError, ModelErrorKind, ModelRequest, Stop,
-    Usage,
+    LanguageModel, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseDelta,
+    ResponseFuture, StopReason, Usage,
 };
-use switchboard_chat::talk::{Setting, Talk};
-use switchboard_chat::utterance::{CallWanted, Part, Utterance};
+use switchboard_chat::talk::{Conversation, ConversationSetup};
+use switchboard_chat::utterance::{ContentBlock, Message, ToolUse};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Nothing here takes this long.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a model does when it is asked.
 pub enum Step {
@@ -42,147 +42,162 @@ pub enum Step {
 }
 
 /// A model that follows a list and remembers what it was asked.
-pub struct Listed {
+pub struct StepModel {
     steps: Mutex<VecDeque<Step>>,
-    asked: Mutex<Vec<ModelRequest>>,
+    requests: Mutex<Vec<ModelRequest>>,
 }
 
-impl Listed {
-    pub fn new(steps: impl IntoIterator<Item = Step>) -> Arc<Listed> {
+impl StepModel {
+    pub fn new(steps: impl IntoIterator<Item = Step>) -> Arc<StepModel> {
         let steps = Mutex::new(steps.into_iter().collect());
-        Arc::new(Listed { steps, asked: Mutex::default() })
+        Arc::new(StepModel { steps, requests: Mutex::default() })
     }
 
-    pub fn asked(&self) -> Vec<ModelRequest> {
-        self.asked.lock().expect("no panic").clone()
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().expect("no panic").clone()
     }
 
-    pub fn last_said(&self) -> Vec<Utterance> {
-        self.asked().last().expect("it was asked").said.to_vec()
+    pub fn last_messages(&self) -> Vec<Message> {
+        self.requests().last().expect("it was asked").messages.to_vec()
     }
 }
 
-fn wanted(calls: Vec<(&str, &str, Json)>) -> impl Iterator<Item = Part> {
+fn tool_uses(calls: Vec<(&str, &str, Json)>) -> impl Iterator<Item = ContentBlock> {
     let call = |(id, tool, arguments): (&str, &str, Json)| {
-        Part::Call(CallWanted { id: id.to_owned(), tool: tool.to_owned(), arguments })
+        ContentBlock::ToolUse(ToolUse { id: id.to_owned(), tool: tool.to_owned(), arguments })
     };
     calls.into_iter().map(call).collect::<Vec<_>>().into_iter()
 }
 
-impl LanguageModel for Listed {
+impl LanguageModel for StepModel {
     fn name(&self) -> &str {
         "listed"
     }
 
-    fn window(&self) -> Option<u64> {
+    fn context_window(&self) -> Option<u64> {
         Some(1000)
     }
 
-    fn answer<'a>(&'a self, request: ModelRequest, said: mpsc::Sender<Delta>) -> Answering<'a> {
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest,
+        said: mpsc::Sender<ResponseDelta>,
+    ) -> ResponseFuture<'a> {
         Box::pin(async move {
-            self.asked.lock().expect("no panic").push(request);
+            self.requests.lock().expect("no panic").push(request);
             let step = self.steps.lock().expect("no panic").pop_front();
             let (words, calls, stop) = match step.expect("the list is long enough") {
-                Step::Say(words) => (words, Vec::new(), Stop::End),
-                Step::Call(words, calls) => (words, calls, Stop::Calls),
-                Step::CutShort(words, calls) => (words, calls, Stop::Length),
+                Step::Say(words) => (words, Vec::new(), StopReason::EndTurn),
+                Step::Call(words, calls) => (words, calls, StopReason::ToolUse),
+                Step::CutShort(words, calls) => (words, calls, StopReason::MaxTokens),
                 Step::Hang(words) => {
-                    let _heard = said.send(Delta::Text(words.to_owned())).await;
+                    let _heard = said.send(ResponseDelta::Text(words.to_owned())).await;
                     std::future::pending().await
                 }
                 Step::Fail => {
-                    let kind = ModelErrorKind::Busy("try later".to_owned());
+                    let kind = ModelErrorKind::Overloaded("try later".to_owned());
                     return Err(ModelError { model: "listed".to_owned(), kind });
                 }
             };
             let mut parts = Vec::new();
             if !words.is_empty() {
-                let _heard = said.send(Delta::Text(words.to_owned())).await;
-                parts.push(Part::Text { text: words.to_owned() });
+                let _heard = said.send(ResponseDelta::Text(words.to_owned())).await;
+                parts.push(ContentBlock::Text { text: words.to_owned() });
             }
-            parts.extend(wanted(calls));
-            Ok(Answered { parts, stop, usage: Usage { input: 10, cached: 4, output: 2 } })
+            parts.extend(tool_uses(calls));
+            Ok(ModelResponse {
+                content: parts,
+                stop_reason: stop,
+                usage: Usage { input: 10, cached: 4, output: 2 },
+            })
         })
     }
 }
 
 /// A host whose one server is `s`.
-pub struct Stage {
+pub struct Harness {
     pub folder: TempDir,
     pub host: Host,
-    pub desk: Desk,
+    pub call_context: CallContext,
     task: JoinHandle<()>,
 }
 
-impl Stage {
-    pub async fn new(server: Server) -> Stage {
-        Stage::named("s", server).await
+impl Harness {
+    pub async fn new(server: Server) -> Harness {
+        Harness::named("s", server).await
     }
 
-    pub async fn named(name: &str, server: Server) -> Stage {
+    pub async fn named(name: &str, server: Server) -> Harness {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let places = Places::below(folder.path());
-        let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
-        let mut options = Options::new(places.clone(), around);
+        let places = Paths::in_dir(folder.path());
+        let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+        let mut options = HostOptions::new(places.clone(), around);
         let server = Arc::new(server);
-        let server = InProcess::new(move |link| server.clone().serve(link));
+        let server = InProcessServer::new(move |link| server.clone().serve(link));
         options.in_process.insert(name.to_owned(), server);
         let (host, task) = Host::start(options).expect("it starts");
         let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
-        host.apply(&load::of_program("test", &servers.to_string())).await;
+        host.apply(&load::from_program("test", &servers.to_string())).await;
         host.settled().await;
-        let desk = Desk::new(&host, &places).expect("a desk").trusting(name);
-        Stage { folder, host, desk, task }
+        let desk = CallContext::new(&host, &places).expect("a desk").with_trusted_server(name);
+        Harness { folder, host, call_context: desk, task }
     }
 
-    pub fn places(&self) -> Places {
-        Places::below(self.folder.path())
+    pub fn paths(&self) -> Paths {
+        Paths::in_dir(self.folder.path())
     }
 
-    pub fn setting(&self, model: Arc<dyn LanguageModel>) -> Setting {
-        Setting {
+    pub fn options(&self, model: Arc<dyn LanguageModel>) -> ConversationSetup {
+        ConversationSetup {
             host: self.host.clone(),
-            desk: Arc::new(self.desk.clone()),
+            call_context: Arc::new(self.call_context.clone()),
             model: Some(model),
-            system: "be brief".into(),
-            before: Vec::new(),
-            rounds: 50,
+            system_prompt: "be brief".into(),
+            history: Vec::new(),
+            max_rounds: 50,
         }
     }
 
-    pub fn talk(&self, model: &Arc<Listed>) -> Chat {
-        Chat::of(Talk::begin(self.setting(model.clone())))
+    pub fn start(&self, model: &Arc<StepModel>) -> RunningConversation {
+        RunningConversation::new(Conversation::start(self.options(model.clone())))
     }
 
-    pub fn kept(&self, model: &Arc<Listed>, chronicle: Chronicle, before: Vec<Utterance>) -> Chat {
-        let setting = Setting { before, ..self.setting(model.clone()) };
-        Chat::of(Talk::begin_kept(setting, chronicle))
+    pub fn start_recorded(
+        &self,
+        model: &Arc<StepModel>,
+        chronicle: Transcript,
+        before: Vec<Message>,
+    ) -> RunningConversation {
+        let setting = ConversationSetup { history: before, ..self.options(model.clone()) };
+        RunningConversation::new(Conversation::start_recorded(setting, chronicle))
     }
 
     pub async fn stop(self) {
-        self.host.stop().await;
+        self.host.shutdown().await;
         self.task.await.expect("it ends well");
     }
 }
 
 /// A conversation under way.
-pub struct Chat {
-    pub talk: Talk,
-    happenings: mpsc::Receiver<Happening>,
+pub struct RunningConversation {
+    pub handle: Conversation,
+    events: mpsc::Receiver<ConversationEvent>,
     task: JoinHandle<()>,
 }
 
-impl Chat {
-    pub fn of((talk, happenings, task): (Talk, mpsc::Receiver<Happening>, JoinHandle<()>)) -> Chat {
-        Chat { talk, happenings, task }
+impl RunningConversation {
+    pub fn new(
+        (handle, events, task): (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>),
+    ) -> RunningConversation {
+        RunningConversation { handle, events, task }
     }
 
-    pub async fn say(&self, text: &str) {
-        self.talk.say(vec![Part::Text { text: text.to_owned() }]).await;
+    pub async fn send(&self, text: &str) {
+        self.handle.send(vec![ContentBlock::Text { text: text.to_owned() }]).await;
     }
 
-    pub async fn next(&mut self) -> Happening {
-        let next = tokio::time::timeout(PATIENCE, self.happenings.recv()).await;
+    pub async fn next(&mut self) -> ConversationEvent {
+        let next = tokio::time::timeout(TEST_TIMEOUT, self.events.recv()).await;
         next.expect("something happens").expect("the conversation goes on")
     }
 
@@ -203,50 +218,60 @@ impl Chat {
     }
 
     pub async fn ask(&mut self, text: &str) -> Vec<String> {
-        self.say(text).await;
+        self.send(text).await;
         self.turn().await
     }
 
     pub async fn end(self) {
-        drop(self.talk);
-        tokio::time::timeout(PATIENCE, self.task).await.expect("it ends").expect("no panic");
+        drop(self.handle);
+        tokio::time::timeout(TEST_TIMEOUT, self.task).await.expect("it ends").expect("no panic");
     }
 }
 
-fn line(happening: &Happening) -> String {
+fn line(happening: &ConversationEvent) -> String {
     match happening {
-        Happening::TakenUp { sayings } => format!("taken up {sayings}"),
-        Happening::Text(text) => format!("text {text}"),
-        Happening::Thought(text) => format!("thought {text}"),
-        Happening::AnswerEnded => "answer ended".to_owned(),
-        Happening::CallBegan(seen) => format!("began {} {}", seen.id, seen.title),
-        Happening::CallProgress { id, done, of, message } => {
+        ConversationEvent::MessagesAccepted { count: sayings } => format!("taken up {sayings}"),
+        ConversationEvent::Text(text) => format!("text {text}"),
+        ConversationEvent::Thinking(text) => format!("thought {text}"),
+        ConversationEvent::ResponseEnded => "answer ended".to_owned(),
+        ConversationEvent::CallStarted(seen) => format!("began {} {}", seen.id, seen.title),
+        ConversationEvent::CallProgress { id, progress: done, total: of, message } => {
             format!("progress {id} {done} {of:?} {}", message.as_deref().unwrap_or("-"))
         }
-        Happening::CallEnded { id, ended, text, .. } => format!("call {id} {ended:?}: {text}"),
-        Happening::Used(usage) => format!("used {} {} {}", usage.input, usage.cached, usage.output),
-        Happening::Again { attempt, because, .. } => format!("again {attempt}: {because}"),
-        Happening::TurnEnded(TurnEnd::Failed(error)) => format!("ended failed: {}", error.kind),
-        Happening::TurnEnded(end) => format!("ended {end:?}"),
+        ConversationEvent::CallEnded { id, outcome: ended, text, .. } => {
+            format!("call {id} {ended:?}: {text}")
+        }
+        ConversationEvent::Usage(usage) => {
+            format!("used {} {} {}", usage.input, usage.cached, usage.output)
+        }
+        ConversationEvent::Retrying { attempt, reason: because, .. } => {
+            format!("again {attempt}: {because}")
+        }
+        ConversationEvent::TurnEnded(TurnEnd::Failed(error)) => {
+            format!("ended failed: {}", error.kind)
+        }
+        ConversationEvent::TurnEnded(end) => format!("ended {end:?}"),
     }
 }
 
 /// What was said, a line a part.
-pub fn lines(said: &[Utterance]) -> Vec<String> {
-    let part = |part: &Part| match part {
-        Part::Text { text } => text.clone(),
-        Part::Picture { mime, .. } => format!("<{mime}>"),
-        Part::Thought { text, .. } => format!("<thought {text}>"),
-        Part::Call(call) => format!("<call {} {}>", call.id, call.tool),
-        Part::Result(result) => {
+pub fn lines(said: &[Message]) -> Vec<String> {
+    let part = |part: &ContentBlock| match part {
+        ContentBlock::Text { text } => text.clone(),
+        ContentBlock::Image { mime, .. } => format!("<{mime}>"),
+        ContentBlock::Thinking { text, .. } => format!("<thought {text}>"),
+        ContentBlock::ToolUse(call) => format!("<call {} {}>", call.id, call.tool),
+        ContentBlock::ToolResult(result) => {
             let parts = json!(
                 result
-                    .parts
+                    .content
                     .iter()
                     .map(|it| match it {
-                        Part::Text { text } => text.clone(),
-                        Part::Picture { mime, .. } => format!("<{mime}>"),
-                        Part::Thought { .. } | Part::Call(_) | Part::Result(_) => String::new(),
+                        ContentBlock::Text { text } => text.clone(),
+                        ContentBlock::Image { mime, .. } => format!("<{mime}>"),
+                        ContentBlock::Thinking { .. }
+                        | ContentBlock::ToolUse(_)
+                        | ContentBlock::ToolResult(_) => String::new(),
                     })
                     .collect::<Vec<_>>()
             );
@@ -254,8 +279,8 @@ pub fn lines(said: &[Utterance]) -> Vec<String> {
             format!("<result {}{sign} {parts}>", result.id)
         }
     };
-    let line = |it: &Utterance| {
-        format!("{:?}: {}", it.speaker, it.parts.iter().map(part).collect::<Vec<_>>().join(" "))
+    let line = |it: &Message| {
+        format!("{:?}: {}", it.role, it.content.iter().map(part).collect::<Vec<_>>().join(" "))
     };
     said.iter().map(line).collect()
 }

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::calling::Desk;
-use switchboard_builtin::content::Output;
-use switchboard_builtin::context::Context;
-use switchboard_builtin::refusal::Stop;
+use switchboard::calling::CallContext;
+use switchboard_builtin::content::ToolOutput;
+use switchboard_builtin::context::HandlerContext;
+use switchboard_builtin::refusal::HandlerError;
 use switchboard_builtin::server::Server;
 use switchboard_builtin::tooling::Tool;
-use switchboard_chat::talk::{Setting, Talk};
-use switchboard_chat::utterance::Part;
+use switchboard_chat::talk::{Conversation, ConversationSetup};
+use switchboard_chat::utterance::ContentBlock;
 use tokio::sync::{Barrier, Notify};
 
-use crate::stage::{Listed, PATIENCE, Stage, Step, lines};
+use crate::stage::{Harness, Step, StepModel, TEST_TIMEOUT, lines};
 
 #[derive(Deserialize)]
 struct Nothing {}
@@ -26,10 +26,10 @@ struct Echo {
 }
 
 fn echo() -> Tool {
-    let echo = async |_: Context, it: Echo| Ok(Output::text(it.text));
+    let echo = async |_: HandlerContext, it: Echo| Ok(ToolOutput::text(it.text));
     Tool::new("echo", "Returns its text.", echo)
-        .takes(json!({"text": {"type": "string"}}), &["text"])
-        .reads()
+        .input_schema(json!({"text": {"type": "string"}}), &["text"])
+        .read_only()
 }
 
 fn server() -> Server {
@@ -42,9 +42,10 @@ fn call(id: &'static str, text: &str) -> (&'static str, &'static str, serde_json
 
 #[tokio::test]
 async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
-    let stage = Stage::new(server()).await;
-    let model = Listed::new([Step::Call("I look.", vec![call("a", "hello")]), Step::Say("Done.")]);
-    let mut chat = stage.talk(&model);
+    let stage = Harness::new(server()).await;
+    let model =
+        StepModel::new([Step::Call("I look.", vec![call("a", "hello")]), Step::Say("Done.")]);
+    let mut chat = stage.start(&model);
     assert_eq!(
         chat.ask("hi").await,
         [
@@ -62,9 +63,9 @@ async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
     );
     let expected =
         ["User: hi", "Assistant: I look. <call a mcp__s__echo>", r#"User: <result a ["hello"]>"#];
-    assert_eq!(lines(&model.last_said()), expected);
-    assert_eq!(chat.talk.standing().context, 12);
-    let system = &model.asked()[0].system;
+    assert_eq!(lines(&model.last_messages()), expected);
+    assert_eq!(chat.handle.status().context_tokens, 12);
+    let system = &model.requests()[0].system_prompt;
     assert!(system.starts_with("be brief") && system.contains("## s\nMind the gap."), "{system}");
     chat.end().await;
     stage.stop().await;
@@ -73,35 +74,35 @@ async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
 #[tokio::test]
 async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
     let both = Arc::new(Barrier::new(2));
-    let meet = move |_: Context, _: Nothing| {
+    let meet = move |_: HandlerContext, _: Nothing| {
         let both = both.clone();
         async move {
             both.wait().await;
-            Ok(Output::text("met"))
+            Ok(ToolOutput::text("met"))
         }
     };
     let running = Arc::new(AtomicUsize::new(0));
-    let alone = move |_: Context, _: Nothing| {
+    let alone = move |_: HandlerContext, _: Nothing| {
         let running = running.clone();
         async move {
             let before = running.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
             running.fetch_sub(1, Ordering::SeqCst);
-            Ok(Output::text(format!("{before} others")))
+            Ok(ToolOutput::text(format!("{before} others")))
         }
     };
     let server = Server::new("s", "1")
-        .tool(Tool::new("meet", "Waits for another one.", meet).reads())
+        .tool(Tool::new("meet", "Waits for another one.", meet).read_only())
         .tool(Tool::new("change", "Changes.", alone));
-    let stage = Stage::new(server).await;
+    let stage = Harness::new(server).await;
     let calls = vec![
         ("1", "mcp__s__meet", json!({})),
         ("2", "mcp__s__meet", json!({})),
         ("3", "mcp__s__change", json!({})),
         ("4", "mcp__s__change", json!({})),
     ];
-    let model = Listed::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.talk(&model);
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut chat = stage.start(&model);
     let seen = chat.ask("go").await;
     let begun: Vec<_> = seen.iter().filter(|it| it.starts_with("began")).collect();
     assert_eq!(
@@ -111,7 +112,7 @@ async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
     let at = |line: &str| seen.iter().position(|it| it == line).expect(line);
     assert!(at("call 3 Done: 0 others") < at("began 4 s: change"));
     assert_eq!(
-        lines(&model.last_said())[2],
+        lines(&model.last_messages())[2],
         r#"User: <result 1 ["met"]> <result 2 ["met"]> <result 3 ["0 others"]> <result 4 ["0 others"]>"#
     );
     chat.end().await;
@@ -128,12 +129,12 @@ fn endless() -> (Server, Arc<Notify>, Arc<Notify>) {
     }
     let (began, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begin, end) = (began.clone(), dropped.clone());
-    let wait = move |_: Context, _: Nothing| {
+    let wait = move |_: HandlerContext, _: Nothing| {
         let (begin, end) = (begin.clone(), end.clone());
         async move {
             let _told = Dropped(end);
             begin.notify_one();
-            std::future::pending::<Result<Output, Stop>>().await
+            std::future::pending::<Result<ToolOutput, HandlerError>>().await
         }
     };
     (
@@ -146,22 +147,22 @@ fn endless() -> (Server, Arc<Notify>, Arc<Notify>) {
 #[tokio::test]
 async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
     let (server, began, dropped) = endless();
-    let stage = Stage::new(server).await;
+    let stage = Harness::new(server).await;
     let calls = vec![("1", "mcp__s__wait", json!({})), call("2", "never")];
-    let model = Listed::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.talk(&model);
-    chat.say("go").await;
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut chat = stage.start(&model);
+    chat.send("go").await;
     chat.until(|it| it.starts_with("began 1")).await;
     began.notified().await;
-    chat.talk.interrupt().await;
+    chat.handle.interrupt().await;
     assert_eq!(
         chat.turn().await,
         ["call 1 Interrupted: the person stopped it", "ended Interrupted"]
     );
-    tokio::time::timeout(PATIENCE, dropped.notified()).await.expect("the server heard of it");
+    tokio::time::timeout(TEST_TIMEOUT, dropped.notified()).await.expect("the server heard of it");
     chat.ask("again").await;
     assert_eq!(
-        lines(&model.last_said())[2..],
+        lines(&model.last_messages())[2..],
         [
             r#"User: <result 1! ["the person stopped it"]> <result 2! ["the person stopped it"]>"#,
             "User: again"
@@ -173,18 +174,18 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
 
 #[tokio::test]
 async fn an_interrupt_drops_the_answer_and_keeps_what_was_seen_of_it() {
-    let stage = Stage::new(server()).await;
-    let model = Listed::new([Step::Hang("I was about to"), Step::Say("ok")]);
-    let mut chat = stage.talk(&model);
-    chat.say("go").await;
+    let stage = Harness::new(server()).await;
+    let model = StepModel::new([Step::Hang("I was about to"), Step::Say("ok")]);
+    let mut chat = stage.start(&model);
+    chat.send("go").await;
     chat.until(|it| it == "text I was about to").await;
-    chat.talk.interrupt().await;
+    chat.handle.interrupt().await;
     assert_eq!(chat.turn().await, ["ended Interrupted"]);
     // One that comes when nothing is under way stops nothing.
-    chat.talk.interrupt().await;
+    chat.handle.interrupt().await;
     assert_eq!(chat.ask("again").await.last().map(String::as_str), Some("ended Finished"));
     assert_eq!(
-        lines(&model.last_said())[1..],
+        lines(&model.last_messages())[1..],
         ["Assistant: I was about to", "User: [the person stopped the answer here]", "User: again"]
     );
     chat.end().await;
@@ -196,58 +197,60 @@ async fn what_is_said_during_calls_is_heard_with_their_results_and_else_in_a_tur
     let go = Arc::new(Notify::new());
     let (gate, began) = (go.clone(), Arc::new(Notify::new()));
     let begin = began.clone();
-    let wait = move |_: Context, _: Nothing| {
+    let wait = move |_: HandlerContext, _: Nothing| {
         let (gate, begin) = (gate.clone(), begin.clone());
         async move {
             begin.notify_one();
             gate.notified().await;
-            Ok(Output::text("done"))
+            Ok(ToolOutput::text("done"))
         }
     };
-    let stage = Stage::new(Server::new("s", "1").tool(Tool::new("wait", "Waits.", wait))).await;
-    let model = Listed::new([
+    let stage = Harness::new(Server::new("s", "1").tool(Tool::new("wait", "Waits.", wait))).await;
+    let model = StepModel::new([
         Step::Call("", vec![("1", "mcp__s__wait", json!({}))]),
         Step::Say("ok"),
         Step::Say("and ok"),
     ]);
-    let mut chat = stage.talk(&model);
-    chat.say("go").await;
+    let mut chat = stage.start(&model);
+    chat.send("go").await;
     began.notified().await;
-    chat.say("and this").await;
-    chat.say("and that").await;
+    chat.send("and this").await;
+    chat.send("and that").await;
     go.notify_one();
     let seen = chat.turn().await;
     assert!(seen.contains(&"taken up 2".to_owned()), "{seen:?}");
-    assert_eq!(lines(&model.last_said())[2], r#"User: <result 1 ["done"]> and this and that"#);
+    assert_eq!(lines(&model.last_messages())[2], r#"User: <result 1 ["done"]> and this and that"#);
     chat.ask("later").await;
-    assert_eq!(lines(&model.last_said()).last().map(String::as_str), Some("User: later"));
+    assert_eq!(lines(&model.last_messages()).last().map(String::as_str), Some("User: later"));
     chat.end().await;
     stage.stop().await;
 }
 
 #[tokio::test]
 async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
-    let stage =
-        Stage::new(server().tool(Tool::new("fail", "Fails.", async |_: Context, _: Nothing| {
-            Err::<Output, _>(Stop::failed("no luck"))
-        })))
-        .await;
+    let stage = Harness::new(server().tool(Tool::new(
+        "fail",
+        "Fails.",
+        async |_: HandlerContext, _: Nothing| Err::<ToolOutput, _>(HandlerError::failed("no luck")),
+    )))
+    .await;
     // Nobody trusts the server, and nobody is asked.
-    let desk = Desk::new(&stage.host, &stage.places()).expect("a desk");
+    let desk = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
     let calls = vec![
         call("denied", "x"),
         ("none", "mcp__s__ech", json!({})),
         ("bad", "mcp__s__echo", json!({"text": 1})),
     ];
-    let model = Listed::new([Step::Call("", calls), Step::Say("ok")]);
-    let setting = Setting { desk: Arc::new(desk), ..stage.setting(model.clone()) };
-    let (talk, mut happenings, task) = Talk::begin(setting);
-    talk.say(vec![Part::Text { text: "go".to_owned() }]).await;
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let setting =
+        ConversationSetup { call_context: Arc::new(desk), ..stage.options(model.clone()) };
+    let (talk, mut happenings, task) = Conversation::start(setting);
+    talk.send(vec![ContentBlock::Text { text: "go".to_owned() }]).await;
     while !matches!(
         happenings.recv().await,
-        Some(switchboard_chat::happening::Happening::TurnEnded(_))
+        Some(switchboard_chat::happening::ConversationEvent::TurnEnded(_))
     ) {}
-    let result = lines(&model.last_said())[2].clone();
+    let result = lines(&model.last_messages())[2].clone();
     assert!(result.contains("`mcp__s__echo` is not permitted"), "{result}");
     assert!(
         result.contains("there is no tool `mcp__s__ech`; the nearest are mcp__s__echo"),
@@ -258,33 +261,33 @@ async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
     task.await.expect("no panic");
 
     let model =
-        Listed::new([Step::Call("", vec![("f", "mcp__s__fail", json!({}))]), Step::Say("ok")]);
-    let mut chat = stage.talk(&model);
+        StepModel::new([Step::Call("", vec![("f", "mcp__s__fail", json!({}))]), Step::Say("ok")]);
+    let mut chat = stage.start(&model);
     let seen = chat.ask("go").await;
     assert!(seen.contains(&"call f ToolError: no luck".to_owned()), "{seen:?}");
-    assert_eq!(lines(&model.last_said())[2], r#"User: <result f! ["no luck"]>"#);
+    assert_eq!(lines(&model.last_messages())[2], r#"User: <result f! ["no luck"]>"#);
     chat.end().await;
     stage.stop().await;
 }
 
 #[tokio::test]
 async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
-    let stage = Stage::new(server()).await;
-    let model = Listed::new([
+    let stage = Harness::new(server()).await;
+    let model = StepModel::new([
         Step::Call("", vec![call("a", "1")]),
         Step::Call("", vec![call("a", "2")]),
         Step::CutShort("I wanted", vec![call("b", "3")]),
         Step::Fail,
         Step::Say("ok"),
     ]);
-    let setting = Setting { rounds: 2, ..stage.setting(model.clone()) };
-    let mut chat = crate::stage::Chat::of(Talk::begin(setting));
+    let setting = ConversationSetup { max_rounds: 2, ..stage.options(model.clone()) };
+    let mut chat = crate::stage::RunningConversation::new(Conversation::start(setting));
     assert_eq!(chat.ask("go").await.last().map(String::as_str), Some("ended TooManyRounds"));
     assert_eq!(chat.ask("on").await.last().map(String::as_str), Some("ended CutShort"));
     let failed = chat.ask("on").await;
     assert_eq!(failed, ["taken up 1", "ended failed: it is asked too much: try later"]);
     assert_eq!(chat.ask("on").await.last().map(String::as_str), Some("ended Finished"));
-    let said = lines(&model.last_said());
+    let said = lines(&model.last_messages());
     assert!(said[7].starts_with("User: <result b! [\"the answer was cut short"), "{said:?}");
     chat.end().await;
     stage.stop().await;
@@ -292,17 +295,17 @@ async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
 
 #[tokio::test]
 async fn without_a_model_words_fail_and_one_that_is_set_later_answers() {
-    let stage = Stage::new(server()).await;
-    let model = Listed::new([Step::Say("ok"), Step::Say("new")]);
-    let setting = Setting { model: None, ..stage.setting(model.clone()) };
-    let mut chat = crate::stage::Chat::of(Talk::begin(setting));
+    let stage = Harness::new(server()).await;
+    let model = StepModel::new([Step::Say("ok"), Step::Say("new")]);
+    let setting = ConversationSetup { model: None, ..stage.options(model.clone()) };
+    let mut chat = crate::stage::RunningConversation::new(Conversation::start(setting));
     assert_eq!(chat.ask("hi").await, ["taken up 1", "ended failed: no model is set up"]);
-    chat.talk.set_model(Some(model.clone())).await;
+    chat.handle.set_model(Some(model.clone())).await;
     chat.ask("now?").await;
-    assert_eq!(lines(&model.last_said()), ["User: hi", "User: now?"]);
-    chat.talk.clear().await;
+    assert_eq!(lines(&model.last_messages()), ["User: hi", "User: now?"]);
+    chat.handle.clear().await;
     chat.ask("anew").await;
-    assert_eq!(lines(&model.last_said()), ["User: anew"]);
+    assert_eq!(lines(&model.last_messages()), ["User: anew"]);
     chat.end().await;
     stage.stop().await;
 }
@@ -310,11 +313,11 @@ async fn without_a_model_words_fail_and_one_that_is_set_later_answers() {
 #[tokio::test]
 async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
     let many = (0..50).fold(server(), |server, at| {
-        let count = async |_: Context, _: Nothing| Ok(Output::text("counted"));
-        server.tool(Tool::new(&format!("count_{at}"), "Counts sheep.", count).reads())
+        let count = async |_: HandlerContext, _: Nothing| Ok(ToolOutput::text("counted"));
+        server.tool(Tool::new(&format!("count_{at}"), "Counts sheep.", count).read_only())
     });
-    let stage = Stage::new(many).await;
-    let model = Listed::new([
+    let stage = Harness::new(many).await;
+    let model = StepModel::new([
         Step::Call(
             "",
             vec![
@@ -324,17 +327,17 @@ async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
         ),
         Step::Say("ok"),
     ]);
-    let mut chat = stage.talk(&model);
+    let mut chat = stage.start(&model);
     chat.ask("go").await;
     let offered = |at: usize| -> Vec<String> {
-        model.asked()[at].tools.iter().map(|it| it.name.clone()).collect()
+        model.requests()[at].tools.iter().map(|it| it.name.clone()).collect()
     };
     assert_eq!(offered(0), ["search_tools"]);
     assert_eq!(offered(1)[0], "search_tools");
     assert!(offered(1).contains(&"mcp__s__echo".to_owned()), "{:?}", offered(1));
     assert!(offered(1).contains(&"mcp__s__count_7".to_owned()), "{:?}", offered(1));
     assert!(offered(1).len() < 20, "{:?}", offered(1));
-    let said = lines(&model.last_said());
+    let said = lines(&model.last_messages());
     assert!(said[2].contains("<result call_1 ") && said[2].contains("<result call_2 "), "{said:?}");
     chat.end().await;
     stage.stop().await;
@@ -344,19 +347,19 @@ async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
 async fn progress_and_pictures_come_through() {
     let seen = Arc::new(Notify::new());
     let is_seen = seen.clone();
-    let step = move |context: Context, _: Nothing| {
+    let step = move |context: HandlerContext, _: Nothing| {
         let is_seen = is_seen.clone();
         async move {
             context.progress(1, 2, "half").await;
             is_seen.notified().await;
-            Ok(Output::text("whole"))
+            Ok(ToolOutput::text("whole"))
         }
     };
-    let stage = Stage::new(Server::new("s", "1").tool(Tool::new("step", "Steps.", step))).await;
+    let stage = Harness::new(Server::new("s", "1").tool(Tool::new("step", "Steps.", step))).await;
     let calls = vec![("1", "mcp__s__step", json!({}))];
-    let model = Listed::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.talk(&model);
-    chat.say("go").await;
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut chat = stage.start(&model);
+    chat.send("go").await;
     chat.until(|it| it == "progress 1 1 Some(2.0) half").await;
     seen.notify_one();
     chat.turn().await;
@@ -367,17 +370,17 @@ async fn progress_and_pictures_come_through() {
     let demonstration =
         switchboard_builtin::demonstration::server(folder.path().join("notes.json"));
     let demonstration = Arc::try_unwrap(demonstration).expect("ours alone");
-    let stage = Stage::new(demonstration).await;
-    let model = Listed::new([
+    let stage = Harness::new(demonstration).await;
+    let model = StepModel::new([
         Step::Call("", vec![("1", "mcp__s__draw_clock", json!({"hour": 1, "minute": 2}))]),
         Step::Say("ok"),
     ]);
-    let mut chat = stage.talk(&model);
+    let mut chat = stage.start(&model);
     chat.ask("go").await;
     assert!(
-        lines(&model.last_said())[2].contains("<image/png>"),
+        lines(&model.last_messages())[2].contains("<image/png>"),
         "{:?}",
-        lines(&model.last_said())
+        lines(&model.last_messages())
     );
     chat.end().await;
     stage.stop().await;

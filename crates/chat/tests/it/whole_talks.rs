@@ -3,39 +3,39 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::config::model_choice::Provider;
+use switchboard::config::model_choice::ModelProvider;
 use switchboard_builtin::demonstration;
-use switchboard_chat::talk::{Setting, Talk};
+use switchboard_chat::talk::{Conversation, ConversationSetup};
 use testkit::ModelService;
-use testkit::model_service::{Piece, Reply};
+use testkit::model_service::{Reply, ReplyPart};
 
-use crate::clients::{QUICK, client_at};
-use crate::stage::{Chat, Listed, Stage};
+use crate::clients::{FAST_RETRY, client_at};
+use crate::stage::{Harness, RunningConversation, StepModel};
 
-async fn demonstration() -> (tempfile::TempDir, Stage) {
+async fn demonstration() -> (tempfile::TempDir, Harness) {
     let folder = tempfile::tempdir().expect("a temp folder");
     let server = demonstration::server(folder.path().join("notes.json"));
-    (folder, Stage::new(Arc::try_unwrap(server).expect("ours alone")).await)
+    (folder, Harness::new(Arc::try_unwrap(server).expect("ours alone")).await)
 }
 
 #[tokio::test]
 async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client() {
-    for provider in Provider::ALL {
+    for provider in ModelProvider::ALL {
         let (_folder, stage) = demonstration().await;
         let service = ModelService::start([
-            Reply::refuse(529, "overloaded_error", "Overloaded"),
-            Reply::answer([
-                Piece::say("I add."),
-                Piece::call("1", "mcp__s__add_note", &json!({"text": "buy tea"})),
-                Piece::call("2", "mcp__s__draw_clock", &json!({"hour": 1, "minute": 2})),
+            Reply::error(529, "overloaded_error", "Overloaded"),
+            Reply::message([
+                ReplyPart::text("I add."),
+                ReplyPart::tool_call("1", "mcp__s__add_note", &json!({"text": "buy tea"})),
+                ReplyPart::tool_call("2", "mcp__s__draw_clock", &json!({"hour": 1, "minute": 2})),
             ]),
-            Reply::answer([Piece::say("So"), Piece::BreakOff]),
-            Reply::say("Done."),
+            Reply::message([ReplyPart::text("So"), ReplyPart::Disconnect]),
+            Reply::text("Done."),
         ])
         .expect("it starts");
-        let model = Arc::new(client_at(provider, service.origin(), QUICK));
-        let setting = Setting { model: Some(model), ..stage.setting(Listed::new([])) };
-        let mut chat = Chat::of(Talk::begin(setting));
+        let model = Arc::new(client_at(provider, service.origin(), FAST_RETRY));
+        let setting = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
+        let mut chat = RunningConversation::new(Conversation::start(setting));
         let seen = chat.ask("remember the tea").await;
         assert_eq!(
             seen.iter().filter(|it| !it.starts_with("call 2")).collect::<Vec<_>>(),
@@ -57,7 +57,7 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
             ],
             "{provider:?}"
         );
-        let sent = service.body(3).to_string();
+        let sent = service.request_body(3).to_string();
         assert!(sent.contains("Note 1 is written down.") && sent.contains("iVBOR"), "{provider:?}");
         chat.end().await;
         stage.stop().await;
@@ -66,20 +66,20 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
 
 #[tokio::test]
 async fn an_interrupt_during_an_answer_leaves_what_every_service_takes() {
-    for provider in Provider::ALL {
+    for provider in ModelProvider::ALL {
         let (_folder, stage) = demonstration().await;
         let replies = [
-            Reply::answer([Piece::call("1", "mcp__s__list_notes", &json!({}))]),
-            Reply::answer([Piece::say("Well"), Piece::Stall]),
-            Reply::say("ok"),
+            Reply::message([ReplyPart::tool_call("1", "mcp__s__list_notes", &json!({}))]),
+            Reply::message([ReplyPart::text("Well"), ReplyPart::Stall]),
+            Reply::text("ok"),
         ];
         let service = ModelService::start(replies).expect("it starts");
-        let model = Arc::new(client_at(provider, service.origin(), QUICK));
-        let setting = Setting { model: Some(model), ..stage.setting(Listed::new([])) };
-        let mut chat = Chat::of(Talk::begin(setting));
-        chat.say("go").await;
+        let model = Arc::new(client_at(provider, service.origin(), FAST_RETRY));
+        let setting = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
+        let mut chat = RunningConversation::new(Conversation::start(setting));
+        chat.send("go").await;
         chat.until(|it| it == "text Well").await;
-        chat.talk.interrupt().await;
+        chat.handle.interrupt().await;
         assert_eq!(chat.turn().await, ["ended Interrupted"]);
         assert_eq!(chat.ask("again").await.last().map(String::as_str), Some("ended Finished"));
         chat.end().await;

@@ -6,9 +6,9 @@ use switchboard::config::entry::OAuthGrant;
 use switchboard::config::shown::printable;
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
-use crate::writing::{self, Existing, NewServer};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
+use crate::writing::{self, IfExists, NewServer};
 
 /// Arguments of `swb add`.
 ///
@@ -18,10 +18,10 @@ use crate::writing::{self, Existing, NewServer};
 #[command(
     after_help = "Examples:\n  swb add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes\n  swb add github https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'\n  swb add db --scope project --env DATABASE_URL='${DATABASE_URL}' -- uvx mcp-server-postgres"
 )]
-pub struct Add {
+pub struct AddArgs {
     /// Options that may also follow a URL.
     #[command(flatten)]
-    pub options: Options,
+    pub options: AddOptions,
     /// The server's name: letters, digits, - and _
     pub name: String,
     /// The command and its arguments, or the URL
@@ -31,7 +31,7 @@ pub struct Add {
 
 /// Options of `swb add`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Options {
+pub struct AddOptions {
     /// Where to keep it
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
@@ -123,62 +123,66 @@ impl AddTransport {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Add, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &AddArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     writing::check_name(&arguments.name)?;
-    let Settled { options, target, json } = match settle(arguments)? {
+    let ResolvedTarget { options, target, json } = match resolve_target(arguments)? {
         Ok(settled) => settled,
-        Err(help) => return Ok(Done::text(help)),
+        Err(help) => return Ok(CommandOutput::text(help)),
     };
     let mut session = session.clone();
     session.global.json |= json;
-    let transport = options.transport.unwrap_or_else(|| guess(&target));
+    let transport = options.transport.unwrap_or_else(|| guess_transport(&target));
     let (entry, notes) = match transport {
-        AddTransport::Stdio => stdio(&options, &target, &session)?,
+        AddTransport::Stdio => stdio_entry(&options, &target, &session)?,
         AddTransport::Http | AddTransport::Sse | AddTransport::Ws => {
-            remote(&options, &target, transport, &session)?
+            remote_entry(&options, &target, transport, &session)?
         }
     };
     let server = NewServer { name: arguments.name.clone(), entry };
-    let mut done = finish(&session, &options, server)?;
+    let mut done = add_server(&session, &options, server)?;
     done.notes.insert_str(0, &notes);
     Ok(done)
 }
 
 /// Checks, writes and says so; shared with `add-json`.
-pub fn finish(session: &Session, options: &Options, server: NewServer) -> Result<Done, Failure> {
+pub fn add_server(
+    session: &Invocation,
+    options: &AddOptions,
+    server: NewServer,
+) -> Result<CommandOutput, Failure> {
     let scope = options.scope.unwrap_or(WritableScope::Local);
-    let existing = if options.overwrite { Existing::Overwrite } else { Existing::Keep };
-    let configuration = session.load_written()?;
+    let existing = if options.overwrite { IfExists::Overwrite } else { IfExists::Fail };
+    let configuration = session.load_without_demo()?;
     session.expect_unlocked(&configuration)?;
     let mut server = server;
-    let variables = writing::unexpand(session, &mut server.entry);
+    let variables = writing::replace_secrets(session, &mut server.entry);
     let judged = writing::check_entry(session, &configuration, scope, &server)?;
-    if existing == Existing::Keep {
+    if existing == IfExists::Fail {
         writing::expect_new(session, &configuration, scope, &server.name)?;
     }
-    writing::write(session, scope, std::slice::from_ref(&server), existing)?;
+    writing::write_servers(session, scope, std::slice::from_ref(&server), existing)?;
     let mut notes = String::new();
     for name in variables {
         notes.push_str(&format!("note: wrote ${{{name}}} instead of the value it has now\n"));
     }
-    notes.push_str(&writing::aftermath(session, &configuration, scope, &server, &judged));
+    notes.push_str(&writing::added_notes(session, &configuration, scope, &server, &judged));
     if session.wants_json() {
-        let file = session.file_of(scope).to_string_lossy().into_owned();
+        let file = session.scope_file(scope).to_string_lossy().into_owned();
         let added = json!({"added": server.name, "scope": scope.scope().id(), "file": file});
-        return Ok(super::json(&added).note(notes));
+        return Ok(super::json_output(&added).note(notes));
     }
     let transport = judged.entry.as_ref().map_or("", |entry| entry.transport.kind().id());
     let text = format!(
         "Added {transport} server `{}` to {}\n",
         printable(&server.name),
-        writing::said_where(session, scope, &session.file_of(scope))
+        writing::scope_location(session, scope, &session.scope_file(scope))
     );
-    Ok(Done::text(text).note(notes))
+    Ok(CommandOutput::text(text).note(notes))
 }
 
 /// What the command line comes to.
-struct Settled {
-    options: Options,
+struct ResolvedTarget {
+    options: AddOptions,
     target: Vec<String>,
     json: bool,
 }
@@ -186,7 +190,7 @@ struct Settled {
 /// Options that follow a URL are options, although everything behind a command belongs to the command.
 /// People also write several variables behind one `--env`, before the `--` and the command, and several
 /// headers behind one `--header`. Instead of an answer, help may have been asked for.
-fn settle(arguments: &Add) -> Result<Result<Settled, String>, Failure> {
+fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>, Failure> {
     let mut options = arguments.options.clone();
     let mut target = arguments.target.clone();
     while !options.env.is_empty()
@@ -199,12 +203,12 @@ fn settle(arguments: &Add) -> Result<Result<Settled, String>, Failure> {
         target.remove(0);
     }
     let is_remote = options.transport.is_some_and(|it| it != AddTransport::Stdio)
-        || (options.transport.is_none() && guess(&target) != AddTransport::Stdio);
+        || (options.transport.is_none() && guess_transport(&target) != AddTransport::Stdio);
     if !is_remote || target.len() < 2 {
-        return Ok(Ok(Settled { options, target, json: false }));
+        return Ok(Ok(ResolvedTarget { options, target, json: false }));
     }
     let behind = std::iter::once("swb add NAME URL".to_owned()).chain(target.drain(1..));
-    let more = match Behind::try_parse_from(behind) {
+    let more = match TrailingOptions::try_parse_from(behind) {
         Ok(more) => more,
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
         Err(error) => {
@@ -214,20 +218,20 @@ fn settle(arguments: &Add) -> Result<Result<Settled, String>, Failure> {
                 .hint("behind a URL only options may follow: swb add --help"));
         }
     };
-    let mut options = merged(options, more.options);
+    let mut options = merge_options(options, more.options);
     if !more.headers.is_empty() && options.header.is_empty() {
         return Err(Failure::new(Exit::Usage, "behind a URL only options may follow")
             .hint("swb add --help"));
     }
     options.header.extend(more.headers);
-    Ok(Ok(Settled { options, target, json: more.json }))
+    Ok(Ok(ResolvedTarget { options, target, json: more.json }))
 }
 
 /// Options of `swb add` behind a URL.
 #[derive(Debug, Parser)]
-struct Behind {
+struct TrailingOptions {
     #[command(flatten)]
-    options: Options,
+    options: AddOptions,
     /// Answer in JSON, for programs
     #[arg(long)]
     json: bool,
@@ -235,13 +239,13 @@ struct Behind {
     headers: Vec<String>,
 }
 
-fn merged(mut first: Options, second: Options) -> Options {
+fn merge_options(mut first: AddOptions, second: AddOptions) -> AddOptions {
     first.env.extend(second.env);
     first.header.extend(second.header);
     first.include_tools.extend(second.include_tools);
     first.exclude_tools.extend(second.exclude_tools);
     first.scopes.extend(second.scopes);
-    Options {
+    AddOptions {
         scope: second.scope.or(first.scope),
         transport: second.transport.or(first.transport),
         url: second.url.or(first.url),
@@ -272,7 +276,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-fn guess(target: &[String]) -> AddTransport {
+fn guess_transport(target: &[String]) -> AddTransport {
     let first = target.first().map_or("", String::as_str);
     let begins =
         |scheme: &str| first.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
@@ -286,7 +290,7 @@ fn guess(target: &[String]) -> AddTransport {
 }
 
 /// Is nothing said about signing in?
-fn signs_in_as_usual(options: &Options) -> bool {
+fn has_default_login(options: &AddOptions) -> bool {
     let names_somebody = options.client_id.is_some()
         || options.client_secret
         || options.private_key_env_var.is_some()
@@ -296,15 +300,15 @@ fn signs_in_as_usual(options: &Options) -> bool {
 
 /// One of the words that an entry knows.
 fn parse_grant(text: &str) -> Result<&'static str, String> {
-    let words = OAuthGrant::WORDS.map(|(word, _)| word);
+    let words = OAuthGrant::NAMES.map(|(word, _)| word);
     let found = words.into_iter().find(|word| *word == text);
     found.ok_or_else(|| format!("the grants are {}", words.join(", ")))
 }
 
-fn stdio(
-    options: &Options,
+fn stdio_entry(
+    options: &AddOptions,
     target: &[String],
-    session: &Session,
+    session: &Invocation,
 ) -> Result<(Map<String, Json>, String), Failure> {
     let Some((command, arguments)) = target.split_first() else {
         return Err(Failure::new(Exit::Usage, "there is no command to start")
@@ -313,14 +317,14 @@ fn stdio(
     expect_unused(options.header.is_empty(), "--header", "a command")?;
     expect_unused(options.url.is_none(), "--url", "a command")?;
     expect_unused(options.bearer_token_env_var.is_none(), "--bearer-token-env-var", "a command")?;
-    expect_unused(signs_in_as_usual(options), "sign-in", "a command")?;
+    expect_unused(has_default_login(options), "sign-in", "a command")?;
     let mut entry = Map::new();
     entry.insert("type".to_owned(), "stdio".into());
     entry.insert("command".to_owned(), command.as_str().into());
     if !arguments.is_empty() {
         entry.insert("args".to_owned(), arguments.into());
     }
-    let env = options.env.iter().enumerate().map(|(index, pair)| variable(index, pair));
+    let env = options.env.iter().enumerate().map(|(index, pair)| parse_env(index, pair));
     let env = env.collect::<Result<Map<String, Json>, Failure>>()?;
     if !env.is_empty() {
         entry.insert("env".to_owned(), env.into());
@@ -329,19 +333,19 @@ fn stdio(
         let cwd = if cwd.contains('$') {
             cwd.clone()
         } else {
-            session.machine.working_folder.join(cwd).to_string_lossy().into_owned()
+            session.env.working_folder.join(cwd).to_string_lossy().into_owned()
         };
         entry.insert("cwd".to_owned(), cwd.into());
     }
-    common(&mut entry, options);
+    insert_common(&mut entry, options);
     Ok((entry, String::new()))
 }
 
-fn remote(
-    options: &Options,
+fn remote_entry(
+    options: &AddOptions,
     target: &[String],
     transport: AddTransport,
-    session: &Session,
+    session: &Invocation,
 ) -> Result<(Map<String, Json>, String), Failure> {
     let url = options.url.as_ref().or(target.first()).ok_or_else(|| {
         Failure::new(Exit::Usage, "there is neither a command nor a URL")
@@ -352,7 +356,7 @@ fn remote(
     let mut entry = Map::new();
     entry.insert("type".to_owned(), transport.id().into());
     entry.insert("url".to_owned(), url.as_str().into());
-    let headers = options.header.iter().enumerate().map(|(index, text)| header(index, text));
+    let headers = options.header.iter().enumerate().map(|(index, text)| parse_header(index, text));
     let mut headers = headers.collect::<Result<Map<String, Json>, Failure>>()?;
     if let Some(variable) = &options.bearer_token_env_var {
         headers.insert("Authorization".to_owned(), format!("Bearer ${{{variable}}}").into());
@@ -360,15 +364,18 @@ fn remote(
     if !headers.is_empty() {
         entry.insert("headers".to_owned(), headers.into());
     }
-    let (oauth, notes) = oauth(options, session)?;
+    let (oauth, notes) = oauth_entry(options, session)?;
     if !oauth.is_empty() {
         entry.insert("oauth".to_owned(), oauth.into());
     }
-    common(&mut entry, options);
+    insert_common(&mut entry, options);
     Ok((entry, notes))
 }
 
-fn oauth(options: &Options, session: &Session) -> Result<(Map<String, Json>, String), Failure> {
+fn oauth_entry(
+    options: &AddOptions,
+    session: &Invocation,
+) -> Result<(Map<String, Json>, String), Failure> {
     let mut oauth = Map::new();
     let mut notes = String::new();
     if let Some(id) = &options.client_id {
@@ -404,9 +411,9 @@ fn oauth(options: &Options, session: &Session) -> Result<(Map<String, Json>, Str
 }
 
 /// A secret in a variable is named, not copied; one that is typed goes only into files of the person's own.
-fn client_secret(options: &Options, session: &Session) -> Result<(String, String), Failure> {
+fn client_secret(options: &AddOptions, session: &Invocation) -> Result<(String, String), Failure> {
     const VARIABLE: &str = "MCP_CLIENT_SECRET";
-    if session.machine.variables.contains_key(VARIABLE) {
+    if session.env.variables.contains_key(VARIABLE) {
         let note = format!("note: wrote ${{{VARIABLE}}}; it must be set whenever you sign in\n");
         return Ok((format!("${{{VARIABLE}}}"), note));
     }
@@ -417,17 +424,17 @@ fn client_secret(options: &Options, session: &Session) -> Result<(String, String
         )
         .hint(&format!("set {VARIABLE}, and only its name is written")));
     }
-    if !session.machine.terminal.is_interactive {
+    if !session.env.terminal.is_interactive {
         return Err(Failure::new(Exit::Usage, "there is nobody to ask for the client secret")
             .hint(&format!("set {VARIABLE}")));
     }
     let typed = rpassword::prompt_password("Client secret: ").map_err(|error| {
-        Failure::new(Exit::Failure, "the client secret could not be read").because(error)
+        Failure::new(Exit::Failure, "the client secret could not be read").caused_by(error)
     })?;
     Ok((typed.replace('$', "$$"), String::new()))
 }
 
-fn common(entry: &mut Map<String, Json>, options: &Options) {
+fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
     if let Some(timeout) = options.timeout {
         entry.insert("timeout".to_owned(), timeout.into());
     }
@@ -450,7 +457,7 @@ fn common(entry: &mut Map<String, Json>, options: &Options) {
 }
 
 /// Which one is wrong is said by its number: the text may be a secret.
-fn variable(index: usize, pair: &str) -> Result<(String, Json), Failure> {
+fn parse_env(index: usize, pair: &str) -> Result<(String, Json), Failure> {
     match pair.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.into())),
         Some(_) | None => {
@@ -459,7 +466,7 @@ fn variable(index: usize, pair: &str) -> Result<(String, Json), Failure> {
     }
 }
 
-fn header(index: usize, text: &str) -> Result<(String, Json), Failure> {
+fn parse_header(index: usize, text: &str) -> Result<(String, Json), Failure> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().into()))

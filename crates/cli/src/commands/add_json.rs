@@ -4,21 +4,21 @@ use std::io::Read;
 
 use clap::Args;
 use serde_json::{Map, Value as Json};
-use switchboard::config::document::{Document, Lines};
-use switchboard::config::problem::{ProblemKind, Reporter, Subject};
+use switchboard::config::document::{Document, LineIndex};
+use switchboard::config::problem::{ProblemKind, ProblemSubject, Reporter};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
 
-use crate::commands::add::{self, Options};
+use crate::commands::add::{self, AddOptions};
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::{Session, WritableScope};
+use crate::session::{Invocation, WritableScope};
 use crate::writing::{self, NewServer};
 
 /// Arguments of `swb add-json`.
 #[derive(Debug, Args)]
-pub struct AddJson {
+pub struct AddJsonArgs {
     /// The server's name: letters, digits, - and _
     pub name: String,
     /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads it from standard input
@@ -36,32 +36,39 @@ pub struct AddJson {
 const LARGEST_ENTRY: u64 = 1_000_000;
 
 /// Runs the command.
-pub fn run(arguments: &AddJson, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &AddJsonArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     writing::check_name(&arguments.name)?;
-    let text = if arguments.entry == "-" { standard_input()? } else { arguments.entry.clone() };
-    let entry = unwrapped(parse(&text, session)?, &arguments.name)?;
-    let options =
-        Options { scope: arguments.scope, overwrite: arguments.overwrite, ..Options::default() };
-    add::finish(session, &options, NewServer { name: arguments.name.clone(), entry })
+    let text = if arguments.entry == "-" { read_stdin()? } else { arguments.entry.clone() };
+    let entry = unwrap_entry(parse_entry(&text, session)?, &arguments.name)?;
+    let options = AddOptions {
+        scope: arguments.scope,
+        overwrite: arguments.overwrite,
+        ..AddOptions::default()
+    };
+    add::add_server(session, &options, NewServer { name: arguments.name.clone(), entry })
 }
 
-fn standard_input() -> Result<String, Failure> {
+fn read_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     std::io::stdin().take(LARGEST_ENTRY).read_to_string(&mut text).map_err(|error| {
-        Failure::new(Exit::Usage, "standard input could not be read").because(error)
+        Failure::new(Exit::Usage, "standard input could not be read").caused_by(error)
     })?;
     Ok(text)
 }
 
-fn parse(text: &str, session: &Session) -> Result<Map<String, Json>, Failure> {
+fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Failure> {
     let source = Source::program(Scope::Dynamic, "the JSON given");
-    let lines = Lines::of(text);
+    let lines = LineIndex::new(text);
     let mut reporter = Reporter::new(&source, &lines);
     let root = match Document::parse(text) {
         Ok(document) => document.root,
         Err(fault) => {
-            reporter.report(fault.span(), Subject::default(), ProblemKind::Syntax(fault.clone()));
-            let detail = report::problems(&session.machine, reporter.problems.iter());
+            reporter.report(
+                fault.span(),
+                ProblemSubject::default(),
+                ProblemKind::Syntax(fault.clone()),
+            );
+            let detail = report::problems(&session.env, reporter.problems.iter());
             return Err(Failure::new(Exit::Usage, "the entry is not JSON").detail(detail));
         }
     };
@@ -73,7 +80,7 @@ fn parse(text: &str, session: &Session) -> Result<Map<String, Json>, Failure> {
 }
 
 /// People paste the whole file from a README: then the one server in it is meant.
-fn unwrapped(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json>, Failure> {
+fn unwrap_entry(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json>, Failure> {
     let Some(servers) = entry.get("mcpServers").and_then(Json::as_object) else {
         return Ok(entry);
     };

@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::calling::{Consented, Holds};
+use switchboard::calling::{GrantScope, PermissionDecision};
 use switchboard::config::shown::printable;
-use switchboard_gateway::Waiting;
+use switchboard_gateway::PendingApproval;
 
 use crate::approval_lines;
 use crate::control;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
-use crate::outcome::{Done, Failure};
-use crate::person::{SAID_NO, SAID_NOTHING};
-use crate::proposal::Proposal;
-use crate::report::{self, Reader};
-use crate::session::Session;
-use crate::table::{self, Cell, Yielding};
+use crate::outcome::{CommandOutput, Failure};
+use crate::person::{DENIED_BY_USER, NO_ANSWER};
+use crate::proposal::ProposedCall;
+use crate::report::{self, StdoutState};
+use crate::session::Invocation;
+use crate::table::{self, Cell, Truncate};
 
 /// How often running gateways are asked while somebody watches.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Arguments of `swb approvals`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Approvals {
+pub struct ApprovalsArgs {
     /// What to do; without it, what waits is listed.
     #[command(subcommand)]
-    pub verb: Option<ApprovalsVerb>,
+    pub action: Option<ApprovalsAction>,
     /// Stay, and be asked about one call after the other as they come
     #[arg(long, short)]
     pub watch: bool,
@@ -36,19 +36,19 @@ pub struct Approvals {
 
 /// What to answer.
 #[derive(Debug, Subcommand)]
-pub enum ApprovalsVerb {
+pub enum ApprovalsAction {
     /// Let a call run
-    Allow(Allow),
+    Allow(AllowArgs),
     /// Do not let a call run
-    Deny(Deny),
+    Deny(DenyArgs),
 }
 
 /// Arguments of `swb approvals allow`.
 #[derive(Debug, Args)]
-pub struct Allow {
+pub struct AllowArgs {
     /// The call's number, as the list has it
-    #[arg(value_parser = Number::parse)]
-    pub number: Number,
+    #[arg(value_parser = CallNumber::parse)]
+    pub number: CallNumber,
     /// And the same tool for the same client, while the gateway runs
     #[arg(long)]
     pub session: bool,
@@ -59,10 +59,10 @@ pub struct Allow {
 
 /// Arguments of `swb approvals deny`.
 #[derive(Debug, Args)]
-pub struct Deny {
+pub struct DenyArgs {
     /// The call's number, as the list has it
-    #[arg(value_parser = Number::parse)]
-    pub number: Number,
+    #[arg(value_parser = CallNumber::parse)]
+    pub number: CallNumber,
     /// Why, for whoever called
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -70,85 +70,90 @@ pub struct Deny {
 
 /// Which call is meant: `3`, or `4711.3` where several gateways run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Number {
+pub struct CallNumber {
     process: Option<u32>,
     number: u64,
 }
 
-impl Number {
-    fn parse(text: &str) -> Result<Number, String> {
+impl CallNumber {
+    fn parse(text: &str) -> Result<CallNumber, String> {
         let bad = || "it is a number of the list".to_owned();
         let (process, number) = match text.split_once('.') {
             Some((process, number)) => (Some(process.parse().map_err(|_| bad())?), number),
             None => (None, text),
         };
-        Ok(Number { process, number: number.parse().map_err(|_| bad())? })
+        Ok(CallNumber { process, number: number.parse().map_err(|_| bad())? })
     }
 }
 
 /// A call, and the process that it waits in.
 #[derive(Debug)]
-struct Entry {
+struct WaitingCall {
     process: u32,
-    waiting: Waiting,
+    call: PendingApproval,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Approvals, session: &Session) -> Result<Done, Failure> {
-    match (&arguments.verb, arguments.watch) {
-        (Some(ApprovalsVerb::Allow(allow)), _) => allowed(allow, session),
-        (Some(ApprovalsVerb::Deny(deny)), _) => {
-            let entry = found(&entries(session)?, deny.number)?;
+pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    match (&arguments.action, arguments.watch) {
+        (Some(ApprovalsAction::Allow(allow)), _) => allow_call(allow, session),
+        (Some(ApprovalsAction::Deny(deny)), _) => {
+            let entry = find_call(&waiting_calls(session)?, deny.number)?;
             let request = match &deny.reason {
-                Some(reason) => {
-                    approval_lines::decide(&entry.waiting, &Consented::No(reason.clone()))
-                }
-                None => Some(json!({"approvals": "deny", "number": entry.waiting.number})),
+                Some(reason) => approval_lines::decision_request(
+                    &entry.call,
+                    &PermissionDecision::Deny(reason.clone()),
+                ),
+                None => Some(json!({"approvals": "deny", "number": entry.call.id})),
             };
-            decided(session, &entry, request, "denied")
+            send_decision(session, &entry, request, "denied")
         }
         (None, true) => watch(session),
-        (None, false) => Ok(listed(session, &entries(session)?)),
+        (None, false) => Ok(list_output(session, &waiting_calls(session)?)),
     }
 }
 
-fn unheard(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Failure, "running programs cannot be spoken to").because(error)
+fn control_failure(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Failure, "running programs cannot be spoken to").caused_by(error)
 }
 
 /// Everything that waits, the longest first.
-fn entries(session: &Session) -> Result<Vec<Entry>, Failure> {
-    let folder = session.machine.places.running();
-    let said = control::ask_all(&folder, &approval_lines::list()).map_err(unheard)?;
-    let mut entries: Vec<Entry> = said
+fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
+    let folder = session.env.paths.control_sockets();
+    let said =
+        control::request_all(&folder, &approval_lines::list_request()).map_err(control_failure)?;
+    let mut entries: Vec<WaitingCall> = said
         .iter()
         .flat_map(|said| {
-            let calls = said.answer["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
-            calls.iter().filter_map(approval_lines::read).map(|waiting| (said.process, waiting))
+            let calls = said.body["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
+            calls
+                .iter()
+                .filter_map(approval_lines::from_json)
+                .map(|waiting| (said.process, waiting))
         })
-        .map(|(process, waiting)| Entry { process, waiting })
+        .map(|(process, waiting)| WaitingCall { process, call: waiting })
         .collect();
-    entries.sort_by_key(|it| (it.waiting.since, it.process, it.waiting.number));
+    entries.sort_by_key(|it| (it.call.requested_at, it.process, it.call.id));
     Ok(entries)
 }
 
-fn listed(session: &Session, entries: &[Entry]) -> Done {
+fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
     if session.wants_json() {
-        let calls: Vec<Json> = entries.iter().map(Entry::json).collect();
-        return super::json(&json!({"waiting": calls}));
+        let calls: Vec<Json> = entries.iter().map(WaitingCall::json).collect();
+        return super::json_output(&json!({"waiting": calls}));
     }
     if entries.is_empty() {
-        return Done::text("Nothing waits.\n");
+        return CommandOutput::text("Nothing waits.\n");
     }
     let is_alone = entries.iter().all(|it| it.process == entries[0].process);
     let header = ["NUMBER", "CLIENT", "SERVER", "TOOL", "ARGUMENTS", "WAITS", "WHY"];
-    let row = |entry: &Entry| {
-        let Entry { process, waiting } = entry;
+    let row = |entry: &WaitingCall| {
+        let WaitingCall { process, call: waiting } = entry;
         let number = match is_alone {
-            true => waiting.number.to_string(),
-            false => format!("{process}.{}", waiting.number),
+            true => waiting.id.to_string(),
+            false => format!("{process}.{}", waiting.id),
         };
-        let waits = waiting.since.elapsed().unwrap_or_default().as_secs();
+        let waits = waiting.requested_at.elapsed().unwrap_or_default().as_secs();
         vec![
             Cell::plain(number),
             Cell::plain(printable(&waiting.caller)),
@@ -156,131 +161,139 @@ fn listed(session: &Session, entries: &[Entry]) -> Done {
             Cell::plain(printable(&waiting.tool)),
             Cell::plain(printable(&waiting.arguments.to_string())),
             Cell::plain(format!("{waits} s")),
-            Cell::plain(printable(&waiting.because)),
+            Cell::plain(printable(&waiting.reason)),
         ]
     };
     let rows: Vec<Vec<Cell>> = entries.iter().map(row).collect();
-    let yielding = [Yielding::Back(4), Yielding::Back(6), Yielding::Back(3)];
-    Done::text(table::render(&header, &rows, session.machine.terminal.width, &yielding))
+    let yielding = [Truncate::End(4), Truncate::End(6), Truncate::End(3)];
+    CommandOutput::text(table::render(&header, &rows, session.env.terminal.width, &yielding))
 }
 
-impl Entry {
+impl WaitingCall {
     fn json(&self) -> Json {
-        let mut json = approval_lines::written(&self.waiting);
+        let mut json = approval_lines::to_json(&self.call);
         json["process"] = self.process.into();
         json
     }
 }
 
-fn found(entries: &[Entry], number: Number) -> Result<Entry, Failure> {
-    let is_meant = |it: &&Entry| {
-        it.waiting.number == number.number
-            && number.process.is_none_or(|wanted| it.process == wanted)
+fn find_call(entries: &[WaitingCall], number: CallNumber) -> Result<WaitingCall, Failure> {
+    let is_meant = |it: &&WaitingCall| {
+        it.call.id == number.number && number.process.is_none_or(|wanted| it.process == wanted)
     };
     let mut meant = entries.iter().filter(is_meant);
     match (meant.next(), meant.next()) {
-        (Some(entry), None) => Ok(Entry { process: entry.process, waiting: entry.waiting.clone() }),
+        (Some(entry), None) => Ok(WaitingCall { process: entry.process, call: entry.call.clone() }),
         (Some(one), Some(other)) => {
             let number = number.number;
             let message = format!("several gateways have a call {number}");
             let hint = format!("`{}.{number}` or `{}.{number}`", one.process, other.process);
             Err(Failure::new(Exit::Conflict, &message).hint(&hint))
         }
-        (None, _) => Err(gone(number.number)),
+        (None, _) => Err(no_such_call(number.number)),
     }
 }
 
-fn gone(number: u64) -> Failure {
+fn no_such_call(number: u64) -> Failure {
     Failure::new(Exit::NotFound, &format!("no call {number} waits"))
         .hint("`swb approvals` lists those that do")
 }
 
-fn allowed(allow: &Allow, session: &Session) -> Result<Done, Failure> {
-    let entry = found(&entries(session)?, allow.number)?;
+fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let entry = find_call(&waiting_calls(session)?, allow.number)?;
     let who = String::new();
-    let holds =
-        match (allow.session || allow.always, Proposal::of_waiting(&entry.waiting).of_tool()) {
-            (false, _) => Holds::Once,
-            (true, Some(suggestion)) if allow.session => Holds::Session(suggestion.rule.clone()),
-            (true, Some(suggestion)) => Holds::Always(suggestion.rule.clone()),
-            (true, None) => {
-                let message = "no rule would answer such a call: another one wants it asked";
-                let hint = format!("`swb approvals allow {}` allows it once", entry.waiting.number);
-                return Err(Failure::new(Exit::Usage, message).hint(&hint));
-            }
-        };
-    let request = approval_lines::decide(&entry.waiting, &Consented::Yes { who, holds });
-    decided(session, &entry, request, "allowed")
+    let holds = match (
+        allow.session || allow.always,
+        ProposedCall::from_pending(&entry.call).tool_rule(),
+    ) {
+        (false, _) => GrantScope::Once,
+        (true, Some(suggestion)) if allow.session => GrantScope::Session(suggestion.rule.clone()),
+        (true, Some(suggestion)) => GrantScope::Always(suggestion.rule.clone()),
+        (true, None) => {
+            let message = "no rule would answer such a call: another one wants it asked";
+            let hint = format!("`swb approvals allow {}` allows it once", entry.call.id);
+            return Err(Failure::new(Exit::Usage, message).hint(&hint));
+        }
+    };
+    let request = approval_lines::decision_request(
+        &entry.call,
+        &PermissionDecision::Allow { decided_by: who, scope: holds },
+    );
+    send_decision(session, &entry, request, "allowed")
 }
 
-fn decided(
-    session: &Session,
-    entry: &Entry,
+fn send_decision(
+    session: &Invocation,
+    entry: &WaitingCall,
     request: Option<Json>,
     word: &str,
-) -> Result<Done, Failure> {
-    let number = entry.waiting.number;
-    if !is_taken(session, entry, request)? {
-        return Err(gone(number));
+) -> Result<CommandOutput, Failure> {
+    let number = entry.call.id;
+    if !deliver(session, entry, request)? {
+        return Err(no_such_call(number));
     }
     if session.wants_json() {
-        return Ok(super::json(&json!({word: entry.json()})));
+        return Ok(super::json_output(&json!({word: entry.json()})));
     }
-    let (server, tool) = (printable(&entry.waiting.server), printable(&entry.waiting.tool));
-    let caller = printable(&entry.waiting.caller);
-    Ok(Done::text(format!("`{tool}` of `{server}` is {word} for {caller}.\n")))
+    let (server, tool) = (printable(&entry.call.server), printable(&entry.call.tool));
+    let caller = printable(&entry.call.caller);
+    Ok(CommandOutput::text(format!("`{tool}` of `{server}` is {word} for {caller}.\n")))
 }
 
 /// Did the answer come in time?
-fn is_taken(session: &Session, entry: &Entry, request: Option<Json>) -> Result<bool, Failure> {
+fn deliver(
+    session: &Invocation,
+    entry: &WaitingCall,
+    request: Option<Json>,
+) -> Result<bool, Failure> {
     let Some(request) = request else { return Ok(false) };
-    let folder = session.machine.places.running();
-    let said = control::ask_one(&folder, entry.process, &request).map_err(unheard)?;
+    let folder = session.env.paths.control_sockets();
+    let said = control::request_one(&folder, entry.process, &request).map_err(control_failure)?;
     Ok(said.is_some_and(|it| it["decided"].is_object()))
 }
 
 /// Asks about one call after the other, until somebody has enough.
-fn watch(session: &Session) -> Result<Done, Failure> {
-    if !session.person.is_there() && !session.wants_json() {
+fn watch(session: &Invocation) -> Result<CommandOutput, Failure> {
+    if !session.prompt.is_interactive() && !session.wants_json() {
         let message = "--watch: nobody is here to be asked";
         return Err(Failure::new(Exit::Usage, message)
             .hint("`swb approvals --watch --json` tells a program of every call that waits"));
     }
-    let runtime = live::runtime()?;
+    let runtime = live::tokio_runtime()?;
     let watched = runtime.block_on(async {
-        let mut interrupts = Interrupts::hear();
+        let mut interrupts = Interrupts::listen();
         tokio::select! {
-            watched = watching(session) => watched,
+            watched = watch_calls(session) => watched,
             () = interrupts.next() => Ok(()),
         }
     });
     // A thread may still wait for a line that nobody types.
     runtime.shutdown_background();
-    watched.map(|()| Done::default())
+    watched.map(|()| CommandOutput::default())
 }
 
-async fn watching(session: &Session) -> Result<(), Failure> {
+async fn watch_calls(session: &Invocation) -> Result<(), Failure> {
     let mut seen: Vec<(u32, u64)> = Vec::new();
     if !session.wants_json() {
-        report::aside("Waiting for calls that need an answer. Ctrl-C ends it.\n");
+        report::print_stderr("Waiting for calls that need an answer. Ctrl-C ends it.\n");
     }
     loop {
-        let entries = entries(session)?;
+        let entries = waiting_calls(session)?;
         seen.retain(|it| entries.iter().any(|entry| entry.key() == *it));
         let new = entries.into_iter().find(|it| !seen.contains(&it.key()));
         let Some(entry) = new else {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             continue;
         };
         seen.push(entry.key());
         match session.wants_json() {
             true => {
-                if report::say(&super::json_line(&entry.json())) == Reader::Gone {
+                if report::print_stdout(&super::json_line(&entry.json())) == StdoutState::Closed {
                     return Ok(());
                 }
             }
             false => {
-                if asked(session, &entry).await? == Person::Gone {
+                if prompt_for(session, &entry).await? == UserPresence::Left {
                     return Ok(());
                 }
             }
@@ -288,49 +301,49 @@ async fn watching(session: &Session) -> Result<(), Failure> {
     }
 }
 
-impl Entry {
+impl WaitingCall {
     fn key(&self) -> (u32, u64) {
-        (self.process, self.waiting.number)
+        (self.process, self.call.id)
     }
 }
 
 /// Is somebody still there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Person {
-    There,
-    Gone,
+enum UserPresence {
+    Present,
+    Left,
 }
 
 /// Asks about one call, unless it is withdrawn meanwhile.
-async fn asked(session: &Session, entry: &Entry) -> Result<Person, Failure> {
-    let proposal = Proposal::of_waiting(&entry.waiting);
+async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
+    let proposal = ProposedCall::from_pending(&entry.call);
     let decision = tokio::select! {
-        decision = session.person.consented(&proposal) => decision,
-        withdrawn = withdrawn(session, entry) => {
-            report::aside("\n(the call is over)\n");
-            return withdrawn.map(|()| Person::There);
+        decision = session.prompt.ask_permission(&proposal) => decision,
+        withdrawn = wait_until_withdrawn(session, entry) => {
+            report::print_stderr("\n(the call is over)\n");
+            return withdrawn.map(|()| UserPresence::Present);
         }
     };
     let request = match decision {
         // The call goes on waiting: somebody else may answer.
-        Consented::No(reason) if reason == SAID_NOTHING => return Ok(Person::Gone),
-        Consented::No(reason) if reason == SAID_NO => {
-            Some(json!({"approvals": "deny", "number": entry.waiting.number}))
+        PermissionDecision::Deny(reason) if reason == NO_ANSWER => return Ok(UserPresence::Left),
+        PermissionDecision::Deny(reason) if reason == DENIED_BY_USER => {
+            Some(json!({"approvals": "deny", "number": entry.call.id}))
         }
-        decision @ (Consented::Yes { .. } | Consented::No(_)) => {
-            approval_lines::decide(&entry.waiting, &decision)
+        decision @ (PermissionDecision::Allow { .. } | PermissionDecision::Deny(_)) => {
+            approval_lines::decision_request(&entry.call, &decision)
         }
     };
-    if !is_taken(session, entry, request)? {
-        report::aside("(too late: the call is over)\n");
+    if !deliver(session, entry, request)? {
+        report::print_stderr("(too late: the call is over)\n");
     }
-    Ok(Person::There)
+    Ok(UserPresence::Present)
 }
 
-async fn withdrawn(session: &Session, entry: &Entry) -> Result<(), Failure> {
+async fn wait_until_withdrawn(session: &Invocation, entry: &WaitingCall) -> Result<(), Failure> {
     loop {
-        tokio::time::sleep(LOOK).await;
-        if !entries(session)?.iter().any(|it| it.key() == entry.key()) {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        if !waiting_calls(session)?.iter().any(|it| it.key() == entry.key()) {
             return Ok(());
         }
     }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::approval::Decision;
-use switchboard::config::cascade::{Server, State};
+use switchboard::config::approval::ApprovalDecision;
+use switchboard::config::cascade::{ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
 use switchboard::consent;
@@ -12,12 +12,12 @@ use switchboard::load::Configuration;
 use crate::commands::get;
 use crate::describe;
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb approve`.
 #[derive(Debug, Args)]
-pub struct Approve {
+pub struct ApproveArgs {
     /// Servers of this project
     #[arg(required_unless_present = "all")]
     pub names: Vec<String>,
@@ -30,15 +30,15 @@ pub struct Approve {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Approve, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load_written()?;
+pub fn run(arguments: &ApproveArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = session.load_without_demo()?;
     session.expect_unlocked(&configuration)?;
     let servers = match arguments.all {
-        true => waiting(&configuration),
-        false => named(&arguments.names, &configuration, session)?,
+        true => pending_servers(&configuration),
+        false => project_servers(&arguments.names, &configuration, session)?,
     };
     if servers.is_empty() && !session.wants_json() {
-        return Ok(Done::text("No server of this project waits for approval.\n"));
+        return Ok(CommandOutput::text("No server of this project waits for approval.\n"));
     }
     let mut decisions = Vec::new();
     for server in &servers {
@@ -47,32 +47,38 @@ pub fn run(arguments: &Approve, session: &Session) -> Result<Done, Failure> {
             continue;
         };
         if let Some(wanted) = &arguments.hash
-            && !matches(wanted, fingerprint.as_str())
+            && !hash_matches(wanted, fingerprint.as_str())
         {
             let message = format!("`{}` is not what you looked at", server.name);
             return Err(Failure::new(Exit::Conflict, &message)
                 .hint(&format!("its hash is {fingerprint}; look again: swb get {}", server.name)));
         }
-        decisions.push((file, server.name.as_str(), Decision::Approved(fingerprint.clone())));
+        decisions.push((
+            file,
+            server.name.as_str(),
+            ApprovalDecision::Approved(fingerprint.clone()),
+        ));
     }
-    consent::decide(&session.machine.places, &decisions)?;
+    consent::decide(&session.env.paths, &decisions)?;
     if session.wants_json() {
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-        return Ok(super::json(&json!({"approved": names})));
+        return Ok(super::json_output(&json!({"approved": names})));
     }
-    Ok(Done::text(servers.iter().map(|server| said(server, session)).collect::<String>()))
+    Ok(CommandOutput::text(
+        servers.iter().map(|server| approved_text(server, session)).collect::<String>(),
+    ))
 }
 
-fn matches(wanted: &str, hash: &str) -> bool {
+fn hash_matches(wanted: &str, hash: &str) -> bool {
     let digits = hash.trim_start_matches("sha256:");
     let wanted = wanted.trim_start_matches("sha256:");
     wanted.len() >= 8 && digits.starts_with(wanted)
 }
 
 /// Everything that was approved, so that nothing is approved unseen.
-fn said(server: &Server, session: &Session) -> String {
+fn approved_text(server: &ResolvedServer, session: &Invocation) -> String {
     let name = printable(&server.name);
-    let place = session.shown_origin(&server.origin);
+    let place = session.display_origin(&server.origin);
     let entry = server.entry.as_ref().map(get::entry_text).unwrap_or_default();
     let trust = match server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
         true => "  It asked for trust, so its tools run without asking you.\n",
@@ -83,22 +89,23 @@ fn said(server: &Server, session: &Session) -> String {
     )
 }
 
-fn waiting(configuration: &Configuration) -> Vec<&Server> {
+fn pending_servers(configuration: &Configuration) -> Vec<&ResolvedServer> {
     let servers = configuration.effective.servers.iter();
-    servers.filter(|server| matches!(server.state, State::Pending(_))).collect()
+    servers.filter(|server| matches!(server.state, ServerState::Pending(_))).collect()
 }
 
 /// The project's servers of these names, in a state in which a person's word counts.
-pub fn named<'c>(
+pub fn project_servers<'c>(
     names: &[String],
     configuration: &'c Configuration,
-    session: &Session,
-) -> Result<Vec<&'c Server>, Failure> {
+    session: &Invocation,
+) -> Result<Vec<&'c ResolvedServer>, Failure> {
     let mut found = Vec::new();
     for name in names {
         let definitions = session.definitions(configuration, name)?;
         let of_project = definitions.iter().find(|server| {
-            server.scope() == Scope::Project && !matches!(server.state, State::Shadowed { .. })
+            server.scope() == Scope::Project
+                && !matches!(server.state, ServerState::Shadowed { .. })
         });
         let Some(server) = of_project else {
             let message = format!("`{name}` is no server of this project");
@@ -106,7 +113,7 @@ pub fn named<'c>(
             return Err(Failure::new(Exit::NotFound, &message).hint(&hint));
         };
         match &server.state {
-            State::Invalid | State::Refused(_) | State::LeftOut(_) => {
+            ServerState::Invalid | ServerState::Refused(_) | ServerState::Excluded(_) => {
                 let state = describe::state_text(&server.state);
                 let failure =
                     Failure::new(Exit::NotReady, &format!("`{name}` cannot run anyway: {state}"));
@@ -115,12 +122,12 @@ pub fn named<'c>(
                     None => failure,
                 });
             }
-            State::Ready
-            | State::Pending(_)
-            | State::Rejected
-            | State::Disabled(_)
-            | State::Shadowed { .. }
-            | State::Duplicate { .. } => found.push(*server),
+            ServerState::Ready
+            | ServerState::Pending(_)
+            | ServerState::Rejected
+            | ServerState::Disabled(_)
+            | ServerState::Shadowed { .. }
+            | ServerState::Duplicate { .. } => found.push(*server),
         }
     }
     Ok(found)

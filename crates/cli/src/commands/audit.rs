@@ -2,18 +2,18 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::audit::{self, Record};
+use switchboard::audit::{self, AuditRecord};
 use switchboard::config::shown::printable;
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::style::Meaning;
-use crate::table::{self, Cell, Yielding};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::style::TextStyle;
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb audit`.
 #[derive(Debug, Args)]
-pub struct Audit {
+pub struct AuditArgs {
     /// Only calls of this server
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
@@ -29,10 +29,10 @@ pub struct Audit {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Audit, session: &Session) -> Result<Done, Failure> {
-    let path = session.machine.places.audit();
+pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let path = session.env.paths.audit();
     let mut records = audit::read(&path).map_err(|error| {
-        Failure::new(Exit::Failure, "the audit log cannot be read").because(error)
+        Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
     records.retain(|it| arguments.server.as_ref().is_none_or(|name| it.server == *name));
     records.retain(|it| arguments.caller.as_ref().is_none_or(|name| it.caller == *name));
@@ -41,29 +41,29 @@ pub fn run(arguments: &Audit, session: &Session) -> Result<Done, Failure> {
         records.drain(..records.len().saturating_sub(arguments.count));
     }
     if session.wants_json() {
-        return Ok(super::json(&json!({"calls": records})));
+        return Ok(super::json_output(&json!({"calls": records})));
     }
     if records.is_empty() {
-        return Ok(Done::text("No calls.\n"));
+        return Ok(CommandOutput::text("No calls.\n"));
     }
     let header = ["TIME", "CALLER", "SERVER", "TOOL", "OUTCOME", "TOOK", "DECIDED BY"];
     let rows: Vec<Vec<Cell>> = records.iter().map(row).collect();
-    let yielding = [Yielding::Back(6), Yielding::Back(3), Yielding::Back(2)];
-    Ok(Done::text(table::render(&header, &rows, session.machine.terminal.width, &yielding)))
+    let yielding = [Truncate::End(6), Truncate::End(3), Truncate::End(2)];
+    Ok(CommandOutput::text(table::render(&header, &rows, session.env.terminal.width, &yielding)))
 }
 
-fn row(record: &Record) -> Vec<Cell> {
+fn row(record: &AuditRecord) -> Vec<Cell> {
     let meaning = match record.outcome.as_str() {
-        "ok" => Meaning::Good,
-        "denied" | "cancelled" => Meaning::Doubtful,
-        _ => Meaning::Bad,
+        "ok" => TextStyle::Success,
+        "denied" | "cancelled" => TextStyle::Warning,
+        _ => TextStyle::Error,
     };
     vec![
         Cell::plain(printable(&record.time)),
         Cell::plain(printable(&record.caller)),
         Cell::plain(printable(&record.server)),
         Cell::plain(printable(&record.tool)),
-        Cell::meaning(meaning, printable(&record.outcome)),
+        Cell::styled(meaning, printable(&record.outcome)),
         Cell::plain(format!("{} ms", record.duration_ms)),
         Cell::plain(printable(&record.because)),
     ]

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value as Json, json};
-use switchboard::ask::Question;
+use switchboard::ask::ServerRequest;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
 use switchboard::wire::message::Payload;
 
 use super::{ping, prompt, status};
 use crate::exit::Exit;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// How long a server may take for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most values that are shown; the protocol's own limit is a hundred.
-const MOST: usize = 1000;
+const MAX_VALUES: usize = 1000;
 
 /// Arguments of `swb complete`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("whose").required(true).args(["prompt", "template"])))]
-pub struct Complete {
+pub struct CompleteArgs {
     /// The server's name
     pub server: String,
     /// An argument of this prompt
@@ -39,21 +39,21 @@ pub struct Complete {
     #[arg(default_value = "")]
     pub value: String,
     /// Another argument that already has a value; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub context: Vec<(String, String)>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+fn parse_pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
 /// Runs the command.
-pub fn run(arguments: &Complete, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &CompleteArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    status::ready(session, &configuration, &arguments.server)?;
-    let answer = live::run(session, Persistence::Once, async |host| {
-        let view = status::connected_view(session, host, &configuration, &arguments.server).await;
+    status::startable_server(session, &configuration, &arguments.server)?;
+    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
         }
@@ -61,16 +61,18 @@ pub fn run(arguments: &Complete, session: &Session) -> Result<Done, Failure> {
         if let Some(name) = &arguments.prompt {
             prompt::expect_prompt(&view, name)?;
         }
-        let mut question = Question::harmless("completion/complete", PATIENCE);
+        let mut question = ServerRequest::idempotent("completion/complete", REQUEST_TIMEOUT);
         question.params = Some(Payload::from_json(params(arguments).to_string().into()));
-        host.ask(&arguments.server, question).await.map_err(|error| prompt::failure(&error))
+        host.request(&arguments.server, question)
+            .await
+            .map_err(|error| prompt::request_failure(&error))
     })?;
     let answer: Json = answer.decode().unwrap_or_default();
     Ok(show(session, &answer["completion"]))
 }
 
-fn expect_completions(view: &View) -> Result<(), Failure> {
-    let capabilities = view.introduction.as_ref().map(|it| &it.capabilities);
+fn expect_completions(view: &ServerView) -> Result<(), Failure> {
+    let capabilities = view.server_info.as_ref().map(|it| &it.capabilities);
     if capabilities.is_some_and(|it| it.others.iter().any(|name| name == "completions")) {
         return Ok(());
     }
@@ -78,7 +80,7 @@ fn expect_completions(view: &View) -> Result<(), Failure> {
     Err(Failure::new(Exit::NotFound, &message))
 }
 
-fn params(arguments: &Complete) -> Json {
+fn params(arguments: &CompleteArgs) -> Json {
     let whose = match (&arguments.prompt, &arguments.template) {
         (Some(name), _) => json!({"type": "ref/prompt", "name": name}),
         (None, template) => json!({"type": "ref/resource", "uri": template}),
@@ -94,13 +96,13 @@ fn params(arguments: &Complete) -> Json {
     params
 }
 
-fn show(session: &Session, completion: &Json) -> Done {
+fn show(session: &Invocation, completion: &Json) -> CommandOutput {
     let values = completion["values"].as_array().into_iter().flatten();
-    let values: Vec<&str> = values.filter_map(Json::as_str).take(MOST).collect();
+    let values: Vec<&str> = values.filter_map(Json::as_str).take(MAX_VALUES).collect();
     let total = completion["total"].as_u64();
     let has_more = completion["hasMore"] == true;
     if session.wants_json() {
-        return super::json(&json!({"values": values, "total": total, "hasMore": has_more}));
+        return super::json_output(&json!({"values": values, "total": total, "hasMore": has_more}));
     }
     let text: String = values.iter().map(|value| printable(value) + "\n").collect();
     let note = match (has_more, total) {
@@ -108,5 +110,5 @@ fn show(session: &Session, completion: &Json) -> Done {
         (true, Some(total)) => format!("note: there are {total} in all\n"),
         (true, None) => "note: there are more\n".to_owned(),
     };
-    Done::text(text).note(note)
+    CommandOutput::text(text).note(note)
 }

@@ -4,26 +4,29 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
-use crate::outcome::{Done, Failure};
+use crate::arguments::Cli;
+use crate::outcome::{CommandOutput, Failure};
 use crate::shell;
 
 /// Arguments of `swb completions`.
 #[derive(Debug, Args)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Completions) -> Result<Done, Failure> {
-    let asks_us =
-        [(Shell::Bash, shell::BASH), (Shell::Zsh, shell::ZSH), (Shell::Fish, shell::FISH)];
+pub fn run(arguments: &CompletionsArgs) -> Result<CommandOutput, Failure> {
+    let asks_us = [
+        (Shell::Bash, shell::BASH_SCRIPT),
+        (Shell::Zsh, shell::ZSH_SCRIPT),
+        (Shell::Fish, shell::FISH_SCRIPT),
+    ];
     if let Some((_, script)) = asks_us.iter().find(|(shell, _)| *shell == arguments.shell) {
-        return Ok(Done::text(*script));
+        return Ok(CommandOutput::text(*script));
     }
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "swb", &mut script);
-    Ok(Done::text(String::from_utf8_lossy(&script)))
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "swb", &mut script);
+    Ok(CommandOutput::text(String::from_utf8_lossy(&script)))
 }

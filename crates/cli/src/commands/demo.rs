@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use serde_json::json;
-use switchboard::config::cascade::State;
+use switchboard::config::cascade::ServerState;
 use switchboard::config::settings::Theme;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 use tempfile::TempDir;
 
-use crate::arguments::{Arguments, Global};
-use crate::commands::print::Print;
+use crate::arguments::{Cli, GlobalOptions};
+use crate::commands::print::ConversationArgs;
 use crate::demo;
 use crate::exit::Exit;
-use crate::machine::Machine;
-use crate::outcome::{Done, Failure};
+use crate::machine::ProcessEnv;
+use crate::outcome::{CommandOutput, Failure};
 use crate::screen;
-use crate::screen::performance::{Performance, Player, Speed};
-use crate::session::Session;
+use crate::screen::performance::{DemoScript, InputSource, Speed};
+use crate::session::Invocation;
 
 /// Variables that say what a terminal can do, and where programs are. Nobody needs another one.
-const KEPT: [&str; 12] = [
+const KEPT_VARIABLES: [&str; 12] = [
     "TERM",
     "COLORTERM",
     "COLORFGBG",
@@ -38,7 +38,7 @@ const KEPT: [&str; 12] = [
     "TMPDIR",
 ];
 
-const FAREWELL: &str = "That was a real conversation loop with a rehearsed model; nothing of it was kept.\n\n\
+const CLOSING_TEXT: &str = "That was a real conversation loop with a rehearsed model; nothing of it was kept.\n\n\
     Next:\n  \
     swb                         the same screen, with your servers and your model\n  \
     swb add NAME -- COMMAND …   a server of your own (or: swb add NAME URL)\n  \
@@ -46,7 +46,7 @@ const FAREWELL: &str = "That was a real conversation loop with a rehearsed model
 
 /// Flags of the demonstration.
 #[derive(Debug, Args)]
-pub struct Demo {
+pub struct DemoArgs {
     /// How many times as fast as people it goes
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     speed: u32,
@@ -56,61 +56,65 @@ pub struct Demo {
 }
 
 /// Plays it.
-pub fn run(arguments: &Demo, session: &Session) -> Result<Done, Failure> {
-    let has_screen = session.is_for_the_screen() && !screen::is_simple(session);
+pub fn run(arguments: &DemoArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let has_screen = session.can_use_screen() && !screen::is_plain_terminal(session);
     let speed = Speed(arguments.speed);
     // Removed when it is dropped.
     let folder = tempfile::Builder::new().prefix("swb-demo-").tempdir().map_err(no_folder)?;
-    let session = moved(session, &folder)?;
-    let flags = Arguments::try_parse_from(["swb"]).map(|it| it.talk);
+    let session = isolated(session, &folder)?;
+    let flags = Cli::try_parse_from(["swb"]).map(|it| it.conversation);
     let flags = flags.expect("a command line without flags is one");
-    may_run(&session)?;
+    expect_allowed(&session)?;
     match has_screen && !arguments.plain {
-        true => on_screen(&session, &flags, speed)?,
+        true => play_on_screen(&session, &flags, speed)?,
         false => {
-            let (performance, model) = Performance::demonstration(speed, Duration::ZERO);
-            screen::recite(&session, &flags, performance, Arc::new(model))?;
+            let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
+            screen::run_demo(&session, &flags, performance, Arc::new(model))?;
         }
     }
-    Ok(Done::text(FAREWELL))
+    Ok(CommandOutput::text(CLOSING_TEXT))
 }
 
-fn on_screen(session: &Session, flags: &Print, speed: Speed) -> Result<(), Failure> {
-    let word = Performance::word(speed);
-    let (performance, model) = Performance::demonstration(speed, word);
-    screen::play(session, flags, Player::Script(performance, Arc::new(model)))?;
+fn play_on_screen(
+    session: &Invocation,
+    flags: &ConversationArgs,
+    speed: Speed,
+) -> Result<(), Failure> {
+    let word = DemoScript::word_delay(speed);
+    let (performance, model) = DemoScript::demo(speed, word);
+    screen::play(session, flags, InputSource::Script(performance, Arc::new(model)))?;
     Ok(())
 }
 
 fn no_folder(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Failure, "there is no room for the demonstration's notes").because(error)
+    Failure::new(Exit::Failure, "there is no room for the demonstration's notes").caused_by(error)
 }
 
 /// The same run in a home of its own, with one server. An administrator's rules hold here too.
-fn moved(session: &Session, folder: &TempDir) -> Result<Session, Failure> {
+fn isolated(session: &Invocation, folder: &TempDir) -> Result<Invocation, Failure> {
     let home = folder.path().canonicalize().map_err(no_folder)?;
     let working_folder = home.join("demonstration");
     // A project of its own, whatever lies above it.
     std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
-    let places = Places { managed: session.machine.places.managed.clone(), ..Places::below(&home) };
+    let places = Paths { managed: session.env.paths.managed.clone(), ..Paths::in_dir(&home) };
     let theme = session.load().ok().and_then(|it| it.theme);
     write_settings(&places.user_settings(), theme).map_err(no_folder)?;
-    let machine = Machine {
-        variables: session.machine.variables.only(&KEPT),
+    let machine = ProcessEnv {
+        variables: session.env.variables.restricted_to(&KEPT_VARIABLES),
         home,
         working_folder,
-        places,
-        terminal: session.machine.terminal,
+        paths: places,
+        terminal: session.env.terminal,
     };
     let name = demo::NAME;
     let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
-    let global = Global {
+    let global = GlobalOptions {
         mcp_config: vec![servers.to_string()],
         strict_mcp_config: true,
         answers: None,
         ..session.global.clone()
     };
-    Ok(Session::new(machine, global))
+    Ok(Invocation::new(machine, global))
 }
 
 /// What only reads may be called; the rest is asked about. Colours are the person's own.
@@ -130,11 +134,11 @@ fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> 
     std::fs::write(settings, written.to_string())
 }
 
-fn may_run(session: &Session) -> Result<(), Failure> {
+fn expect_allowed(session: &Invocation) -> Result<(), Failure> {
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
     match configuration.effective.winner(demo::NAME).map(|it| &it.state) {
-        Some(State::Ready) => Ok(()),
+        Some(ServerState::Ready) => Ok(()),
         Some(_) | None => {
             let message = "your administrator's rules do not let the demonstration's server run";
             Err(Failure::new(Exit::Policy, message)

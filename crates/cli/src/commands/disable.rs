@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
-use crate::switch::{self, Position};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
+use crate::switch::{self, Toggle};
 
 /// Arguments of `swb disable`.
 #[derive(Debug, Args)]
-pub struct Disable {
+pub struct DisableArgs {
     /// The server's name
     pub name: String,
     /// Where to write it down: in your local or user settings, or for everybody in the project's file
@@ -17,6 +17,6 @@ pub struct Disable {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Disable, session: &Session) -> Result<Done, Failure> {
-    switch::turn(session, &arguments.name, arguments.scope, Position::Off)
+pub fn run(arguments: &DisableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    switch::set_enabled(session, &arguments.name, arguments.scope, Toggle::Disable)
 }

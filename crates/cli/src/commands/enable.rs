@@ -2,18 +2,18 @@
 
 use clap::Args;
 
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::switch::{self, Position};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::switch::{self, Toggle};
 
 /// Arguments of `swb enable`.
 #[derive(Debug, Args)]
-pub struct Enable {
+pub struct EnableArgs {
     /// The server's name
     pub name: String,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Enable, session: &Session) -> Result<Done, Failure> {
-    switch::turn(session, &arguments.name, None, Position::On)
+pub fn run(arguments: &EnableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    switch::set_enabled(session, &arguments.name, None, Toggle::Enable)
 }

@@ -2,44 +2,46 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::Server;
-use switchboard::config::entry::{OAuth, Remote, ServerEntry, Transport};
+use switchboard::config::cascade::ResolvedServer;
+use switchboard::config::entry::{OAuthConfig, RemoteConfig, ServerEntry, TransportConfig};
 use switchboard::config::shown::{self, printable};
 use switchboard::config::template::Template;
 
 use crate::describe;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::{Session, WritableScope};
-use crate::style::{Meaning, paint};
+use crate::session::{Invocation, WritableScope};
+use crate::style::{TextStyle, paint};
 
 /// Arguments of `swb get`.
 #[derive(Debug, Args)]
-pub struct Get {
+pub struct GetArgs {
     /// The server's name
     pub name: String,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Get, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &GetArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let definitions = session.definitions(&configuration, &arguments.name)?;
     if session.wants_json() {
         let definitions: Vec<Json> = definitions.iter().map(|it| as_json(it, session)).collect();
-        return Ok(super::json(&json!({"name": arguments.name, "definitions": definitions})));
+        return Ok(super::json_output(
+            &json!({"name": arguments.name, "definitions": definitions}),
+        ));
     }
-    let mut done = Done::default();
+    let mut done = CommandOutput::default();
     for (index, server) in definitions.iter().enumerate() {
         if index > 0 {
             done.text.push('\n');
         }
-        done.text.push_str(&as_text(server, session));
-        done.notes.push_str(&report::problems(&session.machine, server.problems.iter()));
+        done.text.push_str(&definition_text(server, session));
+        done.notes.push_str(&report::problems(&session.env, server.problems.iter()));
     }
     Ok(done)
 }
 
-fn as_json(server: &Server, session: &Session) -> Json {
+fn as_json(server: &ResolvedServer, session: &Invocation) -> Json {
     let mut json = describe::server_json(session, server);
     json["entry"] = server.entry.as_ref().map(describe::entry_json).into();
     json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
@@ -47,15 +49,15 @@ fn as_json(server: &Server, session: &Session) -> Json {
 }
 
 /// One definition in full.
-pub fn as_text(server: &Server, session: &Session) -> String {
-    let mut sheet = Sheet::new(&printable(&server.name));
+pub fn definition_text(server: &ResolvedServer, session: &Invocation) -> String {
+    let mut sheet = DetailsText::new(&printable(&server.name));
     let state = describe::state_text(&server.state);
-    sheet.line("State", &paint(describe::state_meaning(&server.state), state));
+    sheet.line("State", &paint(describe::state_style(&server.state), state));
     if let Some(reason) = describe::state_reason(session, server) {
         sheet.line("", &reason);
     }
     sheet.line("Scope", server.scope().id());
-    sheet.line("From", &session.shown_origin(&server.origin));
+    sheet.line("From", &session.display_origin(&server.origin));
     if let Some(entry) = &server.entry {
         entry_lines(&mut sheet, entry);
     }
@@ -67,7 +69,7 @@ pub fn as_text(server: &Server, session: &Session) -> String {
     if let Some(fingerprint) = &server.fingerprint {
         sheet.line("Hash", fingerprint.as_str());
     }
-    if let Some(scope) = WritableScope::of(server.scope()) {
+    if let Some(scope) = WritableScope::from_scope(server.scope()) {
         let scope = scope.scope().id();
         sheet.line("Remove", &format!("swb remove {} --scope {scope}", printable(&server.name)));
     }
@@ -76,29 +78,29 @@ pub fn as_text(server: &Server, session: &Session) -> String {
 
 /// What an entry runs or reaches, in full.
 pub fn entry_text(entry: &ServerEntry) -> String {
-    let mut sheet = Sheet { text: String::new() };
+    let mut sheet = DetailsText { text: String::new() };
     entry_lines(&mut sheet, entry);
     sheet.text
 }
 
-fn entry_lines(sheet: &mut Sheet, entry: &ServerEntry) {
+fn entry_lines(sheet: &mut DetailsText, entry: &ServerEntry) {
     sheet.line("Type", entry.transport.kind().id());
     match &entry.transport {
-        Transport::Stdio(stdio) => {
+        TransportConfig::Stdio(stdio) => {
             sheet.line("Command", &describe::command_line(stdio).join(" "));
             sheet.pairs("Environment", "=", &stdio.env);
             if let Some(cwd) = &stdio.cwd {
-                sheet.line("Folder", &printable(&cwd.shown(str::to_owned)));
+                sheet.line("Folder", &printable(&cwd.masked_with(str::to_owned)));
             }
         }
-        Transport::Sse(remote)
-        | Transport::Http(remote)
-        | Transport::Ws(remote)
-        | Transport::ConnectorProxy(remote) => remote_lines(sheet, remote),
-        Transport::SseIde(ide) | Transport::WsIde(ide) => {
-            sheet.line("URL", &shown::url_template(&ide.url));
+        TransportConfig::Sse(remote)
+        | TransportConfig::Http(remote)
+        | TransportConfig::Ws(remote)
+        | TransportConfig::ConnectorProxy(remote) => remote_lines(sheet, remote),
+        TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => {
+            sheet.line("URL", &shown::masked_url_template(&ide.url));
         }
-        Transport::Sdk { name } => sheet.line("Name", &printable(name)),
+        TransportConfig::Sdk { name } => sheet.line("Name", &printable(name)),
     }
     if let Some(timeout) = entry.common.timeout {
         sheet.line("Timeout", &format!("{} ms", timeout.as_millis()));
@@ -114,11 +116,11 @@ fn entry_lines(sheet: &mut Sheet, entry: &ServerEntry) {
     }
 }
 
-fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
-    sheet.line("URL", &shown::url_template(&remote.url));
+fn remote_lines(sheet: &mut DetailsText, remote: &RemoteConfig<Template>) {
+    sheet.line("URL", &shown::masked_url_template(&remote.url));
     sheet.pairs("Headers", ": ", &remote.headers);
     if let Some(helper) = &remote.headers_helper {
-        sheet.line("Headers from", &shown::command(helper.written()));
+        sheet.line("Headers from", &shown::masked_command(helper.as_str()));
     }
     if let Some(oauth) = &remote.oauth {
         sheet.line("Sign-in", &oauth_text(oauth));
@@ -130,25 +132,25 @@ fn remote_lines(sheet: &mut Sheet, remote: &Remote<Template>) {
             ("Key", &tls.client_key),
         ] {
             if let Some(path) = path {
-                sheet.line(label, &printable(&path.shown(str::to_owned)));
+                sheet.line(label, &printable(&path.masked_with(str::to_owned)));
             }
         }
     }
 }
 
-fn oauth_text(oauth: &OAuth<Template>) -> String {
+fn oauth_text(oauth: &OAuthConfig<Template>) -> String {
     let mut parts = Vec::new();
     if let Some(id) = &oauth.client_id {
-        parts.push(format!("client {}", printable(&id.shown(str::to_owned))));
+        parts.push(format!("client {}", printable(&id.masked_with(str::to_owned))));
     }
     if let Some(secret) = &oauth.client_secret {
-        parts.push(format!("secret {}", shown::secret(secret)));
+        parts.push(format!("secret {}", shown::masked_template(secret)));
     }
     if let Some(port) = oauth.callback_port {
         parts.push(format!("callback port {port}"));
     }
     if let Some(url) = &oauth.auth_server_metadata_url {
-        parts.push(format!("metadata {}", shown::url_template(url)));
+        parts.push(format!("metadata {}", shown::masked_url_template(url)));
     }
     if !oauth.scopes.is_empty() {
         parts.push(format!("scopes {}", printable(&oauth.scopes.join(" "))));
@@ -160,13 +162,13 @@ fn oauth_text(oauth: &OAuth<Template>) -> String {
 }
 
 /// A heading and labelled lines under it.
-struct Sheet {
+struct DetailsText {
     text: String,
 }
 
-impl Sheet {
-    fn new(title: &str) -> Sheet {
-        Sheet { text: format!("{}\n", paint(Meaning::Strong, title)) }
+impl DetailsText {
+    fn new(title: &str) -> DetailsText {
+        DetailsText { text: format!("{}\n", paint(TextStyle::Bold, title)) }
     }
 
     fn line(&mut self, label: &str, value: &str) {
@@ -177,7 +179,7 @@ impl Sheet {
     fn pairs(&mut self, label: &str, between: &str, pairs: &[(String, Template)]) {
         for (index, (key, value)) in pairs.iter().enumerate() {
             let label = if index == 0 { label } else { "" };
-            let value = shown::secret(value);
+            let value = shown::masked_template(value);
             self.line(label, &format!("{}{between}{value}", printable(key)));
         }
     }

@@ -4,32 +4,32 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use switchboard::config::identity_provider::IdentityProvider;
 use switchboard::config::shown::{self, printable};
-use switchboard::connection::state::Persistence;
+use switchboard::connection::state::RetryPolicy;
 use switchboard::signing::LoginView;
 
-use super::login::{self, Manner};
+use super::login::{self, LoginFlags};
 use crate::exit::Exit;
 use crate::live;
 use crate::login_text;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb idp`.
 #[derive(Debug, Args)]
-pub struct IdpCommand {
+pub struct IdpArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: What,
+    pub action: IdpAction,
 }
 
 /// What to do with the login at the identity provider.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum IdpAction {
     /// Sign in at the identity provider
     Login {
         /// How to sign in
         #[command(flatten)]
-        manner: Manner,
+        flags: LoginFlags,
         /// Sign in anew, even where somebody is signed in
         #[arg(long)]
         again: bool,
@@ -41,14 +41,14 @@ pub enum What {
 }
 
 /// Runs the command.
-pub fn run(arguments: &IdpCommand, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &IdpArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     // Read for what it reports, too.
     session.load()?;
-    let provider = session.backing().identity_provider.clone().ok_or_else(no_provider)?;
-    match &arguments.what {
-        What::Login { manner, again } => sign_in(session, &provider, manner, *again),
-        What::Status => status(session, &provider),
-        What::Logout => sign_out(session, &provider),
+    let provider = session.providers().identity_provider.clone().ok_or_else(no_provider)?;
+    match &arguments.action {
+        IdpAction::Login { flags: manner, again } => sign_in(session, &provider, manner, *again),
+        IdpAction::Status => status(session, &provider),
+        IdpAction::Logout => sign_out(session, &provider),
     }
 }
 
@@ -57,68 +57,72 @@ fn no_provider() -> Failure {
         .hint("put `identityProvider` with `issuer` and `clientId` into your settings")
 }
 
-fn whom(provider: &IdentityProvider) -> String {
-    printable(&shown::url(&provider.issuer))
+fn issuer_text(provider: &IdentityProvider) -> String {
+    printable(&shown::masked_url(&provider.issuer))
 }
 
 fn sign_in(
-    session: &Session,
+    session: &Invocation,
     provider: &IdentityProvider,
-    manner: &Manner,
+    manner: &LoginFlags,
     again: bool,
-) -> Result<Done, Failure> {
-    let whom = whom(provider);
-    live::run(session, Persistence::Once, async |host| {
-        let failed = |error| login_text::failure(&whom, &error);
-        let there = host.provider_login().await.map_err(failed)?;
-        if let Some(login) = there.filter(|it| !again && login_text::standing(it) == "good") {
+) -> Result<CommandOutput, Failure> {
+    let whom = issuer_text(provider);
+    live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let failed = |error| login_text::login_failure(&whom, &error);
+        let there = host.identity_provider_login().await.map_err(failed)?;
+        if let Some(login) = there.filter(|it| !again && login_text::validity(it) == "good") {
             let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
             return Ok(show(session, &login, &begin));
         }
-        let signpost = manner.signpost(session, &whom)?;
-        let wish = manner.wish();
-        let signing_in = host.login_at_provider(&signpost, &wish);
-        let login = login::with_patience(signing_in, &signpost).await.map_err(failed)?;
+        let signpost = manner.login_prompt(session, &whom)?;
+        let wish = manner.to_login_options();
+        let signing_in = host.login_to_identity_provider(&signpost, &wish);
+        let login = login::with_waiting_note(signing_in, &signpost).await.map_err(failed)?;
         Ok(show(session, &login, &format!("Signed in at {whom}.\n")))
     })
 }
 
-fn show(session: &Session, login: &LoginView, begin: &str) -> Done {
+fn show(session: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
     match session.wants_json() {
-        true => super::json(&json!({"signedIn": true, "login": login_text::as_json(login)})),
-        false => Done::text(format!("{begin}{}", login_text::lines(login))),
+        true => super::json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
+        false => CommandOutput::text(format!("{begin}{}", login_text::details_text(login))),
     }
 }
 
-fn status(session: &Session, provider: &IdentityProvider) -> Result<Done, Failure> {
-    let whom = whom(provider);
-    let login = live::run(session, Persistence::Once, async |host| {
-        host.provider_login().await.map_err(|error| login_text::failure(&whom, &error))
+fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
+    let whom = issuer_text(provider);
+    let login = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        host.identity_provider_login()
+            .await
+            .map_err(|error| login_text::login_failure(&whom, &error))
     })?;
     match login {
         Some(login) => {
-            let standing = login_text::standing(&login);
+            let standing = login_text::validity(&login);
             Ok(show(session, &login, &format!("{whom}: {standing}\n")))
         }
         None if session.wants_json() => {
-            let json = json!({"signedIn": false, "issuer": shown::url(&provider.issuer)});
-            Ok(Done { exit: Some(Exit::Login), ..super::json(&json) })
+            let json = json!({"signedIn": false, "issuer": shown::masked_url(&provider.issuer)});
+            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..super::json_output(&json) })
         }
-        None => Err(Failure::new(Exit::Login, &format!("nobody is signed in at {whom}"))
+        None => Err(Failure::new(Exit::LoginRequired, &format!("nobody is signed in at {whom}"))
             .hint("`swb idp login`")),
     }
 }
 
-fn sign_out(session: &Session, provider: &IdentityProvider) -> Result<Done, Failure> {
-    let whom = whom(provider);
-    let outcome = live::run(session, Persistence::Once, async |host| {
-        host.logout_at_provider().await.map_err(|error| login_text::failure(&whom, &error))
+fn sign_out(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
+    let whom = issuer_text(provider);
+    let outcome = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        host.logout_from_identity_provider()
+            .await
+            .map_err(|error| login_text::login_failure(&whom, &error))
     })?;
-    let done = login_text::logged_out(&whom, &outcome);
+    let done = login_text::logout_output(&whom, &outcome);
     match session.wants_json() {
         true => {
-            let json = json!({"outcome": login_text::logged_out_id(&outcome)});
-            Ok(Done { notes: done.notes, ..super::json(&json) })
+            let json = json!({"outcome": login_text::logout_outcome_id(&outcome)});
+            Ok(CommandOutput { notes: done.notes, ..super::json_output(&json) })
         }
         false => Ok(done),
     }

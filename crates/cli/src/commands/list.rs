@@ -2,24 +2,24 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::{Server, State};
+use switchboard::config::cascade::{ResolvedServer, ServerState};
 use switchboard::config::problem::Problem;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
-use switchboard::config::source::Place;
+use switchboard::config::source::SourceKind;
 use switchboard::load::Configuration;
 
 use crate::demo;
-use crate::describe::{self, counted};
+use crate::describe::{self, pluralize};
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::Session;
-use crate::table::{self, Cell, Yielding};
+use crate::session::Invocation;
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub struct ListArgs {
     /// Also what lost or was hidden, and why
     #[arg(long, short)]
     pub all: bool,
@@ -39,18 +39,18 @@ fn parse_scope(text: &str) -> Result<Scope, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &List, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ListArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let servers: Vec<&Server> = configuration
+    let servers: Vec<&ResolvedServer> = configuration
         .effective
         .servers
         .iter()
-        .filter(|server| arguments.all || server.is_in_play())
+        .filter(|server| arguments.all || server.is_selected())
         .filter(|server| arguments.scope.is_none_or(|scope| server.scope() == scope))
         .collect();
     require(&arguments.require, &configuration, session)?;
     if session.wants_json() {
-        return Ok(super::json(&as_json(&servers, &configuration, session)));
+        return Ok(super::json_output(&as_json(&servers, &configuration, session)));
     }
     Ok(as_text(&servers, &configuration, session))
 }
@@ -58,7 +58,7 @@ pub fn run(arguments: &List, session: &Session) -> Result<Done, Failure> {
 fn require(
     names: &[String],
     configuration: &Configuration,
-    session: &Session,
+    session: &Invocation,
 ) -> Result<(), Failure> {
     for name in names {
         let rejected = configuration.effective.servers.iter().find(|it| it.name == *name);
@@ -67,7 +67,7 @@ fn require(
             let message = format!("the required server `{name}` is not configured");
             return Err(Failure { exit: Exit::NotReady, message: printable(&message), ..failure });
         };
-        if !matches!(winner.state, State::Ready) {
+        if !matches!(winner.state, ServerState::Ready) {
             let state = describe::state_text(&winner.state);
             let message = format!("the required server `{name}` is not ready: {state}");
             let failure = Failure::new(Exit::NotReady, &message);
@@ -81,25 +81,26 @@ fn require(
 }
 
 /// The table, and on standard error what is wrong and what to do.
-pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Session) -> Done {
+pub fn as_text(
+    servers: &[&ResolvedServer],
+    configuration: &Configuration,
+    session: &Invocation,
+) -> CommandOutput {
     let problems = servers.iter().flat_map(|server| &server.problems);
     let problems = configuration.effective.problems.iter().chain(problems);
-    let notes = report::problems(&session.machine, problems);
+    let notes = report::problems(&session.env, problems);
     if servers.is_empty() {
-        return Done::text(nothing(configuration, session)).note(notes);
+        return CommandOutput::text(nothing_text(configuration, session)).note(notes);
     }
-    let row = |server: &&Server| {
+    let row = |server: &&ResolvedServer| {
         let entry = server.entry.as_ref();
         vec![
             Cell::plain(printable(&server.name)),
             Cell::plain(server.scope().id()),
             Cell::plain(entry.map_or("-", |entry| entry.transport.kind().id())),
             Cell::plain(entry.map_or("-".to_owned(), describe::target)),
-            Cell::meaning(
-                describe::state_meaning(&server.state),
-                describe::state_text(&server.state),
-            ),
-            Cell::plain(session.shown_origin(&server.origin)),
+            Cell::styled(describe::state_style(&server.state), describe::state_text(&server.state)),
+            Cell::plain(session.display_origin(&server.origin)),
         ]
     };
     let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
@@ -107,50 +108,50 @@ pub fn as_text(servers: &[&Server], configuration: &Configuration, session: &Ses
     let table = table::render(
         &header,
         &rows,
-        session.machine.terminal.width,
-        &[Yielding::Back(3), Yielding::Front(5), Yielding::Back(0)],
+        session.env.terminal.width,
+        &[Truncate::End(3), Truncate::Start(5), Truncate::End(0)],
     );
     let advice = advice(servers, configuration, session);
-    let table = match demo::alone(configuration) {
-        Some(_) => format!("{table}{}", only_ours(configuration, session)),
+    let table = match demo::only_server(configuration) {
+        Some(_) => format!("{table}{}", demo_only_text(configuration, session)),
         None => table,
     };
-    Done::text(table).note(notes).note(advice)
+    CommandOutput::text(table).note(notes).note(advice)
 }
 
 /// Why there is nothing to list: every place that was looked at.
-fn nothing(configuration: &Configuration, session: &Session) -> String {
+fn nothing_text(configuration: &Configuration, session: &Invocation) -> String {
     let hidden = configuration.effective.servers.len();
     let mut text = String::from("No MCP servers to list.\n");
-    if let Some(source) = &configuration.effective.lock {
-        let file = session.shown_source(source);
-        return format!("{text}{} ({file}).\n", crate::session::LOCKED);
+    if let Some(source) = &configuration.effective.exclusive_source {
+        let file = session.display_source(source);
+        return format!("{text}{} ({file}).\n", crate::session::ENTERPRISE_LOCK);
     }
     if hidden > 0 {
         text.push_str(&format!(
             "{hidden} configured, but left out or of another scope: swb list --all\n"
         ));
     }
-    text.push_str(&looked_in(configuration, session));
+    text.push_str(&searched_text(configuration, session));
     text
 }
 
 /// What is said where there is nothing but the demonstration.
-fn only_ours(configuration: &Configuration, session: &Session) -> String {
+fn demo_only_text(configuration: &Configuration, session: &Invocation) -> String {
     format!(
         "\nNothing is configured yet: `{}` is built in, to try things with, and gone as soon as you add a server.\n{}",
         demo::NAME,
-        looked_in(configuration, session)
+        searched_text(configuration, session)
     )
 }
 
 /// Every file that was looked at, and how to get something into one.
-fn looked_in(configuration: &Configuration, session: &Session) -> String {
+fn searched_text(configuration: &Configuration, session: &Invocation) -> String {
     let mut text = String::from("\nLooked in:\n");
-    let is_ours = |place: &Place| matches!(place, Place::Program(_));
-    for it in configuration.looked_at.iter().filter(|it| !is_ours(&it.source.place)) {
-        let place = session.shown_source(&it.source);
-        let found = describe::found_text(&it.found);
+    let is_ours = |place: &SourceKind| matches!(place, SourceKind::Program(_));
+    for it in configuration.sources.iter().filter(|it| !is_ours(&it.source.kind)) {
+        let place = session.display_source(&it.source);
+        let found = describe::found_text(&it.content);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
     }
     text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
@@ -158,44 +159,52 @@ fn looked_in(configuration: &Configuration, session: &Session) -> String {
     text
 }
 
-fn advice(servers: &[&Server], configuration: &Configuration, session: &Session) -> String {
+fn advice(
+    servers: &[&ResolvedServer],
+    configuration: &Configuration,
+    session: &Invocation,
+) -> String {
     let mut text = String::new();
-    let names = |wanted: fn(&State) -> bool| -> Vec<String> {
+    let names = |wanted: fn(&ServerState) -> bool| -> Vec<String> {
         let it = servers.iter().filter(|server| wanted(&server.state));
         it.map(|server| printable(&server.name)).collect()
     };
-    let pending = names(|state| matches!(state, State::Pending(_)));
+    let pending = names(|state| matches!(state, ServerState::Pending(_)));
     if !pending.is_empty() {
         text.push_str(&format!(
             "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} lets it\n",
-            counted(pending.len(), "server is", "servers are"),
+            pluralize(pending.len(), "server is", "servers are"),
             pending[0],
             pending[0],
         ));
     }
-    let refused = names(|state| matches!(state, State::Refused(_)));
+    let refused = names(|state| matches!(state, ServerState::Refused(_)));
     if !refused.is_empty() {
         text.push_str(&format!(
             "\n{} refused: swb policy why {}\n",
-            counted(refused.len(), "server is", "servers are"),
+            pluralize(refused.len(), "server is", "servers are"),
             refused[0]
         ));
     }
-    if let Some(source) = &configuration.effective.lock {
-        let file = session.shown_source(source);
-        text.push_str(&format!("\n{} ({file})\n", crate::session::LOCKED));
+    if let Some(source) = &configuration.effective.exclusive_source {
+        let file = session.display_source(source);
+        text.push_str(&format!("\n{} ({file})\n", crate::session::ENTERPRISE_LOCK));
     }
     text
 }
 
-fn as_json(servers: &[&Server], configuration: &Configuration, session: &Session) -> Json {
+fn as_json(
+    servers: &[&ResolvedServer],
+    configuration: &Configuration,
+    session: &Invocation,
+) -> Json {
     let problems: &[Problem] = &configuration.effective.problems;
     let servers: Vec<Json> =
         servers.iter().map(|server| describe::server_json(session, server)).collect();
     json!({
         "servers": servers,
         "problems": problems.iter().map(describe::problem_json).collect::<Vec<_>>(),
-        "enterpriseControl": configuration.effective.lock.as_ref().map(|it| it.to_string()),
-        "lookedAt": configuration.looked_at.iter().map(describe::looked_at_json).collect::<Vec<_>>(),
+        "enterpriseControl": configuration.effective.exclusive_source.as_ref().map(|it| it.to_string()),
+        "lookedAt": configuration.sources.iter().map(describe::looked_at_json).collect::<Vec<_>>(),
     })
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::catalogue::List;
-use switchboard::cause::CauseKind;
-use switchboard::config::cascade::Server;
+use switchboard::catalogue::ListKind;
+use switchboard::cause::FailureKind;
+use switchboard::config::cascade::ResolvedServer;
 use switchboard::config::entry::{OAuthGrant, ServerSpec};
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
 use switchboard::engine::Host;
 use switchboard::load::Configuration;
-use switchboard::memo::Memo;
-use switchboard::signing::{LoginView, LoginWish, SigningError};
+use switchboard::memo::TtlCache;
+use switchboard::signing::{LoginRequest, LoginView, ServerLoginError};
 use tokio::time::Instant;
 
 use super::{ping, status};
@@ -24,24 +24,24 @@ use crate::describe;
 use crate::exit::Exit;
 use crate::live;
 use crate::login_text;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::Session;
-use crate::signpost::{Showing, Signpost};
+use crate::session::Invocation;
+use crate::signpost::{BrowserMode, TerminalLoginPrompt};
 
 /// How long nothing is shown before somebody is told what is waited for.
-const QUIET: Duration = Duration::from_secs(2);
+const NOTE_DELAY: Duration = Duration::from_secs(2);
 /// How long the connection may take that shows whether the login is any good.
-const PROOF: Duration = Duration::from_secs(60);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb login`.
 #[derive(Debug, Args)]
-pub struct Login {
+pub struct LoginArgs {
     /// The server's name
     pub name: String,
     /// How to sign in
     #[command(flatten)]
-    pub manner: Manner,
+    pub flags: LoginFlags,
     /// Sign in anew, even where somebody is signed in
     #[arg(long)]
     pub again: bool,
@@ -49,7 +49,7 @@ pub struct Login {
 
 /// How to sign in.
 #[derive(Debug, Args)]
-pub struct Manner {
+pub struct LoginFlags {
     /// Open no browser; show the address, and take what is pasted
     #[arg(long)]
     pub no_browser: bool,
@@ -64,25 +64,31 @@ pub struct Manner {
     pub device: bool,
 }
 
-impl Manner {
+impl LoginFlags {
     /// The same for the host.
-    pub fn wish(&self) -> LoginWish {
-        LoginWish {
+    pub fn to_login_options(&self) -> LoginRequest {
+        LoginRequest {
             port: self.callback_port,
             scopes: self.scopes.iter().filter(|it| !it.is_empty()).cloned().collect(),
-            on_another_device: self.device,
+            use_device_code: self.device,
         }
     }
 
     /// Somebody to show the way; fails where nobody could ever come back.
-    pub fn signpost(&self, session: &Session, whom: &str) -> Result<Signpost, Failure> {
-        let showing = Showing::of(&session.machine, self.no_browser);
-        let signpost = Signpost::new(session, showing, whom);
-        match signpost.is_in_vain() && !self.device {
+    pub fn login_prompt(
+        &self,
+        session: &Invocation,
+        whom: &str,
+    ) -> Result<TerminalLoginPrompt, Failure> {
+        let showing = BrowserMode::detect(&session.env, self.no_browser);
+        let signpost = TerminalLoginPrompt::new(session, showing, whom);
+        match signpost.cannot_complete() && !self.device {
             false => Ok(signpost),
             true => {
-                let failure =
-                    Failure::new(Exit::Login, &format!("nobody can sign in to {whom} here"));
+                let failure = Failure::new(
+                    Exit::LoginRequired,
+                    &format!("nobody can sign in to {whom} here"),
+                );
                 let causes =
                     vec!["no browser can be opened, and nobody is at a terminal".to_owned()];
                 let hint = "run it at a terminal, or with `--device`; `oauth.grant` in its entry signs in without anybody";
@@ -93,113 +99,120 @@ impl Manner {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Login, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &LoginArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let name = &arguments.name;
-    let server = status::ready(session, &configuration, name)?;
-    forget_wall(session, server);
-    let (done, outcome) = live::run(session, Persistence::Once, async |host| {
-        let view = status::connected_view(session, host, &configuration, name).await;
-        let login = match host.login_at(name).await {
+    let server = status::startable_server(session, &configuration, name)?;
+    forget_auth_required(session, server);
+    let (done, outcome) = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let view = status::connect_one(session, host, &configuration, name).await;
+        let login = match host.stored_login(name).await {
             Ok(login) => login,
             Err(error) => return Err(not_for_logins(server, &error)),
         };
-        match what_to_do(arguments, &configuration, &view, login.as_ref())? {
-            Todo::Nothing(login) => Ok((show(session, &view, login, Novelty::Old), Novelty::Old)),
-            Todo::SignIn => {
-                let login = signed_in(arguments, session, host).await?;
-                let proven = proof(session, host, &view).await;
-                Ok((show(session, &proven, &login, Novelty::New), Novelty::New))
+        match next_step(arguments, &configuration, &view, login.as_ref())? {
+            NextStep::AlreadySignedIn(login) => {
+                Ok((show(session, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
+            }
+            NextStep::SignIn => {
+                let login = sign_in(arguments, session, host).await?;
+                let proven = reconnected_view(session, host, &view).await;
+                Ok((show(session, &proven, &login, LoginOrigin::New), LoginOrigin::New))
             }
         }
     })?;
-    if outcome == Novelty::New {
-        tell_others(session, name);
+    if outcome == LoginOrigin::New {
+        notify_running(session, name);
     }
     Ok(done)
 }
 
 /// Was the login there before?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Novelty {
+enum LoginOrigin {
     New,
-    Old,
+    Existing,
 }
 
-enum Todo<'l> {
+enum NextStep<'l> {
     /// Somebody is signed in.
-    Nothing(&'l LoginView),
+    AlreadySignedIn(&'l LoginView),
     SignIn,
 }
 
 /// A wall that is remembered would keep us from asking what the server wants.
-pub(crate) fn forget_wall(session: &Session, server: &Server) {
+pub(crate) fn forget_auth_required(session: &Invocation, server: &ResolvedServer) {
     if let Some(fingerprint) = &server.fingerprint {
-        let walls = session.machine.places.walls();
-        Memo::new(&walls, Duration::MAX).forget(&format!("{}/{fingerprint}", server.name));
+        let walls = session.env.paths.auth_required_cache();
+        TtlCache::new(&walls, Duration::MAX).remove(&format!("{}/{fingerprint}", server.name));
     }
 }
 
 /// Programs of ours that run learn of it at once. Where they cannot be told, they find out by themselves.
-pub(crate) fn tell_others(session: &Session, name: &str) {
-    let _they_find_out = control::reconnect(&session.machine.places.running(), name);
+pub(crate) fn notify_running(session: &Invocation, name: &str) {
+    let _they_find_out = control::reconnect(&session.env.paths.control_sockets(), name);
 }
 
-fn not_for_logins(server: &Server, error: &SigningError) -> Failure {
+fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure {
     let name = printable(&server.name);
-    let failure = login_text::failure(&format!("`{name}`"), error);
+    let failure = login_text::login_failure(&format!("`{name}`"), error);
     let has_headers = server.spec.as_ref().is_some_and(|spec| spec.transport.url().is_some());
     match (error, has_headers) {
-        (SigningError::NotForLogins(_, _), true) => failure.hint(&format!(
+        (ServerLoginError::Unsupported(_, _), true) => failure.hint(&format!(
             "to sign in, take `Authorization` out of its `headers`: `swb get {name}` shows them"
         )),
-        (SigningError::NotForLogins(_, _), false) => {
+        (ServerLoginError::Unsupported(_, _), false) => {
             failure.hint(&format!("`swb ping {name}` shows whether it answers"))
         }
         (_, _) => failure,
     }
 }
 
-fn what_to_do<'l>(
-    arguments: &Login,
+fn next_step<'l>(
+    arguments: &LoginArgs,
     configuration: &Configuration,
-    view: &View,
+    view: &ServerView,
     login: Option<&'l LoginView>,
-) -> Result<Todo<'l>, Failure> {
+) -> Result<NextStep<'l>, Failure> {
     let spec = configuration.effective.winner(&arguments.name).and_then(|it| it.spec.as_ref());
     match &view.status {
         Status::Connected => match login {
-            Some(login) if !arguments.again && is_enough(login, &arguments.manner.scopes) => {
-                Ok(Todo::Nothing(login))
+            Some(login) if !arguments.again && covers_scopes(login, &arguments.flags.scopes) => {
+                Ok(NextStep::AlreadySignedIn(login))
             }
-            None if !arguments.again => Err(needs_none(view)),
-            Some(_) | None => needs_somebody(spec, view),
+            None if !arguments.again => Err(login_not_needed(view)),
+            Some(_) | None => interactive_login(spec, view),
         },
-        Status::NeedsAuth(_) => needs_somebody(spec, view),
-        Status::Failed(cause) if cause.kind == CauseKind::Forbidden => needs_somebody(spec, view),
+        Status::NeedsAuth(_) => interactive_login(spec, view),
+        Status::Failed(cause) if cause.kind == FailureKind::Forbidden => {
+            interactive_login(spec, view)
+        }
         Status::Failed(_) | Status::Pending { .. } | Status::Disabled => {
             Err(ping::not_connected(view))
         }
     }
 }
 
-fn is_enough(login: &LoginView, wanted: &[String]) -> bool {
-    login.is_good && wanted.iter().all(|it| login.scopes.contains(it))
+fn covers_scopes(login: &LoginView, wanted: &[String]) -> bool {
+    login.is_valid && wanted.iter().all(|it| login.scopes.contains(it))
 }
 
-fn needs_none(view: &View) -> Failure {
+fn login_not_needed(view: &ServerView) -> Failure {
     let name = printable(&view.name);
     Failure::new(Exit::Usage, &format!("`{name}` wants no login: it answers without one"))
         .hint(&format!("`swb login {name} --again` signs in nevertheless"))
 }
 
 /// A login that needs nobody was tried already, when we connected.
-fn needs_somebody<'l>(spec: Option<&ServerSpec>, view: &View) -> Result<Todo<'l>, Failure> {
+fn interactive_login<'l>(
+    spec: Option<&ServerSpec>,
+    view: &ServerView,
+) -> Result<NextStep<'l>, Failure> {
     let oauth = spec.and_then(|it| it.transport.oauth());
     let failure = || ping::not_connected(view);
     match oauth {
         Some(oauth) if oauth.xaa => Err(match view.status {
-            Status::Connected => unattended(view),
+            Status::Connected => automatic_login(view),
             Status::NeedsAuth(_)
             | Status::Failed(_)
             | Status::Pending { .. }
@@ -207,8 +220,8 @@ fn needs_somebody<'l>(spec: Option<&ServerSpec>, view: &View) -> Result<Todo<'l>
                 failure().hint("`swb idp login` signs in where its logins come from")
             }
         }),
-        Some(oauth) if oauth.grant != OAuthGrant::Person => Err(match view.status {
-            Status::Connected => unattended(view),
+        Some(oauth) if oauth.grant != OAuthGrant::AuthorizationCode => Err(match view.status {
+            Status::Connected => automatic_login(view),
             Status::NeedsAuth(_)
             | Status::Failed(_)
             | Status::Pending { .. }
@@ -217,38 +230,41 @@ fn needs_somebody<'l>(spec: Option<&ServerSpec>, view: &View) -> Result<Todo<'l>
                 printable(&view.name)
             )),
         }),
-        Some(_) | None => Ok(Todo::SignIn),
+        Some(_) | None => Ok(NextStep::SignIn),
     }
 }
 
-fn unattended(view: &View) -> Failure {
+fn automatic_login(view: &ServerView) -> Failure {
     let name = printable(&view.name);
     Failure::new(Exit::Usage, &format!("`{name}` is signed in to without anybody"))
         .hint(&format!("`swb logout {name}` ends its login; the next connection signs in anew"))
 }
 
-async fn signed_in(
-    arguments: &Login,
-    session: &Session,
+async fn sign_in(
+    arguments: &LoginArgs,
+    session: &Invocation,
     host: &Host,
 ) -> Result<LoginView, Failure> {
     let whom = format!("`{}`", printable(&arguments.name));
-    let signpost = arguments.manner.signpost(session, &whom)?;
-    let wish = arguments.manner.wish();
+    let signpost = arguments.flags.login_prompt(session, &whom)?;
+    let wish = arguments.flags.to_login_options();
     let signing_in = host.login(&arguments.name, &signpost, &wish);
-    let login = with_patience(signing_in, &signpost).await;
-    login.map_err(|error| login_text::failure(&whom, &error))
+    let login = with_waiting_note(signing_in, &signpost).await;
+    login.map_err(|error| login_text::login_failure(&whom, &error))
 }
 
 /// Waits, and says so where nothing was shown for a while: another program may be at it.
-pub(super) async fn with_patience<T>(waiting: impl Future<Output = T>, signpost: &Signpost) -> T {
+pub(super) async fn with_waiting_note<T>(
+    waiting: impl Future<Output = T>,
+    signpost: &TerminalLoginPrompt,
+) -> T {
     tokio::pin!(waiting);
     tokio::select! {
         outcome = &mut waiting => return outcome,
-        () = tokio::time::sleep(QUIET) => {}
+        () = tokio::time::sleep(NOTE_DELAY) => {}
     }
-    if !signpost.has_begun() {
-        report::aside(
+    if !signpost.was_shown() {
+        report::print_stderr(
             "Waiting for the authorization server, or for another program that is signing in.\n",
         );
     }
@@ -256,47 +272,65 @@ pub(super) async fn with_patience<T>(waiting: impl Future<Output = T>, signpost:
 }
 
 /// The server once it was connected to with the new login.
-async fn proof(session: &Session, host: &Host, before: &View) -> Arc<View> {
+async fn reconnected_view(
+    session: &Invocation,
+    host: &Host,
+    before: &ServerView,
+) -> Arc<ServerView> {
     let name = before.name.clone();
-    let is_new = |view: &View| {
+    let is_new = |view: &ServerView| {
         let is_same_cause = match (view.status.cause(), before.status.cause()) {
             (Some(now), Some(then)) => Arc::ptr_eq(now, then),
-            (None, None) => view.ready_after == before.ready_after,
+            (None, None) => view.time_to_ready == before.time_to_ready,
             (Some(_), None) | (None, Some(_)) => false,
         };
         view.status.is_settled() && !is_same_cause
     };
-    let deadline = Some(Instant::now() + PROOF);
-    let snapshot = live::settle(session, host, deadline, |it| {
+    let deadline = Some(Instant::now() + RECONNECT_TIMEOUT);
+    let snapshot = live::wait_until_settled(session, host, deadline, |it| {
         it.servers.get(&name).is_some_and(|view| is_new(view))
     });
     snapshot.await.servers[&name].clone()
 }
 
-fn show(session: &Session, view: &View, login: &LoginView, novelty: Novelty) -> Done {
+fn show(
+    session: &Invocation,
+    view: &ServerView,
+    login: &LoginView,
+    novelty: LoginOrigin,
+) -> CommandOutput {
     let is_connected = view.status == Status::Connected;
-    let tools = view.catalogue.items(List::Tools).len();
-    let exit = (!is_connected).then(|| crate::connected::exit(&view.status));
+    let tools = view.catalogue.items(ListKind::Tools).len();
+    let exit = (!is_connected).then(|| crate::connected::exit_code(&view.status));
     if session.wants_json() {
         let json = json!({
             "name": view.name,
             "signedIn": true,
-            "isNew": novelty == Novelty::New,
+            "isNew": novelty == LoginOrigin::New,
             "login": login_text::as_json(login),
             "state": view.status.id(),
             "tools": is_connected.then_some(tools),
         });
-        return Done { exit, ..super::json(&json) };
+        return CommandOutput { exit, ..super::json_output(&json) };
     }
     let name = printable(&view.name);
     let begin = match novelty {
-        Novelty::New => format!("Signed in to `{name}`.\n"),
-        Novelty::Old => format!("Already signed in to `{name}`; `--again` signs in anew.\n"),
+        LoginOrigin::New => format!("Signed in to `{name}`.\n"),
+        LoginOrigin::Existing => {
+            format!("Already signed in to `{name}`; `--again` signs in anew.\n")
+        }
     };
-    let mut text = format!("{begin}{}", login_text::lines(login));
+    let mut text = format!("{begin}{}", login_text::details_text(login));
     match is_connected {
-        true => text.push_str(&format!("  it has {}\n", describe::counted(tools, "tool", "tools"))),
-        false => return Done { exit, ..Done::text(text).note(crate::connected::trouble(view)) },
+        true => {
+            text.push_str(&format!("  it has {}\n", describe::pluralize(tools, "tool", "tools")))
+        }
+        false => {
+            return CommandOutput {
+                exit,
+                ..CommandOutput::text(text).note(crate::connected::problem_text(view))
+            };
+        }
     }
-    Done::text(text)
+    CommandOutput::text(text)
 }

@@ -3,46 +3,49 @@
 use clap::Args;
 use serde_json::json;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::signing::LoggedOut;
+use switchboard::connection::state::RetryPolicy;
+use switchboard::signing::LogoutOutcome;
 
 use super::{login, status};
 use crate::live;
 use crate::login_text;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb logout`.
 #[derive(Debug, Args)]
-pub struct Logout {
+pub struct LogoutArgs {
     /// The server's name
     pub name: String,
 }
 
 /// Runs the command. The server itself is not connected to.
-pub fn run(arguments: &Logout, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &LogoutArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let name = &arguments.name;
-    status::ready(session, &configuration, name)?;
+    status::startable_server(session, &configuration, name)?;
     let whom = format!("`{}`", printable(name));
-    let wanted = live::chosen(&configuration, std::slice::from_ref(name));
+    let wanted = live::desired_servers(&configuration, std::slice::from_ref(name));
     let wanted = wanted.first().ok_or_else(|| session.not_found(&configuration, name))?;
-    let outcome = live::run(session, Persistence::Once, async |host| {
-        host.forget_login(wanted).await.map_err(|error| login_text::failure(&whom, &error))
+    let outcome = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        host.forget_login(wanted).await.map_err(|error| login_text::login_failure(&whom, &error))
     })?;
-    if !matches!(outcome, LoggedOut::Nothing) {
-        login::tell_others(session, name);
+    if !matches!(outcome, LogoutOutcome::NotLoggedIn) {
+        login::notify_running(session, name);
     }
-    Ok(shown(session, &whom, name, &outcome))
+    Ok(show(session, &whom, name, &outcome))
 }
 
-fn shown(session: &Session, whom: &str, name: &str, outcome: &LoggedOut) -> Done {
+fn show(session: &Invocation, whom: &str, name: &str, outcome: &LogoutOutcome) -> CommandOutput {
     match session.wants_json() {
         true => {
-            let told = login_text::logged_out_id(outcome);
+            let told = login_text::logout_outcome_id(outcome);
             let json = json!({"name": name, "outcome": told});
-            Done { notes: login_text::logged_out(whom, outcome).notes, ..super::json(&json) }
+            CommandOutput {
+                notes: login_text::logout_output(whom, outcome).notes,
+                ..super::json_output(&json)
+            }
         }
-        false => login_text::logged_out(whom, outcome),
+        false => login_text::logout_output(whom, outcome),
     }
 }

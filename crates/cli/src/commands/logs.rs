@@ -11,18 +11,18 @@ use switchboard::config::shown::printable;
 use switchboard::logbook;
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::report::{self, Reader};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::report::{self, StdoutState};
+use crate::session::Invocation;
 
 /// How often a log that is followed is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The most that is read at once.
-const MOST: u64 = 1024 * 1024;
+const MAX_READ: u64 = 1024 * 1024;
 
 /// Arguments of `swb logs`.
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct LogsArgs {
     /// The server's name
     pub name: String,
     /// Stay, and show what comes
@@ -34,8 +34,8 @@ pub struct Logs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Logs, session: &Session) -> Result<Done, Failure> {
-    let files = logbook::files(&session.machine.places.logs(), &arguments.name);
+pub fn run(arguments: &LogsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let files = logbook::files(&session.env.paths.logs(), &arguments.name);
     let is_there = files.iter().any(|file| file.exists());
     if !is_there {
         let configuration = session.load()?;
@@ -43,18 +43,18 @@ pub fn run(arguments: &Logs, session: &Session) -> Result<Done, Failure> {
             return Err(session.not_found(&configuration, &arguments.name));
         }
     }
-    let text = read(&files)?;
+    let text = read_files(&files)?;
     let last = last_lines(&text, arguments.lines);
     if session.wants_json() {
         let lines: Vec<&str> = last.lines().collect();
-        return Ok(super::json(&json!({"name": arguments.name, "lines": lines})));
+        return Ok(super::json_output(&json!({"name": arguments.name, "lines": lines})));
     }
     let shown = escaped(last);
     if arguments.follow {
-        let _reader = report::say(&shown);
+        let _reader = report::print_stdout(&shown);
         return follow(&files[1]);
     }
-    let done = Done::text(shown);
+    let done = CommandOutput::text(shown);
     Ok(match is_there {
         true => done,
         false => done.note(format!(
@@ -65,14 +65,14 @@ pub fn run(arguments: &Logs, session: &Session) -> Result<Done, Failure> {
 }
 
 /// Both files, the older first. A file that is being replaced is read as far as it goes.
-fn read(files: &[std::path::PathBuf; 2]) -> Result<String, Failure> {
+fn read_files(files: &[std::path::PathBuf; 2]) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     for file in files {
         match std::fs::read(file) {
             Ok(more) => bytes.extend(more),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                return Err(Failure::new(Exit::Failure, "the log cannot be read").because(error));
+                return Err(Failure::new(Exit::Failure, "the log cannot be read").caused_by(error));
             }
         }
     }
@@ -101,10 +101,10 @@ fn escaped(text: &str) -> String {
 }
 
 /// Shows what is added, also after the file was replaced, until nobody reads any more.
-fn follow(path: &Path) -> Result<Done, Failure> {
+fn follow(path: &Path) -> Result<CommandOutput, Failure> {
     let mut at = std::fs::metadata(path).map_or(0, |it| it.len());
     loop {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         let Ok(mut file) = File::open(path) else { continue };
         let size = file.metadata().map_or(0, |it| it.len());
         if size < at {
@@ -114,12 +114,12 @@ fn follow(path: &Path) -> Result<Done, Failure> {
             continue;
         }
         let mut bytes = Vec::new();
-        if file.take(MOST).read_to_end(&mut bytes).is_err() {
+        if file.take(MAX_READ).read_to_end(&mut bytes).is_err() {
             continue;
         }
         at += bytes.len() as u64;
-        if report::say(&escaped(&String::from_utf8_lossy(&bytes))) == Reader::Gone {
-            return Ok(Done::default());
+        if report::print_stdout(&escaped(&String::from_utf8_lossy(&bytes))) == StdoutState::Closed {
+            return Ok(CommandOutput::default());
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use clap::{Args, CommandFactory};
 
-use crate::arguments::Arguments;
+use crate::arguments::Cli;
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 
 /// Arguments of `swb man`.
 #[derive(Debug, Args)]
-pub struct Man {
+pub struct ManArgs {
     /// The page of one command instead of the main one
     pub command: Option<String>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Man) -> Result<Done, Failure> {
-    let mut all = Arguments::command();
+pub fn run(arguments: &ManArgs) -> Result<CommandOutput, Failure> {
+    let mut all = Cli::command();
     all.build();
     let page = match &arguments.command {
         None => all,
@@ -25,7 +25,7 @@ pub fn run(arguments: &Man) -> Result<Done, Failure> {
     };
     let mut roff = Vec::new();
     clap_mangen::Man::new(page).render(&mut roff).map_err(|error| {
-        Failure::new(Exit::Failure, "the manual page could not be made").because(error)
+        Failure::new(Exit::Failure, "the manual page could not be made").caused_by(error)
     })?;
-    Ok(Done::text(String::from_utf8_lossy(&roff)))
+    Ok(CommandOutput::text(String::from_utf8_lossy(&roff)))
 }

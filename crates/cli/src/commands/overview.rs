@@ -1,19 +1,19 @@
 //! `swb` alone: what is configured here; where nothing is, a server of our own to try things with.
 
-use switchboard::catalogue::List;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::Status;
 use switchboard::load::Configuration;
 use switchboard::pool::tool::Tool;
 
 use crate::commands::{list, tools};
 use crate::demo;
-use crate::live::{self, Gathered};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::live::{self, ConnectedServers};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// Commands to try, and what comes of them.
-const TRIES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("swb call mcp__demo__now offset=+02:00", "what time is it elsewhere?"),
     ("swb call mcp__demo__add_note 'text=Buy tea'", "it asks you first; notes are kept"),
     ("swb resources", "notes can be read as well"),
@@ -24,7 +24,7 @@ const TRIES: [(&str, &str); 7] = [
 ];
 
 /// What to do then.
-const NEXT: [(&str, &str); 4] = [
+const NEXT_STEPS: [(&str, &str); 4] = [
     ("swb add NAME -- COMMAND …", "a server of your own (or: swb add NAME URL)"),
     ("swb import --dry-run", "what other programs have configured"),
     ("swb config explain", "where servers are looked for"),
@@ -32,19 +32,23 @@ const NEXT: [(&str, &str); 4] = [
 ];
 
 /// Runs the command.
-pub fn run(session: &Session) -> Result<Done, Failure> {
+pub fn run(session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let demo = demo::alone(&configuration).filter(|it| it.is_ready());
+    let demo = demo::only_server(&configuration).filter(|it| it.is_ready());
     if demo.is_some() && !session.wants_json() {
-        return demonstrate(session, &configuration);
+        return demo_overview(session, &configuration);
     }
-    let listing = list::List { all: false, scope: None, require: Vec::new() };
+    let listing = list::ListArgs { all: false, scope: None, require: Vec::new() };
     list::run(&listing, session)
 }
 
 /// Connects to our own server and shows what it has.
-fn demonstrate(session: &Session, configuration: &Configuration) -> Result<Done, Failure> {
-    let Gathered { snapshot, pool, notes } = live::gathered(session, configuration, &[])?;
+fn demo_overview(
+    session: &Invocation,
+    configuration: &Configuration,
+) -> Result<CommandOutput, Failure> {
+    let ConnectedServers { snapshot, pool, notes } =
+        live::connect_once(session, configuration, &[])?;
     let of_server = pool.tools().iter().filter(|it| !it.is_built_in());
     let offered: Vec<&Tool> = of_server.map(AsRef::as_ref).collect();
     let mut text = String::from(
@@ -57,14 +61,14 @@ fn demonstrate(session: &Session, configuration: &Configuration) -> Result<Done,
         let count = |list| view.catalogue.items(list).len();
         text.push_str(&format!(
             "\nresources: {}   templates: {}   prompts: {}\n",
-            count(List::Resources),
-            count(List::Templates),
-            count(List::Prompts)
+            count(ListKind::Resources),
+            count(ListKind::ResourceTemplates),
+            count(ListKind::Prompts)
         ));
     }
-    text.push_str(&block("Try it:", &TRIES));
-    text.push_str(&block("Then:", &NEXT));
-    Ok(Done::text(text).note(notes))
+    text.push_str(&block("Try it:", &EXAMPLES));
+    text.push_str(&block("Then:", &NEXT_STEPS));
+    Ok(CommandOutput::text(text).note(notes))
 }
 
 fn block(title: &str, lines: &[(&str, &str)]) -> String {
@@ -72,7 +76,7 @@ fn block(title: &str, lines: &[(&str, &str)]) -> String {
     let mut text = format!("\n{title}\n");
     for (command, about) in lines {
         let room = " ".repeat(width - command.chars().count());
-        text.push_str(&format!("  {command}{room}   {}\n", paint(Meaning::Faint, *about)));
+        text.push_str(&format!("  {command}{room}   {}\n", paint(TextStyle::Dim, *about)));
     }
     text
 }

@@ -6,42 +6,47 @@ use clap::Args;
 use serde_json::{Map, Value as Json};
 use switchboard::places::project_root;
 
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
-use crate::table::{self, Cell, Yielding};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb paths`: none.
 #[derive(Debug, Args)]
-pub struct Paths {}
+pub struct PathsArgs {}
 
 /// Runs the command.
-pub fn run(_: &Paths, session: &Session) -> Result<Done, Failure> {
+pub fn run(_: &PathsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let rows = rows(session);
     if session.wants_json() {
         let json: Map<String, Json> = rows
             .iter()
             .map(|(key, _, path)| ((*key).to_owned(), path.to_string_lossy().into()))
             .collect();
-        return Ok(super::json(&Json::Object(json)));
+        return Ok(super::json_output(&Json::Object(json)));
     }
     let cells: Vec<Vec<Cell>> = rows
         .iter()
         .map(|(_, about, path)| {
             let there = if path.symlink_metadata().is_ok() { "there" } else { "not there yet" };
-            vec![Cell::plain(*about), Cell::plain(session.shown_path(path)), Cell::plain(there)]
+            vec![Cell::plain(*about), Cell::plain(session.display_path(path)), Cell::plain(there)]
         })
         .collect();
-    let width = session.machine.terminal.width;
-    Ok(Done::text(table::render(&["WHAT", "WHERE", "STATE"], &cells, width, &[Yielding::Front(1)])))
+    let width = session.env.terminal.width;
+    Ok(CommandOutput::text(table::render(
+        &["WHAT", "WHERE", "STATE"],
+        &cells,
+        width,
+        &[Truncate::Start(1)],
+    )))
 }
 
-fn rows(session: &Session) -> Vec<(&'static str, &'static str, PathBuf)> {
-    let places = &session.machine.places;
+fn rows(session: &Invocation) -> Vec<(&'static str, &'static str, PathBuf)> {
+    let places = &session.env.paths;
     vec![
-        ("projectRoot", "project root", project_root(&session.machine.working_folder)),
-        ("projectServers", "project servers", session.file_of(WritableScope::Project)),
-        ("localSettings", "local settings", session.file_of(WritableScope::Local)),
-        ("userSettings", "user settings", session.file_of(WritableScope::User)),
+        ("projectRoot", "project root", project_root(&session.env.working_folder)),
+        ("projectServers", "project servers", session.scope_file(WritableScope::Project)),
+        ("localSettings", "local settings", session.scope_file(WritableScope::Local)),
+        ("userSettings", "user settings", session.scope_file(WritableScope::User)),
         ("plugins", "plugins", places.plugins()),
         ("approvals", "approvals", places.approvals()),
         ("managedServers", "managed servers", places.managed_servers()),

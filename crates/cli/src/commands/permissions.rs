@@ -6,186 +6,189 @@ mod simulate;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use switchboard::config::permission::{
-    self, Considered, Explanation, Hints, Mode, Request, Rules, ToolRule, Trust,
+    self, CallRequest, ConsideredRule, Explanation, PermissionMode, PermissionRules, ToolHints,
+    ToolRule, Trust,
 };
 use switchboard::config::shown::printable;
 
-use crate::candidates::as_exposed;
+use crate::candidates::exposed_server_name;
 use crate::exit::Exit;
 use crate::given;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::Session;
-use crate::style::{Meaning, paint};
-use crate::table::{self, Cell, Yielding};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb permissions`.
 #[derive(Debug, Args)]
-pub struct PermissionsCommand {
+pub struct PermissionsArgs {
     /// What to do.
     #[command(subcommand)]
-    pub verb: PermissionsVerb,
+    pub action: PermissionsAction,
 }
 
 /// What to do with rules.
 #[derive(Debug, Subcommand)]
-pub enum PermissionsVerb {
+pub enum PermissionsAction {
     /// List every rule, where it stands and what it does
     List,
     /// Say which rule decides about a call, and why the others do not
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Add rules to a list of a settings file
-    Add(change::AddRules),
+    Add(change::AddRulesArgs),
     /// Take a rule out of a settings file
-    Remove(change::RemoveRule),
+    Remove(change::RemoveRuleArgs),
     /// Replay the audit log against the rules, or against others: which calls would be decided otherwise?
-    Simulate(simulate::Simulate),
+    Simulate(simulate::SimulateArgs),
 }
 
 /// Arguments of `swb permissions explain`.
 #[derive(Debug, Args)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// The tool: mcp__SERVER__TOOL
     pub tool: String,
     /// Its arguments, as `swb call` takes them
     pub arguments: Vec<String>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", value_parser = super::permissions::parse_mode)]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
 }
 
 /// Reads a mode's word.
-pub fn parse_mode(text: &str) -> Result<Mode, String> {
-    Mode::parse(text).ok_or_else(|| {
-        let words: Vec<&str> = Mode::ALL.iter().map(|mode| mode.id()).collect();
+pub fn parse_mode(text: &str) -> Result<PermissionMode, String> {
+    PermissionMode::parse(text).ok_or_else(|| {
+        let words: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.id()).collect();
         format!("the modes are {}", words.join(", "))
     })
 }
 
 /// Runs the command.
-pub fn run(arguments: &PermissionsCommand, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &PermissionsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let done = match &arguments.verb {
-        PermissionsVerb::List => list(session, &configuration.rules),
-        PermissionsVerb::Explain(it) => explain(session, it, &configuration)?,
-        PermissionsVerb::Add(it) => change::add(session, it, &configuration)?,
-        PermissionsVerb::Remove(it) => change::remove(session, it, &configuration)?,
-        PermissionsVerb::Simulate(it) => simulate::run(session, it, &configuration)?,
+    let done = match &arguments.action {
+        PermissionsAction::List => list(session, &configuration.rules),
+        PermissionsAction::Explain(it) => explain(session, it, &configuration)?,
+        PermissionsAction::Add(it) => change::add(session, it, &configuration)?,
+        PermissionsAction::Remove(it) => change::remove(session, it, &configuration)?,
+        PermissionsAction::Simulate(it) => simulate::run(session, it, &configuration)?,
     };
     let problems = configuration.effective.problems.iter();
-    Ok(done.note(report::problems(&session.machine, problems)))
+    Ok(done.note(report::problems(&session.env, problems)))
 }
 
 /// All rules.
-pub(crate) fn list(session: &Session, rules: &Rules) -> Done {
+pub(crate) fn list(session: &Invocation, rules: &PermissionRules) -> CommandOutput {
     let rows: Vec<(&str, String, String)> = rules
-        .listed()
+        .entries()
         .iter()
-        .map(|it| (it.effect.id(), it.rule.to_string(), session.shown_origin(&it.origin)))
+        .map(|it| (it.effect.id(), it.rule.to_string(), session.display_origin(&it.origin)))
         .collect();
-    let mode = rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
+    let mode = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     if session.wants_json() {
         let rules: Vec<Json> = rows
             .iter()
             .map(|(effect, rule, from)| json!({"effect": effect, "rule": rule, "from": from}))
             .collect();
-        return super::json(&json!({"defaultMode": mode.id(), "rules": rules}));
+        return super::json_output(&json!({"defaultMode": mode.id(), "rules": rules}));
     }
     let mut text = format!("mode: {mode}\n");
     if rows.is_empty() {
         text.push_str(
             "No rules: every tool asks at its first use, unless its server is trusted.\n",
         );
-        return Done::text(text);
+        return CommandOutput::text(text);
     }
     let cells: Vec<Vec<Cell>> = rows
         .into_iter()
         .map(|(effect, rule, from)| {
             let meaning = match effect {
-                "allow" => Meaning::Good,
-                "deny" => Meaning::Bad,
-                _ => Meaning::Doubtful,
+                "allow" => TextStyle::Success,
+                "deny" => TextStyle::Error,
+                _ => TextStyle::Warning,
             };
-            vec![Cell::meaning(meaning, effect), Cell::plain(printable(&rule)), Cell::plain(from)]
+            vec![Cell::styled(meaning, effect), Cell::plain(printable(&rule)), Cell::plain(from)]
         })
         .collect();
-    let yielding = [Yielding::Back(1), Yielding::Front(2)];
-    let width = session.machine.terminal.width;
+    let yielding = [Truncate::End(1), Truncate::Start(2)];
+    let width = session.env.terminal.width;
     text.push_str(&table::render(&["EFFECT", "RULE", "FROM"], &cells, width, &yielding));
-    Done::text(text)
+    CommandOutput::text(text)
 }
 
 fn explain(
-    session: &Session,
-    arguments: &Explain,
+    session: &Invocation,
+    arguments: &ExplainArgs,
     configuration: &switchboard::load::Configuration,
-) -> Result<Done, Failure> {
-    let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
-    let (server, tool) = named(&arguments.tool, configuration)?;
-    let winner = configuration.effective.servers.iter().find(|it| as_exposed(it) == server);
+) -> Result<CommandOutput, Failure> {
+    let given = given::parse(&arguments.arguments, &session.env.working_folder)?;
+    let (server, tool) = resolve_tool_name(&arguments.tool, configuration)?;
+    let winner =
+        configuration.effective.servers.iter().find(|it| exposed_server_name(it) == server);
     let is_trusted = winner.is_some_and(|it| it.is_trusted());
-    let request = Request {
+    let request = CallRequest {
         server: &server,
         tool: &tool,
         arguments: &given,
-        hints: Hints::default(),
-        trust: if is_trusted { Trust::Given } else { Trust::Withheld },
+        hints: ToolHints::default(),
+        trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
     };
-    let usual = configuration.rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
+    let usual =
+        configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     let chosen = arguments.mode.unwrap_or(usual);
     let explanation = permission::explain(&configuration.rules, &request, chosen);
     Ok(show(session, &arguments.tool, &explanation))
 }
 
-fn show(session: &Session, tool: &str, explanation: &Explanation) -> Done {
+fn show(session: &Invocation, tool: &str, explanation: &Explanation) -> CommandOutput {
     let decision = &explanation.decision;
-    let because = decision.because.to_string();
+    let because = decision.reason.to_string();
     if session.wants_json() {
-        let looked_at = |it: &Considered| {
+        let looked_at = |it: &ConsideredRule| {
             json!({
-                "effect": it.listed.effect.id(),
-                "rule": it.listed.rule.to_string(),
-                "from": session.shown_origin(&it.listed.origin),
-                "fit": it.fit.to_string(),
+                "effect": it.entry.effect.id(),
+                "rule": it.entry.rule.to_string(),
+                "from": session.display_origin(&it.entry.origin),
+                "fit": it.result.to_string(),
             })
         };
-        return super::json(&json!({
+        return super::json_output(&json!({
             "tool": tool,
-            "decision": decision.verdict.id(),
+            "decision": decision.effect.id(),
             "because": because,
             "mode": explanation.mode.id(),
             "rules": explanation.considered.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     }
-    let meaning = match decision.verdict {
-        permission::Effect::Allow => Meaning::Good,
-        permission::Effect::Ask => Meaning::Doubtful,
-        permission::Effect::Deny => Meaning::Bad,
+    let meaning = match decision.effect {
+        permission::PermissionEffect::Allow => TextStyle::Success,
+        permission::PermissionEffect::Ask => TextStyle::Warning,
+        permission::PermissionEffect::Deny => TextStyle::Error,
     };
-    let verdict = paint(meaning, decision.verdict.id());
+    let verdict = paint(meaning, decision.effect.id());
     let mut text = format!("{}: {verdict}, since {}\n", printable(tool), printable(&because));
     for it in &explanation.considered {
         text.push_str(&format!(
             "  {} `{}` ({}): {}\n",
-            it.listed.effect.id(),
-            printable(&it.listed.rule.to_string()),
-            session.shown_origin(&it.listed.origin),
-            printable(&it.fit.to_string())
+            it.entry.effect.id(),
+            printable(&it.entry.rule.to_string()),
+            session.display_origin(&it.entry.origin),
+            printable(&it.result.to_string())
         ));
     }
     text.push_str("  what the server says of the tool is not known here; `swb tools` shows it\n");
-    Done::text(text)
+    CommandOutput::text(text)
 }
 
 /// The server and the tool that a name means. Servers that are configured are looked for first, since a name alone
 /// does not say where its server ends.
-fn named(
+fn resolve_tool_name(
     name: &str,
     configuration: &switchboard::load::Configuration,
 ) -> Result<(String, String), Failure> {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let known = configuration.effective.servers.iter().find_map(|server| {
-        let server = as_exposed(server);
+        let server = exposed_server_name(server);
         let tool = rest.strip_prefix(&server)?.strip_prefix("__")?;
         Some((server, tool.to_owned()))
     });

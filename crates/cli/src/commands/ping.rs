@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::ask::AskError;
+use switchboard::ask::RequestError;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
 
 use super::status;
 use crate::connected;
 use crate::exit::Exit;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `swb ping`.
 #[derive(Debug, Args)]
-pub struct Ping {
+pub struct PingArgs {
     /// The server's name
     pub name: String,
     /// How often
@@ -30,48 +30,48 @@ pub struct Ping {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Ping, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &PingArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    status::ready(session, &configuration, &arguments.name)?;
-    live::run(session, Persistence::Once, async |host| {
-        let view = status::connected_view(session, host, &configuration, &arguments.name).await;
+    status::startable_server(session, &configuration, &arguments.name)?;
+    live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let view = status::connect_one(session, host, &configuration, &arguments.name).await;
         if view.status != Status::Connected {
             return Err(not_connected(&view));
         }
         let mut times = Vec::new();
         for _ in 0..arguments.count {
-            let time = host.ping(&arguments.name, PATIENCE).await;
-            times.push(time.map_err(|error| failure(&error))?);
+            let time = host.ping(&arguments.name, PING_TIMEOUT).await;
+            times.push(time.map_err(|error| ping_failure(&error))?);
         }
         Ok(show(session, &view, &times))
     })
 }
 
 /// The failure of a command that needs a server that is not connected.
-pub(crate) fn not_connected(view: &View) -> Failure {
+pub(crate) fn not_connected(view: &ServerView) -> Failure {
     let message = format!("could not connect to `{}`", view.name);
-    let failure = Failure::new(connected::exit(&view.status), &message);
+    let failure = Failure::new(connected::exit_code(&view.status), &message);
     match view.status.cause() {
         None => failure,
         Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
-            .detail(connected::evidence(cause))
+            .detail(connected::evidence_text(cause))
             .hint(&cause.remedy(&view.name)),
     }
 }
 
-fn failure(error: &AskError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not answer").because(error)
+fn ping_failure(error: &RequestError) -> Failure {
+    Failure::new(Exit::Connection, "the server did not answer").caused_by(error)
 }
 
-fn show(session: &Session, view: &View, times: &[Duration]) -> Done {
+fn show(session: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
     let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let introduction = view.introduction.as_ref();
+    let introduction = view.server_info.as_ref();
     if session.wants_json() {
-        return super::json(&json!({
+        return super::json_output(&json!({
             "name": view.name,
-            "era": introduction.map(|it| it.era.id()),
-            "protocolVersion": introduction.map(|it| it.version.clone()),
-            "readyAfterMs": view.ready_after.map(milliseconds),
+            "era": introduction.map(|it| it.era.as_str()),
+            "protocolVersion": introduction.map(|it| it.protocol_version.clone()),
+            "readyAfterMs": view.time_to_ready.map(milliseconds),
             "pingMs": times.iter().copied().map(milliseconds).collect::<Vec<_>>(),
         }));
     }
@@ -79,13 +79,13 @@ fn show(session: &Session, view: &View, times: &[Duration]) -> Done {
     for time in times {
         text.push_str(&format!("{}: {} ms\n", printable(&view.name), milliseconds(*time)));
     }
-    if let (Some(introduction), Some(ready)) = (introduction, view.ready_after) {
+    if let (Some(introduction), Some(ready)) = (introduction, view.time_to_ready) {
         text.push_str(&format!(
             "{} era, version {}; ready after {} ms\n",
             introduction.era,
-            printable(&introduction.version),
+            printable(&introduction.protocol_version),
             ready.as_millis()
         ));
     }
-    Done::text(text)
+    CommandOutput::text(text)
 }

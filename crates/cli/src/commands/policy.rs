@@ -2,26 +2,26 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::Server;
-use switchboard::config::policy::{Refusal, Rule, Verdict};
+use switchboard::config::cascade::ResolvedServer;
+use switchboard::config::policy::{PolicyDecision, PolicyRule, Refusal};
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
 
 use crate::describe;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb policy`.
 #[derive(Debug, Args)]
-pub struct PolicyCommand {
+pub struct PolicyArgs {
     /// What to explain.
     #[command(subcommand)]
-    pub what: What,
+    pub action: PolicyAction,
 }
 
 /// What to explain of policies.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum PolicyAction {
     /// Say which line of which file decides on a server
     Why {
         /// The server's name
@@ -30,19 +30,19 @@ pub enum What {
 }
 
 /// Runs the command.
-pub fn run(arguments: &PolicyCommand, session: &Session) -> Result<Done, Failure> {
-    match &arguments.what {
-        What::Why { name } => why(name, session),
+pub fn run(arguments: &PolicyArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    match &arguments.action {
+        PolicyAction::Why { name } => why(name, session),
     }
 }
 
-fn why(name: &str, session: &Session) -> Result<Done, Failure> {
+fn why(name: &str, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let definitions = session.definitions(&configuration, name)?;
     if session.wants_json() {
         let json: Vec<Json> =
             definitions.iter().map(|it| as_json(it, &configuration, session)).collect();
-        return Ok(super::json(&json!({"name": name, "definitions": json})));
+        return Ok(super::json_output(&json!({"name": name, "definitions": json})));
     }
     let lines = definitions.iter().map(|server| {
         let verdict = verdict(server, &configuration, session);
@@ -50,43 +50,51 @@ fn why(name: &str, session: &Session) -> Result<Done, Failure> {
             "`{}` of the {} scope ({}): {}\n",
             printable(&server.name),
             server.scope(),
-            session.shown_origin(&server.origin),
-            in_words(verdict.as_ref(), &configuration, session)
+            session.display_origin(&server.origin),
+            verdict_text(verdict.as_ref(), &configuration, session)
         )
     });
-    Ok(Done::text(lines.collect::<String>()))
+    Ok(CommandOutput::text(lines.collect::<String>()))
 }
 
-fn verdict(server: &Server, configuration: &Configuration, session: &Session) -> Option<Verdict> {
+fn verdict(
+    server: &ResolvedServer,
+    configuration: &Configuration,
+    session: &Invocation,
+) -> Option<PolicyDecision> {
     let spec = server.spec.as_ref()?;
-    Some(configuration.policy.verdict(spec, &session.machine.environment()))
+    Some(configuration.policy.evaluate(spec, &session.env.template_environment()))
 }
 
-fn in_words(verdict: Option<&Verdict>, configuration: &Configuration, session: &Session) -> String {
+fn verdict_text(
+    verdict: Option<&PolicyDecision>,
+    configuration: &Configuration,
+    session: &Invocation,
+) -> String {
     match verdict {
         None => "its entry is invalid, so no policy was asked".to_owned(),
-        Some(Verdict::Refused(refusal)) => {
+        Some(PolicyDecision::Refused(refusal)) => {
             format!("refused\n  {}", describe::refusal_text(session, refusal))
         }
-        Some(Verdict::Allowed { by: Some(rule) }) => {
-            let place = session.shown_origin(&rule.origin);
+        Some(PolicyDecision::Allowed { by: Some(rule) }) => {
+            let place = session.display_origin(&rule.origin);
             format!("allowed\n  by {place} ({})", describe::rule_text(rule))
         }
-        Some(Verdict::Allowed { by: None }) if configuration.policy.deny.is_empty() => {
+        Some(PolicyDecision::Allowed { by: None }) if configuration.policy.deny.is_empty() => {
             "allowed\n  there are no allow and no deny lists".to_owned()
         }
-        Some(Verdict::Allowed { by: None }) => {
+        Some(PolicyDecision::Allowed { by: None }) => {
             "allowed\n  there is no allow list, and no deny entry matches".to_owned()
         }
     }
 }
 
-fn as_json(server: &Server, configuration: &Configuration, session: &Session) -> Json {
+fn as_json(server: &ResolvedServer, configuration: &Configuration, session: &Invocation) -> Json {
     let place = describe::origin_json(&server.origin);
     let (word, rule, reason) = match verdict(server, configuration, session) {
         None => ("invalid", None, None),
-        Some(Verdict::Allowed { by }) => ("allowed", by, None),
-        Some(Verdict::Refused(refusal)) => {
+        Some(PolicyDecision::Allowed { by }) => ("allowed", by, None),
+        Some(PolicyDecision::Refused(refusal)) => {
             let reason = describe::refusal_text(session, &refusal);
             let rule = match refusal {
                 Refusal::Denied(rule) => Some(rule),
@@ -95,7 +103,7 @@ fn as_json(server: &Server, configuration: &Configuration, session: &Session) ->
             ("refused", rule, Some(reason))
         }
     };
-    let rule_json = |rule: &Rule| {
+    let rule_json = |rule: &PolicyRule| {
         let mut json = describe::origin_json(&rule.origin);
         json.insert("rule".to_owned(), describe::rule_text(rule).into());
         Json::Object(json)

@@ -9,21 +9,23 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value as Json, json};
-use switchboard::calling::Desk;
+use switchboard::calling::CallContext;
 use switchboard::config::permission::ToolRule;
 use switchboard::config::shown::printable;
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
+use switchboard::connection::state::RetryPolicy;
 use switchboard::engine::{Host, Snapshot};
 use switchboard::load::Configuration;
-use switchboard::logbook::stamp;
+use switchboard::logbook::utc_timestamp;
 use switchboard::places::project_root;
 use switchboard_chat::briefing;
-use switchboard_chat::chronicle::{Chronicle, ChronicleError, Chronicles, Past};
-use switchboard_chat::happening::{CallEnd, Happening, TurnEnd};
+use switchboard_chat::chronicle::{
+    Transcript, TranscriptError, TranscriptStore, TranscriptSummary,
+};
+use switchboard_chat::happening::{CallOutcome, ConversationEvent, TurnEnd};
 use switchboard_chat::language_model::{LanguageModel, Usage};
-use switchboard_chat::talk::{Setting, Talk, USUAL_ROUNDS};
-use switchboard_chat::utterance::{Part, Utterance};
+use switchboard_chat::talk::{Conversation, ConversationSetup, DEFAULT_MAX_ROUNDS};
+use switchboard_chat::utterance::{ContentBlock, Message};
 use tokio::sync::mpsc;
 
 use crate::connected;
@@ -31,19 +33,19 @@ use crate::desk;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
 use crate::model_setup;
-use crate::outcome::{Done, Failure};
-use crate::report::{self, Reader};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::outcome::{CommandOutput, Failure};
+use crate::report::{self, StdoutState};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// The most of standard input that is taken.
 const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
 /// How long an interrupted turn may take to end.
-const FAREWELL: Duration = Duration::from_secs(2);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Flags of a conversation.
 #[derive(Debug, Clone, Args)]
-pub struct Print {
+pub struct ConversationArgs {
     /// Ask the model once, print its answer and end; what standard input holds is added
     #[arg(short = 'p', long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
     pub print: Option<String>,
@@ -64,7 +66,7 @@ pub struct Print {
     pub model: Option<String>,
     /// Go on with the last conversation of this project
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
-    pub go_on: bool,
+    pub continue_last: bool,
     /// Go on with this conversation; without a name, choose one
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
     pub resume: Option<String>,
@@ -93,11 +95,19 @@ pub enum OutputFormat {
     StreamJson,
 }
 
-impl Print {
+impl ConversationArgs {
     /// Is any of it said?
-    pub fn is_given(&self) -> bool {
-        let Print { print, output_format, allowed_tools, model, go_on, resume, .. } = self;
-        let Print { max_turns, system_prompt, append_system_prompt, .. } = self;
+    pub fn is_any_set(&self) -> bool {
+        let ConversationArgs {
+            print,
+            output_format,
+            allowed_tools,
+            model,
+            continue_last: go_on,
+            resume,
+            ..
+        } = self;
+        let ConversationArgs { max_turns, system_prompt, append_system_prompt, .. } = self;
         let texts = [print, model, resume, system_prompt, append_system_prompt];
         texts.into_iter().any(Option::is_some)
             || output_format.is_some()
@@ -108,10 +118,10 @@ impl Print {
     }
 
     /// What the model is told of its place.
-    pub fn system(&self, session: &Session) -> String {
-        let now = stamp(SystemTime::now());
+    pub fn system_text(&self, session: &Invocation) -> String {
+        let now = utc_timestamp(SystemTime::now());
         let today = now.split('T').next().unwrap_or_default();
-        let usual = || briefing::usual(&session.machine.working_folder, today);
+        let usual = || briefing::default_system_prompt(&session.env.working_folder, today);
         let mut system = self.system_prompt.clone().unwrap_or_else(usual);
         if let Some(more) = &self.append_system_prompt {
             system.push_str(&format!("\n\n{more}"));
@@ -120,87 +130,95 @@ impl Print {
     }
 
     /// The conversation that is gone on with, or a new one.
-    pub fn conversation(&self, session: &Session) -> Result<(Chronicle, Vec<Utterance>), Failure> {
-        let root = project_root(&session.machine.working_folder);
-        let chronicles = Chronicles::of(&session.machine.places, &root);
-        let found = match (&self.resume, self.go_on) {
+    pub fn open_conversation(
+        &self,
+        session: &Invocation,
+    ) -> Result<(Transcript, Vec<Message>), Failure> {
+        let root = project_root(&session.env.working_folder);
+        let chronicles = TranscriptStore::for_project(&session.env.paths, &root);
+        let found = match (&self.resume, self.continue_last) {
             (Some(id), _) if id.is_empty() => {
                 return Err(Failure::new(Exit::Usage, "`--resume` needs to know which one")
                     .hint("`--continue` goes on with the last one"));
             }
             (Some(id), _) => chronicles.resume(id),
-            (None, true) => chronicles.last(),
-            (None, false) => return Ok((chronicles.begin(), Vec::new())),
+            (None, true) => chronicles.resume_last(),
+            (None, false) => return Ok((chronicles.create(), Vec::new())),
         };
         found.map_err(|error| {
             let exit = match &error {
-                ChronicleError::NoSuch(_) | ChronicleError::NoneYet => Exit::NotFound,
-                ChronicleError::Unreadable { .. } => Exit::Failure,
+                TranscriptError::NotFound(_) | TranscriptError::Empty => Exit::NotFound,
+                TranscriptError::Unreadable { .. } => Exit::Failure,
             };
             let failure = Failure::new(exit, &error.to_string());
             match std::error::Error::source(&error) {
-                Some(cause) => failure.because(cause),
+                Some(cause) => failure.caused_by(cause),
                 None => failure,
             }
         })
     }
 
     /// The conversations that there are to choose from, where somebody has to choose.
-    pub fn choices(&self, session: &Session) -> Option<Vec<Past>> {
+    pub fn resumable(&self, session: &Invocation) -> Option<Vec<TranscriptSummary>> {
         let wants_to_choose = self.resume.as_ref().is_some_and(String::is_empty);
-        let root = project_root(&session.machine.working_folder);
-        let list = || Chronicles::of(&session.machine.places, &root).list().unwrap_or_default();
+        let root = project_root(&session.env.working_folder);
+        let list =
+            || TranscriptStore::for_project(&session.env.paths, &root).list().unwrap_or_default();
         wants_to_choose.then(list)
     }
 
-    fn format(&self, session: &Session) -> OutputFormat {
+    fn format(&self, session: &Invocation) -> OutputFormat {
         let usual = if session.wants_json() { OutputFormat::Json } else { OutputFormat::Text };
         self.output_format.unwrap_or(usual)
     }
 }
 
 /// What is said where flags of a conversation stand with a command.
-pub fn only_without_a_command() -> Failure {
+pub fn unexpected_with_command() -> Failure {
     Failure::new(Exit::Usage, "flags of a conversation go with no command")
         .hint("`swb --help` lists them")
 }
 
 /// Asks once.
-pub fn run(arguments: &Print, session: &Session) -> Result<Done, Failure> {
-    let session = &session.unattended();
+pub fn run(arguments: &ConversationArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let session = &session.non_interactive();
     let configuration = session.load()?;
-    let prompt = prompt(arguments)?;
-    let allowed = rules(&arguments.allowed_tools)?;
-    let model = model_setup::model(session, arguments.model.as_deref())?.ok_or_else(|| {
-        Failure::new(Exit::Configuration, "no model is set up").hint(model_setup::HOW_TO_SET)
+    let prompt = read_prompt(arguments)?;
+    let allowed = parse_rules(&arguments.allowed_tools)?;
+    let model = model_setup::open(session, arguments.model.as_deref())?.ok_or_else(|| {
+        Failure::new(Exit::Configuration, "no model is set up").hint(model_setup::SETUP_HINT)
     })?;
-    let conversation = arguments.conversation(session)?;
-    live::attended(session, Persistence::Once, async |host, interrupts| {
+    let conversation = arguments.open_conversation(session)?;
+    live::with_host_and_interrupts(session, RetryPolicy::NoRetry, async |host, interrupts| {
         let snapshot = tokio::select! {
-            snapshot = ready(session, &configuration, host) => snapshot,
+            snapshot = wait_for_servers(session, &configuration, host) => snapshot,
             () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
         };
-        let desk = desk::desk(session, &configuration, host, None)?;
+        let desk = desk::call_context(session, &configuration, host, None)?;
         for rule in allowed {
             desk.rules.allow_for_session(rule);
         }
         let desk = Arc::new(desk);
-        let asking = Asking { arguments, session, model, prompt };
-        let ended = asking.ask(host, &desk, &snapshot, (conversation, interrupts)).await;
-        desk.audit.settle().await;
-        asking.done(ended, &snapshot)
+        let asking = PromptRun { arguments, session, model, prompt };
+        let ended = asking.run(host, &desk, &snapshot, (conversation, interrupts)).await;
+        desk.audit.flush().await;
+        asking.to_output(ended, &snapshot)
     })
 }
 
-async fn ready(session: &Session, configuration: &Configuration, host: &Host) -> Arc<Snapshot> {
-    live::apply(host, configuration, &[]).await;
-    let snapshot = live::settle(session, host, None, Snapshot::is_settled).await;
+async fn wait_for_servers(
+    session: &Invocation,
+    configuration: &Configuration,
+    host: &Host,
+) -> Arc<Snapshot> {
+    live::apply_configuration(host, configuration, &[]).await;
+    let snapshot = live::wait_until_settled(session, host, None, Snapshot::is_settled).await;
     host.settled_pool().await;
     snapshot
 }
 
 /// What was typed, and what was piped in.
-fn prompt(arguments: &Print) -> Result<String, Failure> {
+fn read_prompt(arguments: &ConversationArgs) -> Result<String, Failure> {
     let mut prompt = arguments.print.clone().unwrap_or_default();
     let input = std::io::stdin();
     if !input.is_terminal() {
@@ -208,7 +226,7 @@ fn prompt(arguments: &Print) -> Result<String, Failure> {
         let read = input.lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
         // Who started us without any input has nothing to add; but half of what was meant is not asked.
         if let (Err(error), false) = (read, bytes.is_empty()) {
-            return Err(Failure::new(Exit::Usage, "standard input broke off").because(error));
+            return Err(Failure::new(Exit::Usage, "standard input broke off").caused_by(error));
         }
         if bytes.len() as u64 > LARGEST_INPUT {
             return Err(Failure::new(Exit::Usage, "standard input is larger than 10 MB"));
@@ -230,7 +248,7 @@ fn prompt(arguments: &Print) -> Result<String, Failure> {
 }
 
 /// Rules, comma separated; a comma in brackets is part of a rule.
-fn rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
+fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
     let mut rules = Vec::new();
     for text in texts {
         let (mut is_inside, mut is_quoted, mut is_escaped) = (false, false, false);
@@ -248,7 +266,7 @@ fn rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
         for rule in text.split(is_comma).map(str::trim).filter(|it| !it.is_empty()) {
             let parsed = ToolRule::parse(rule).map_err(|fault| {
                 let message = format!("--allowed-tools: `{}` is no rule", printable(rule));
-                Failure::new(Exit::Usage, &message).because(fault)
+                Failure::new(Exit::Usage, &message).caused_by(fault)
             })?;
             rules.push(parsed);
         }
@@ -257,70 +275,70 @@ fn rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
 }
 
 /// One question to the model.
-struct Asking<'a> {
-    arguments: &'a Print,
-    session: &'a Session,
+struct PromptRun<'a> {
+    arguments: &'a ConversationArgs,
+    session: &'a Invocation,
     model: Arc<dyn LanguageModel>,
     prompt: String,
 }
 
 /// What came of it.
-struct Ended {
+struct RunResult {
     end: Option<TurnEnd>,
     /// The last answer.
     answer: String,
-    answers: usize,
+    answer_count: usize,
     usage: Usage,
     /// Calls under way, by name: whose result a denial is.
     calls: BTreeMap<Arc<str>, Arc<str>>,
     /// Calls that nobody allowed.
     denied: Vec<Json>,
     id: Option<Arc<str>>,
-    not_kept: Option<Arc<str>>,
-    took: Duration,
-    reader: Reader,
+    save_error: Option<Arc<str>>,
+    duration: Duration,
+    stdout: StdoutState,
 }
 
-type Conversation<'a> = ((Chronicle, Vec<Utterance>), &'a mut Interrupts);
+type RunInput<'a> = ((Transcript, Vec<Message>), &'a mut Interrupts);
 
-impl Asking<'_> {
-    async fn ask(
+impl PromptRun<'_> {
+    async fn run(
         &self,
         host: &Host,
-        desk: &Arc<Desk>,
+        desk: &Arc<CallContext>,
         snapshot: &Snapshot,
-        ((chronicle, before), interrupts): Conversation<'_>,
-    ) -> Ended {
+        ((chronicle, before), interrupts): RunInput<'_>,
+    ) -> RunResult {
         let began = Instant::now();
         let rounds = self.arguments.max_turns.and_then(|it| usize::try_from(it).ok());
-        let setting = Setting {
+        let setting = ConversationSetup {
             host: host.clone(),
-            desk: desk.clone(),
+            call_context: desk.clone(),
             model: Some(self.model.clone()),
-            system: self.arguments.system(self.session).into(),
-            before,
-            rounds: rounds.unwrap_or(USUAL_ROUNDS),
+            system_prompt: self.arguments.system_text(self.session).into(),
+            history: before,
+            max_rounds: rounds.unwrap_or(DEFAULT_MAX_ROUNDS),
         };
-        let mut ended = Ended::new();
-        self.event(&mut ended, || events::begun(self.model.name(), snapshot, &host.pool()));
-        let (talk, mut happenings, task) = Talk::begin_kept(setting, chronicle);
-        talk.say(vec![Part::Text { text: self.prompt.clone() }]).await;
-        self.hear(&talk, &mut happenings, interrupts, &mut ended).await;
-        let standing = talk.standing();
-        (ended.id, ended.not_kept) = (standing.id, standing.not_kept);
+        let mut ended = RunResult::new();
+        self.emit(&mut ended, || events::init_event(self.model.name(), snapshot, &host.pool()));
+        let (talk, mut happenings, task) = Conversation::start_recorded(setting, chronicle);
+        talk.send(vec![ContentBlock::Text { text: self.prompt.clone() }]).await;
+        self.collect_events(&talk, &mut happenings, interrupts, &mut ended).await;
+        let standing = talk.status();
+        (ended.id, ended.save_error) = (standing.id, standing.write_error);
         drop((talk, happenings));
         let _panicked = task.await;
-        ended.took = began.elapsed();
+        ended.duration = began.elapsed();
         ended
     }
 
     /// Hears everything until the turn is over, or somebody had enough.
-    async fn hear(
+    async fn collect_events(
         &self,
-        talk: &Talk,
-        happenings: &mut mpsc::Receiver<Happening>,
+        talk: &Conversation,
+        happenings: &mut mpsc::Receiver<ConversationEvent>,
         interrupts: &mut Interrupts,
-        ended: &mut Ended,
+        ended: &mut RunResult,
     ) {
         loop {
             let happening = tokio::select! {
@@ -329,53 +347,57 @@ impl Asking<'_> {
                     talk.interrupt().await;
                     let rest = async {
                         while let Some(it) = happenings.recv().await {
-                            if let Happening::TurnEnded(_) = it {
+                            if let ConversationEvent::TurnEnded(_) = it {
                                 return;
                             }
                         }
                     };
-                    let _it_takes_too_long = tokio::time::timeout(FAREWELL, rest).await;
+                    let _it_takes_too_long = tokio::time::timeout(INTERRUPT_TIMEOUT, rest).await;
                     ended.end = Some(TurnEnd::Interrupted);
                     return;
                 }
             };
             let Some(happening) = happening else { return };
-            self.event(ended, || events::of(&happening));
-            ended.take(happening);
-            if ended.end.is_some() || ended.reader == Reader::Gone {
+            self.emit(ended, || events::event_json(&happening));
+            ended.record(happening);
+            if ended.end.is_some() || ended.stdout == StdoutState::Closed {
                 return;
             }
         }
     }
 
-    fn event(&self, ended: &mut Ended, event: impl FnOnce() -> Option<Json>) {
+    fn emit(&self, ended: &mut RunResult, event: impl FnOnce() -> Option<Json>) {
         if self.arguments.format(self.session) == OutputFormat::StreamJson
             && let Some(event) = event()
         {
-            ended.reader = report::say(&format!("{event}\n"));
+            ended.stdout = report::print_stdout(&format!("{event}\n"));
         }
     }
 
-    fn done(&self, ended: Ended, snapshot: &Snapshot) -> Result<Done, Failure> {
+    fn to_output(&self, ended: RunResult, snapshot: &Snapshot) -> Result<CommandOutput, Failure> {
         if let Some(TurnEnd::Interrupted) = ended.end {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
         }
         let exit = match ended.end {
             Some(TurnEnd::Finished) => None,
-            Some(_) | None => Some(Exit::Model),
+            Some(_) | None => Some(Exit::ModelFailed),
         };
         let format = self.arguments.format(self.session);
         if format != OutputFormat::Text {
-            return Ok(Done { exit, ..Done::text(format!("{}\n", ended.as_json())) });
+            return Ok(CommandOutput {
+                exit,
+                ..CommandOutput::text(format!("{}\n", ended.as_json()))
+            });
         }
         let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-        let mut notes: String = missing.map(|view| connected::trouble(view)).collect();
-        if let Some(why) = &ended.not_kept {
+        let mut notes: String = missing.map(|view| connected::problem_text(view)).collect();
+        if let Some(why) = &ended.save_error {
             notes.push_str(&warning(&format!("the conversation is not kept: {}", printable(why))));
         }
         match &ended.end {
             Some(TurnEnd::Failed(error)) => {
-                let failure = Failure::new(Exit::Model, &error.to_string()).because(&error.kind);
+                let failure =
+                    Failure::new(Exit::ModelFailed, &error.to_string()).caused_by(&error.kind);
                 return Err(failure.detail(notes));
             }
             Some(TurnEnd::Finished | TurnEnd::Interrupted) => {}
@@ -388,54 +410,58 @@ impl Asking<'_> {
             }
             None => notes.push_str(&warning("the conversation ended early")),
         }
-        let text = match self.session.machine.terminal.is_watched {
-            true => ended.answer.lines().map(|line| super::call::tabbed(line) + "\n").collect(),
+        let text = match self.session.env.terminal.stdout_is_terminal {
+            true => ended
+                .answer
+                .lines()
+                .map(|line| super::call::printable_with_tabs(line) + "\n")
+                .collect(),
             false => format!("{}\n", ended.answer.trim_end_matches('\n')),
         };
-        Ok(Done { exit, ..Done::text(text).note(notes) })
+        Ok(CommandOutput { exit, ..CommandOutput::text(text).note(notes) })
     }
 }
 
 fn warning(text: &str) -> String {
-    format!("{} {text}\n", paint(Meaning::Doubtful, "warning:"))
+    format!("{} {text}\n", paint(TextStyle::Warning, "warning:"))
 }
 
-impl Ended {
-    fn new() -> Ended {
-        Ended {
+impl RunResult {
+    fn new() -> RunResult {
+        RunResult {
             end: None,
             answer: String::new(),
-            answers: 0,
+            answer_count: 0,
             usage: Usage::default(),
             calls: BTreeMap::new(),
             denied: Vec::new(),
             id: None,
-            not_kept: None,
-            took: Duration::ZERO,
-            reader: Reader::There,
+            save_error: None,
+            duration: Duration::ZERO,
+            stdout: StdoutState::Open,
         }
     }
 
-    fn take(&mut self, happening: Happening) {
+    fn record(&mut self, happening: ConversationEvent) {
         match happening {
-            Happening::Text(text) => self.answer.push_str(&text),
-            Happening::Again { .. } => self.answer.clear(),
-            Happening::AnswerEnded => self.answers += 1,
+            ConversationEvent::Text(text) => self.answer.push_str(&text),
+            ConversationEvent::Retrying { .. } => self.answer.clear(),
+            ConversationEvent::ResponseEnded => self.answer_count += 1,
             // What follows calls is another answer.
-            Happening::CallBegan(seen) => {
+            ConversationEvent::CallStarted(seen) => {
                 self.answer.clear();
                 self.calls.insert(seen.id, seen.tool);
             }
-            Happening::Used(usage) => self.usage = usage,
-            Happening::CallEnded { id, ended: CallEnd::Denied, text, .. } => {
+            ConversationEvent::Usage(usage) => self.usage = usage,
+            ConversationEvent::CallEnded { id, outcome: CallOutcome::Denied, text, .. } => {
                 let tool = self.calls.get(&id).map(|it| &**it);
                 self.denied.push(json!({"tool": tool, "reason": text}));
             }
-            Happening::TurnEnded(end) => self.end = Some(end),
-            Happening::CallEnded { .. }
-            | Happening::TakenUp { .. }
-            | Happening::Thought(_)
-            | Happening::CallProgress { .. } => {}
+            ConversationEvent::TurnEnded(end) => self.end = Some(end),
+            ConversationEvent::CallEnded { .. }
+            | ConversationEvent::MessagesAccepted { .. }
+            | ConversationEvent::Thinking(_)
+            | ConversationEvent::CallProgress { .. } => {}
         }
     }
 
@@ -454,8 +480,8 @@ impl Ended {
             "is_error": reason != "end_turn",
             "stop_reason": reason,
             "session_id": self.id.as_deref(),
-            "num_turns": self.answers,
-            "duration_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "num_turns": self.answer_count,
+            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
             "usage": events::usage(&self.usage),
             "permission_denials": self.denied,
         })

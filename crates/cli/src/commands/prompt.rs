@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::ask::{AskError, Question};
-use switchboard::catalogue::List;
+use switchboard::ask::{RequestError, ServerRequest};
+use switchboard::catalogue::ListKind;
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
 use switchboard::wire::message::Payload;
 
 use super::{ping, status};
 use crate::exit::Exit;
 use crate::given;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// How long a server may take for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb prompt`.
 #[derive(Debug, Args)]
-pub struct Prompt {
+pub struct PromptArgs {
     /// The server's name
     pub server: String,
     /// The prompt's name
@@ -34,32 +34,32 @@ pub struct Prompt {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Prompt, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &PromptArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    status::ready(session, &configuration, &arguments.server)?;
-    let given = given::arguments(&arguments.arguments, &session.machine.working_folder)?;
-    let answer = live::run(session, Persistence::Once, async |host| {
-        let view = status::connected_view(session, host, &configuration, &arguments.server).await;
+    status::startable_server(session, &configuration, &arguments.server)?;
+    let given = given::parse(&arguments.arguments, &session.env.working_folder)?;
+    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
         }
         expect_prompt(&view, &arguments.prompt)?;
         let params = json!({"name": arguments.prompt, "arguments": given});
-        let mut question = Question::harmless("prompts/get", PATIENCE);
+        let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
         question.params = Some(Payload::from_json(params.to_string().into()));
-        host.ask(&arguments.server, question).await.map_err(|error| failure(&error))
+        host.request(&arguments.server, question).await.map_err(|error| request_failure(&error))
     })?;
     let answer: Json = answer.decode().unwrap_or_default();
     if session.wants_json() {
-        return Ok(super::json(&answer));
+        return Ok(super::json_output(&answer));
     }
     let messages = answer["messages"].as_array().into_iter().flatten();
-    Ok(Done::text(messages.map(message).collect::<Vec<_>>().join("\n")))
+    Ok(CommandOutput::text(messages.map(message_text).collect::<Vec<_>>().join("\n")))
 }
 
 /// The nearest name is better than the server's own error.
-pub(super) fn expect_prompt(view: &View, name: &str) -> Result<(), Failure> {
-    let prompts = view.catalogue.items(List::Prompts);
+pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure> {
+    let prompts = view.catalogue.items(ListKind::Prompts);
     if prompts.iter().any(|prompt| prompt.name == name) {
         return Ok(());
     }
@@ -73,12 +73,12 @@ pub(super) fn expect_prompt(view: &View, name: &str) -> Result<(), Failure> {
 }
 
 /// The failure of a question that got no answer.
-pub(crate) fn failure(error: &AskError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not do it").because(error)
+pub(crate) fn request_failure(error: &RequestError) -> Failure {
+    Failure::new(Exit::Connection, "the server did not do it").caused_by(error)
 }
 
-fn message(message: &Json) -> String {
-    let role = paint(Meaning::Faint, printable(message["role"].as_str().unwrap_or("?")));
+fn message_text(message: &Json) -> String {
+    let role = paint(TextStyle::Dim, printable(message["role"].as_str().unwrap_or("?")));
     let content = &message["content"];
     let text = match content["type"].as_str() {
         Some("text") => content["text"].as_str().unwrap_or_default().to_owned(),

@@ -1,27 +1,27 @@
 //! `swb prompts`: the prompts that servers have.
 
 use clap::Args;
-use switchboard::catalogue::List;
+use switchboard::catalogue::ListKind;
 
-use crate::listing::{self, Shape};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::listing::{self, ListLayout};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb prompts`.
 #[derive(Debug, Args)]
-pub struct Prompts {
+pub struct PromptsArgs {
     /// Only those of these servers
     pub servers: Vec<String>,
 }
 
-const PROMPTS: Shape = Shape {
-    list: List::Prompts,
+const PROMPTS: ListLayout = ListLayout {
+    list: ListKind::Prompts,
     key: "prompts",
     columns: &[("PROMPT", "name"), ("ARGUMENTS", "arguments"), ("ABOUT", "description")],
-    nothing: "No prompts.\n",
+    empty_text: "No prompts.\n",
 };
 
 /// Runs the command.
-pub fn run(arguments: &Prompts, session: &Session) -> Result<Done, Failure> {
-    listing::run(session, &arguments.servers, &[PROMPTS])
+pub fn run(arguments: &PromptsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    listing::list_items(session, &arguments.servers, &[PROMPTS])
 }

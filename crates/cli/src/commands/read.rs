@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use clap::Args;
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::{self, Limits};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::{self, OutputLimits};
 
 use super::{call, ping, prompt, status};
 use crate::exit::Exit;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// How long a server may take for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb read`.
 #[derive(Debug, Args)]
-pub struct Read {
+pub struct ReadArgs {
     /// The server's name
     pub server: String,
     /// The resource
@@ -27,12 +27,13 @@ pub struct Read {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Read, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ReadArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    status::ready(session, &configuration, &arguments.server)?;
-    let limits = Limits { tokens: live::tokens(session)?, ..Limits::default() };
-    let answer = live::run(session, Persistence::Once, async |host| {
-        let view = status::connected_view(session, host, &configuration, &arguments.server).await;
+    status::startable_server(session, &configuration, &arguments.server)?;
+    let limits =
+        OutputLimits { tokens: live::max_output_tokens(session)?, ..OutputLimits::default() };
+    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
         }
@@ -40,9 +41,12 @@ pub fn run(arguments: &Read, session: &Session) -> Result<Done, Failure> {
             let message = format!("`{}` has no resources", arguments.server);
             return Err(Failure::new(Exit::NotFound, &message));
         }
-        let reading = host.read(&arguments.server, &arguments.uri, PATIENCE);
-        reading.await.map_err(|error| prompt::failure(&error))
+        let reading = host.read_resource(&arguments.server, &arguments.uri, READ_TIMEOUT);
+        reading.await.map_err(|error| prompt::request_failure(&error))
     })?;
-    let keep = Keep::below(&session.machine.places.data);
-    Ok(call::show(session, &yielded::of_read(&answer, &arguments.server, &limits, &keep)))
+    let keep = SpillStore::in_data_folder(&session.env.paths.data);
+    Ok(call::tool_output(
+        session,
+        &yielded::from_resource_read(&answer, &arguments.server, &limits, &keep),
+    ))
 }

@@ -3,38 +3,40 @@
 use clap::Args;
 use serde_json::json;
 use switchboard::config::shown::printable;
-use switchboard::memo::Memo;
+use switchboard::memo::TtlCache;
 
 use super::status;
-use crate::control::{self, Answer};
+use crate::control::{self, ReconnectOutcome};
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb reconnect`.
 #[derive(Debug, Args)]
-pub struct Reconnect {
+pub struct ReconnectArgs {
     /// The server's name
     pub name: String,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Reconnect, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ReconnectArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let name = &arguments.name;
-    let server = status::ready(session, &configuration, name)?;
+    let server = status::startable_server(session, &configuration, name)?;
     // A wall that is remembered would keep the next start from asking.
     if let Some(fingerprint) = &server.fingerprint {
-        let walls = session.machine.places.walls();
-        Memo::new(&walls, std::time::Duration::MAX).forget(&format!("{name}/{fingerprint}"));
+        let walls = session.env.paths.auth_required_cache();
+        TtlCache::new(&walls, std::time::Duration::MAX).remove(&format!("{name}/{fingerprint}"));
     }
-    let answers = control::reconnect(&session.machine.places.running(), name).map_err(|error| {
-        Failure::new(Exit::Failure, "running programs cannot be spoken to").because(error)
-    })?;
-    let count = |wanted: Answer| answers.iter().filter(|answer| **answer == wanted).count();
-    let reconnected = count(Answer::Reconnecting);
+    let answers =
+        control::reconnect(&session.env.paths.control_sockets(), name).map_err(|error| {
+            Failure::new(Exit::Failure, "running programs cannot be spoken to").caused_by(error)
+        })?;
+    let count =
+        |wanted: ReconnectOutcome| answers.iter().filter(|answer| **answer == wanted).count();
+    let reconnected = count(ReconnectOutcome::Reconnecting);
     if session.wants_json() {
-        return Ok(super::json(&json!({
+        return Ok(super::json_output(&json!({
             "name": name, "asked": answers.len(), "reconnecting": reconnected,
         })));
     }
@@ -45,9 +47,9 @@ pub fn run(arguments: &Reconnect, session: &Session) -> Result<Done, Failure> {
             &format!("nothing that runs holds `{name}`, so there is nothing to reconnect"),
         )
         .hint(&format!("`swb ping {name}` connects to it once"))),
-        1 => Ok(Done::text(format!("`{name}` is being connected to anew.\n"))),
-        more => {
-            Ok(Done::text(format!("`{name}` is being connected to anew, in {more} programs.\n")))
-        }
+        1 => Ok(CommandOutput::text(format!("`{name}` is being connected to anew.\n"))),
+        more => Ok(CommandOutput::text(format!(
+            "`{name}` is being connected to anew, in {more} programs.\n"
+        ))),
     }
 }

@@ -2,19 +2,19 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::approval::Decision;
-use switchboard::config::cascade::{Server, State};
+use switchboard::config::approval::ApprovalDecision;
+use switchboard::config::cascade::{ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
 use switchboard::consent;
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb reject`.
 #[derive(Debug, Args)]
-pub struct Reject {
+pub struct RejectArgs {
     /// Servers of this project
     #[arg(required_unless_present = "all")]
     pub names: Vec<String>,
@@ -24,13 +24,13 @@ pub struct Reject {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Reject, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load_written()?;
+pub fn run(arguments: &RejectArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = session.load_without_demo()?;
     session.expect_unlocked(&configuration)?;
-    let mut servers: Vec<&Server> = Vec::new();
+    let mut servers: Vec<&ResolvedServer> = Vec::new();
     if arguments.all {
         let all = configuration.effective.servers.iter();
-        servers.extend(all.filter(|server| matches!(server.state, State::Pending(_))));
+        servers.extend(all.filter(|server| matches!(server.state, ServerState::Pending(_))));
     }
     for name in &arguments.names {
         let definitions = session.definitions(&configuration, name)?;
@@ -45,19 +45,21 @@ pub fn run(arguments: &Reject, session: &Session) -> Result<Done, Failure> {
     }
     let decisions: Vec<_> = servers
         .iter()
-        .filter_map(|it| Some((it.origin.source.path()?, it.name.as_str(), Decision::Rejected)))
+        .filter_map(|it| {
+            Some((it.origin.source.path()?, it.name.as_str(), ApprovalDecision::Rejected))
+        })
         .collect();
-    consent::decide(&session.machine.places, &decisions)?;
+    consent::decide(&session.env.paths, &decisions)?;
     if session.wants_json() {
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-        return Ok(super::json(&json!({"rejected": names})));
+        return Ok(super::json_output(&json!({"rejected": names})));
     }
-    let line = |server: &&Server| {
-        let place = session.shown_origin(&server.origin);
+    let line = |server: &&ResolvedServer| {
+        let place = session.display_origin(&server.origin);
         format!("Rejected `{}` ({place}); it will not run.\n", printable(&server.name))
     };
     if servers.is_empty() {
-        return Ok(Done::text("No server of this project waits for approval.\n"));
+        return Ok(CommandOutput::text("No server of this project waits for approval.\n"));
     }
-    Ok(Done::text(servers.iter().map(line).collect::<String>()))
+    Ok(CommandOutput::text(servers.iter().map(line).collect::<String>()))
 }

@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::cascade::Server;
+use switchboard::config::cascade::ResolvedServer;
 use switchboard::config::edit::Edit;
 use switchboard::config::scope::Scope;
 use switchboard::config::shown::printable;
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
 use crate::writing;
 
 /// Arguments of `swb remove`.
 #[derive(Debug, Args)]
 #[command(visible_alias = "rm")]
-pub struct Remove {
+pub struct RemoveArgs {
     /// The server's name
     pub name: String,
     /// The scope to remove it from, where several define it
@@ -26,12 +26,12 @@ pub struct Remove {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
-    let configuration = session.load_written()?;
+pub fn run(arguments: &RemoveArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = session.load_without_demo()?;
     session.expect_unlocked(&configuration)?;
     let definitions = session.definitions(&configuration, &arguments.name)?;
     let mut removable: Vec<(WritableScope, PathBuf)> = Vec::new();
-    let by_scope = definitions.iter().filter_map(|server| session.file_to_change(server));
+    let by_scope = definitions.iter().filter_map(|server| session.editable_file(server));
     for (scope, file) in by_scope {
         let wanted = arguments.scope.is_none_or(|wanted| wanted == scope);
         if wanted && !removable.iter().any(|(known, _)| *known == scope) {
@@ -41,7 +41,7 @@ pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
     removable.sort_by_key(|(scope, _)| scope.scope());
     let (scope, file) = match &removable[..] {
         [(scope, file)] => (*scope, file),
-        [] => return Err(nowhere(arguments, session, &definitions)),
+        [] => return Err(not_removable(arguments, session, &definitions)),
         _ => return Err(ambiguous(arguments, &removable, session)),
     };
     let edit = Edit::RemoveServer { name: arguments.name.clone() };
@@ -49,40 +49,44 @@ pub fn run(arguments: &Remove, session: &Session) -> Result<Done, Failure> {
     if session.wants_json() {
         let file = file.to_string_lossy().into_owned();
         let removed = json!({"removed": arguments.name, "scope": scope.scope().id(), "file": file});
-        return Ok(super::json(&removed));
+        return Ok(super::json_output(&removed));
     }
     let name = printable(&arguments.name);
-    let text = format!("Removed `{name}` from {}\n", writing::said_where(session, scope, file));
-    let left = session.load_written()?;
-    let done = Done::text(text);
+    let text = format!("Removed `{name}` from {}\n", writing::scope_location(session, scope, file));
+    let left = session.load_without_demo()?;
+    let done = CommandOutput::text(text);
     Ok(match left.effective.winner(&arguments.name) {
         Some(other) => done.note(format!(
             "note: `{name}` of the {} scope ({}) counts now\n",
             other.scope(),
-            session.shown_origin(&other.origin)
+            session.display_origin(&other.origin)
         )),
         None => done,
     })
 }
 
-fn nowhere(arguments: &Remove, session: &Session, definitions: &[&Server]) -> Failure {
+fn not_removable(
+    arguments: &RemoveArgs,
+    session: &Invocation,
+    definitions: &[&ResolvedServer],
+) -> Failure {
     let name = &arguments.name;
     if let Some(scope) = arguments.scope {
         let message = format!("the {} scope has no server `{name}`", scope.scope());
         let places: Vec<String> = definitions
             .iter()
-            .map(|it| format!("{} ({})", it.scope(), session.shown_origin(&it.origin)))
+            .map(|it| format!("{} ({})", it.scope(), session.display_origin(&it.origin)))
             .collect();
         return Failure::new(Exit::NotFound, &message)
             .hint(&format!("it is defined in: {}", places.join(", ")));
     }
     let server = definitions[0];
-    let place = session.shown_origin(&server.origin);
+    let place = session.display_origin(&server.origin);
     let why = match server.scope() {
         Scope::Enterprise => "your administrator provides it",
         Scope::Dynamic => "it was given with --mcp-config",
         Scope::Connectors => "it belongs to your account",
-        Scope::Managed => "a plugin brings it; `swb disable` switches it off",
+        Scope::Plugin => "a plugin brings it; `swb disable` switches it off",
         Scope::Project => "it is defined above this project; remove it there",
         Scope::Local | Scope::User => "its file has changed just now",
     };
@@ -90,14 +94,14 @@ fn nowhere(arguments: &Remove, session: &Session, definitions: &[&Server]) -> Fa
 }
 
 fn ambiguous(
-    arguments: &Remove,
+    arguments: &RemoveArgs,
     scopes: &[(WritableScope, PathBuf)],
-    session: &Session,
+    session: &Invocation,
 ) -> Failure {
     let name = &arguments.name;
     let mut detail = String::new();
     for (scope, file) in scopes {
-        let file = session.shown_path(file);
+        let file = session.display_path(file);
         let scope = scope.scope();
         detail.push_str(&format!("  swb remove {name} --scope {scope:<8} # {file}\n"));
     }

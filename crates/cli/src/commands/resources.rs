@@ -1,28 +1,28 @@
 //! `swb resources`: what can be read from servers.
 
 use clap::Args;
-use switchboard::catalogue::List;
+use switchboard::catalogue::ListKind;
 
-use crate::listing::{self, Shape};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::listing::{self, ListLayout};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb resources`.
 #[derive(Debug, Args)]
-pub struct Resources {
+pub struct ResourcesArgs {
     /// Only those of these servers
     pub servers: Vec<String>,
 }
 
-const RESOURCES: Shape = Shape {
-    list: List::Resources,
+const RESOURCES: ListLayout = ListLayout {
+    list: ListKind::Resources,
     key: "resources",
     columns: &[("URI", "uri"), ("NAME", "name"), ("KIND", "mimeType"), ("ABOUT", "description")],
-    nothing: "No resources.\n",
+    empty_text: "No resources.\n",
 };
 
-const TEMPLATES: Shape = Shape {
-    list: List::Templates,
+const TEMPLATES: ListLayout = ListLayout {
+    list: ListKind::ResourceTemplates,
     key: "resourceTemplates",
     columns: &[
         ("TEMPLATE", "uriTemplate"),
@@ -30,13 +30,13 @@ const TEMPLATES: Shape = Shape {
         ("KIND", "mimeType"),
         ("ABOUT", "description"),
     ],
-    nothing: "",
+    empty_text: "",
 };
 
 /// What is listed.
-pub(crate) const SHAPES: [Shape; 2] = [RESOURCES, TEMPLATES];
+pub(crate) const LAYOUTS: [ListLayout; 2] = [RESOURCES, TEMPLATES];
 
 /// Runs the command.
-pub fn run(arguments: &Resources, session: &Session) -> Result<Done, Failure> {
-    listing::run(session, &arguments.servers, &SHAPES)
+pub fn run(arguments: &ResourcesArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+    listing::list_items(session, &arguments.servers, &LAYOUTS)
 }

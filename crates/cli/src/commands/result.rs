@@ -5,24 +5,24 @@ use std::num::NonZeroU64;
 use clap::Args;
 use serde_json::json;
 use switchboard::config::shown::printable;
-use switchboard::yielded::Lines;
-use switchboard::yielded::keep::{Keep, ResultId};
+use switchboard::yielded::LineRange;
+use switchboard::yielded::keep::{ResultId, SpillStore};
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb result`.
 #[derive(Debug, Args)]
-pub struct ResultCommand {
+pub struct ResultArgs {
     /// What the note under the result calls it
     pub id: String,
     /// Which lines, as FIRST-LAST
     #[arg(long, value_name = "FIRST-LAST", default_value = "1-200", value_parser = parse_lines)]
-    pub lines: Lines,
+    pub lines: LineRange,
 }
 
-fn parse_lines(text: &str) -> Result<Lines, String> {
+fn parse_lines(text: &str) -> Result<LineRange, String> {
     let wanted = || "two line numbers are wanted, as in 1-200".to_owned();
     let (first, last) = text.split_once('-').ok_or_else(wanted)?;
     let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| wanted());
@@ -30,25 +30,28 @@ fn parse_lines(text: &str) -> Result<Lines, String> {
     if last < first {
         return Err(wanted());
     }
-    Ok(Lines { first, last })
+    Ok(LineRange { first, last })
 }
 
 /// Runs the command.
-pub fn run(arguments: &ResultCommand, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ResultArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let id = ResultId::parse(&arguments.id).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id)).because(error)
+        Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id))
+            .caused_by(error)
     })?;
-    let keep = Keep::below(&session.machine.places.data);
+    let keep = SpillStore::in_data_folder(&session.env.paths.data);
     let page = keep.page(&id, arguments.lines).map_err(|error| {
         Failure::new(Exit::NotFound, "the result cannot be read")
-            .because(error)
+            .caused_by(error)
             .hint("results are kept for 30 days")
     })?;
     if session.wants_json() {
-        return Ok(super::json(&json!({"text": page.text, "last": page.last, "more": page.more})));
+        return Ok(super::json_output(
+            &json!({"text": page.text, "last": page.last, "more": page.more}),
+        ));
     }
     let text: String = page.text.lines().map(|line| printable(line) + "\n").collect();
-    let done = Done::text(text);
+    let done = CommandOutput::text(text);
     Ok(match page.more {
         false => done,
         true => done.note(format!(

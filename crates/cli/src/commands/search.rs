@@ -5,13 +5,13 @@ use serde_json::{Value as Json, json};
 use switchboard::pool::tool::Tool;
 
 use super::tools;
-use crate::live::{self, Gathered};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
+use crate::live::{self, ConnectedServers};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
 
 /// Arguments of `swb search`.
 #[derive(Debug, Args)]
-pub struct Search {
+pub struct SearchArgs {
     /// Words to look for
     #[arg(required = true)]
     pub words: Vec<String>,
@@ -21,9 +21,9 @@ pub struct Search {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Search, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &SearchArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let Gathered { pool, notes, .. } = live::gathered(session, &configuration, &[])?;
+    let ConnectedServers { pool, notes, .. } = live::connect_once(session, &configuration, &[])?;
     let found = pool.search(&arguments.words.join(" "), arguments.count);
     let done = match session.wants_json() {
         true => {
@@ -35,11 +35,11 @@ pub fn run(arguments: &Search, session: &Session) -> Result<Done, Failure> {
                     json
                 })
                 .collect();
-            super::json(&json!({"tools": list}))
+            super::json_output(&json!({"tools": list}))
         }
         false => {
             let list: Vec<&Tool> = found.iter().map(|it| it.tool.as_ref()).collect();
-            Done::text(tools::as_text(session, &list))
+            CommandOutput::text(tools::as_text(session, &list))
         }
     };
     Ok(done.note(notes))

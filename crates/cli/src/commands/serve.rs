@@ -6,28 +6,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use switchboard::config::permission::{Mode, ToolRule};
+use switchboard::config::permission::{PermissionMode, ToolRule};
 use switchboard::wire::process;
 use switchboard_builtin::workspace::{self, ClientRoots};
 use switchboard_gateway::{
-    MetricsReaders, Names, Serving, Sharing, ToolsShown, WaitingRoom, exposing,
+    ApprovalQueue, ConnectionSharing, ExposeOptions, MetricsAccess, NameStyle, ToolExposure,
+    parse_expose_rule,
 };
 
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
-use crate::outcome::{Done, Failure};
-use crate::pool_service::{self, Admission, HttpService, Service, What};
+use crate::outcome::{CommandOutput, Failure};
+use crate::pool_service::{self, ClientAuth, GatewayHttpOptions, GatewayOptions, ToolSource};
 use crate::report;
-use crate::session::Session;
+use crate::session::Invocation;
 use crate::standard_streams;
 use crate::workbench;
 
 /// No call waits longer for an answer, in seconds.
-const LONGEST_WAIT: u64 = 24 * 3600;
+const MAX_APPROVAL_TIMEOUT: u64 = 24 * 3600;
 
 /// Arguments of `swb serve`.
 #[derive(Debug, Args)]
-pub struct Serve {
+pub struct ServeArgs {
     /// A folder that files may be touched in, whatever the client says; may be repeated. Without it: the folders that
     /// the client works in, or the working folder
     #[arg(long = "root", value_name = "FOLDER")]
@@ -40,22 +41,22 @@ pub struct Serve {
     pub http: Option<SocketAddr>,
     /// How tools and prompts are called: prefixed with their server's name, plain, or prefixed on-collision
     #[arg(long, value_name = "NAMES", default_value = "prefixed", requires = "pool", value_parser = parse_names)]
-    pub names: Names,
+    pub names: NameStyle,
     /// Serve only what these rules name, such as github or github__list_*; may be repeated
     #[arg(long, value_name = "RULE", requires = "pool", value_delimiter = ',', value_parser = parse_rule)]
     pub expose: Vec<ToolRule>,
     /// How tools are shown: all of them, or by search (`search_tools` and `call_tool` stand for all)
-    #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_shown)]
-    pub tools: ToolsShown,
+    #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_tools_shown)]
+    pub tools: ToolExposure,
     /// Who shares a server's connection or process: everybody, the clients of one principal, or nobody (session).
     /// Principal where clients show who they are, else everybody
     #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
-    pub sharing: Option<Sharing>,
+    pub sharing: Option<ConnectionSharing>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// How long a call waits for `swb approvals`, in seconds, where its client can ask nobody; 0: nobody is asked
-    #[arg(long, value_name = "SECONDS", default_value_t = WaitingRoom::USUAL.as_secs(), requires = "pool")]
+    #[arg(long, value_name = "SECONDS", default_value_t = ApprovalQueue::DEFAULT_TIMEOUT.as_secs(), requires = "pool")]
     pub approval_timeout: u64,
     /// Let in who has a token of this file: one `name: token` a line
     #[arg(long, value_name = "FILE", requires = "http")]
@@ -80,116 +81,127 @@ pub struct Serve {
     pub allow_origin: Vec<String>,
 }
 
-fn parse_names(text: &str) -> Result<Names, String> {
+fn parse_names(text: &str) -> Result<NameStyle, String> {
     match text {
-        "prefixed" => Ok(Names::Prefixed),
-        "plain" => Ok(Names::Plain),
-        "on-collision" => Ok(Names::OnCollision),
+        "prefixed" => Ok(NameStyle::Prefixed),
+        "plain" => Ok(NameStyle::Plain),
+        "on-collision" => Ok(NameStyle::PrefixedOnCollision),
         _ => Err("it is `prefixed`, `plain` or `on-collision`".to_owned()),
     }
 }
 
-fn parse_sharing(text: &str) -> Result<Sharing, String> {
+fn parse_sharing(text: &str) -> Result<ConnectionSharing, String> {
     match text {
-        "everybody" => Ok(Sharing::Everybody),
-        "principal" => Ok(Sharing::Principal),
-        "session" => Ok(Sharing::Session),
+        "everybody" => Ok(ConnectionSharing::Shared),
+        "principal" => Ok(ConnectionSharing::PerPrincipal),
+        "session" => Ok(ConnectionSharing::PerSession),
         _ => Err("it is `everybody`, `principal` or `session`".to_owned()),
     }
 }
 
-fn parse_shown(text: &str) -> Result<ToolsShown, String> {
+fn parse_tools_shown(text: &str) -> Result<ToolExposure, String> {
     match text {
-        "all" => Ok(ToolsShown::All),
-        "search" => Ok(ToolsShown::Search),
+        "all" => Ok(ToolExposure::All),
+        "search" => Ok(ToolExposure::Search),
         _ => Err("it is `all` or `search`".to_owned()),
     }
 }
 
 fn parse_rule(text: &str) -> Result<ToolRule, String> {
-    exposing(text).map_err(|error| error.kind.to_string())
+    parse_expose_rule(text).map_err(|error| error.kind.to_string())
 }
 
 /// Runs the command. Its end, however it comes about, is a good one: that is how clients end their servers.
-pub fn run(arguments: &Serve, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     if arguments.pool {
-        return pool_service::run(session, service(arguments, session)?);
+        return pool_service::run(session, gateway_options(arguments, session)?);
     }
-    let (roots, client_roots) = folders(arguments, session)?;
+    let (roots, client_roots) = workspace_roots(arguments, session)?;
     if arguments.http.is_some() {
-        let mut service = service(arguments, session)?;
-        service.what = What::Workspace(Box::new(workbench::settings(session, roots, client_roots)));
+        let mut service = gateway_options(arguments, session)?;
+        service.source = ToolSource::Workspace(Box::new(workbench::workspace_settings(
+            session,
+            roots,
+            client_roots,
+        )));
         // Every client has a place of its own.
-        service.serving.sharing = Sharing::Session;
-        service.serving.names = Names::Plain;
+        service.serving.sharing = ConnectionSharing::PerSession;
+        service.serving.names = NameStyle::Plain;
         return pool_service::run(session, service);
     }
-    let settings = workbench::settings(session, roots, client_roots);
+    let settings = workbench::workspace_settings(session, roots, client_roots);
     process::raise_file_limit();
-    if session.machine.terminal.can_ask {
-        report::aside("this is a server: it waits for a client on standard input\n");
+    if session.env.terminal.can_prompt {
+        report::print_stderr("this is a server: it waits for a client on standard input\n");
     }
-    let runtime = live::runtime()?;
+    let runtime = live::tokio_runtime()?;
     let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
-        let reaping = tokio::task::spawn_blocking(process::reap);
-        let mut interrupts = Interrupts::hear();
-        let (link, written) = standard_streams::link().map_err(|error| {
-            Failure::new(Exit::Failure, "threads cannot be started").because(error)
+        let reaping = tokio::task::spawn_blocking(process::kill_orphans);
+        let mut interrupts = Interrupts::listen();
+        let (link, written) = standard_streams::transport().map_err(|error| {
+            Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
         workspace::serve_until(settings, link, interrupts.next()).await;
         written.wait().await;
         let _panicked = reaping.await;
-        Ok(Done::default())
+        Ok(CommandOutput::default())
     });
     // A thread may still wait for standard input, which nobody closes.
     runtime.shutdown_background();
     outcome
 }
 
-fn service(arguments: &Serve, session: &Session) -> Result<Service, Failure> {
+fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<GatewayOptions, Failure> {
     let http = match arguments.http {
         None => None,
-        Some(address) => Some(HttpService {
+        Some(address) => Some(GatewayHttpOptions {
             address,
-            admission: admission(arguments, session, address)?,
+            client_auth: client_auth(arguments, session, address)?,
             hosts: arguments.allow_host.clone(),
             origins: arguments.allow_origin.clone(),
             url: arguments.url.clone(),
-            metrics: match arguments.metrics_open {
-                true => MetricsReaders::Everybody,
-                false => MetricsReaders::Admitted,
+            metrics_access: match arguments.metrics_open {
+                true => MetricsAccess::Public,
+                false => MetricsAccess::Authenticated,
             },
         }),
     };
     // Who can be told apart is kept apart.
     let is_told_apart = arguments.token_file.is_some() || arguments.oauth.is_some();
-    let usual = if is_told_apart { Sharing::Principal } else { Sharing::Everybody };
+    let usual =
+        if is_told_apart { ConnectionSharing::PerPrincipal } else { ConnectionSharing::Shared };
     let sharing = arguments.sharing.unwrap_or(usual);
-    let serving = Serving {
+    let serving = ExposeOptions {
         names: arguments.names,
-        exposed: arguments.expose.clone(),
+        rules: arguments.expose.clone(),
         tools: arguments.tools,
         sharing,
     };
-    let approval = Duration::from_secs(arguments.approval_timeout.min(LONGEST_WAIT));
-    Ok(Service { what: What::Configured, serving, mode: arguments.mode, approval, http })
+    let approval = Duration::from_secs(arguments.approval_timeout.min(MAX_APPROVAL_TIMEOUT));
+    Ok(GatewayOptions {
+        source: ToolSource::Configured,
+        serving,
+        mode: arguments.mode,
+        approval_timeout: approval,
+        http,
+    })
 }
 
 /// Nobody is let in by omission.
-fn admission(
-    arguments: &Serve,
-    session: &Session,
+fn client_auth(
+    arguments: &ServeArgs,
+    session: &Invocation,
     address: SocketAddr,
-) -> Result<Admission, Failure> {
+) -> Result<ClientAuth, Failure> {
     if let Some(file) = &arguments.token_file {
-        return pool_service::token_file(&session.machine.working_folder.join(file));
+        return pool_service::read_token_file(&session.env.working_folder.join(file));
     }
     if let Some(issuer) = &arguments.oauth {
-        return Ok(Admission::Issued(issuer.clone()));
+        return Ok(ClientAuth::OAuth(issuer.clone()));
     }
     match (arguments.no_auth, address.ip().is_loopback()) {
-        (true, true) => Ok(Admission::Everybody),
+        (true, true) => Ok(ClientAuth::Anonymous),
         (true, false) => {
             let message = "--no-auth: everybody who can reach that address could use your servers";
             Err(Failure::new(Exit::Usage, message)
@@ -204,10 +216,13 @@ fn admission(
     }
 }
 
-fn folders(arguments: &Serve, session: &Session) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {
-    let here = &session.machine.working_folder;
+fn workspace_roots(
+    arguments: &ServeArgs,
+    session: &Invocation,
+) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {
+    let here = &session.env.working_folder;
     if arguments.roots.is_empty() {
-        return Ok((vec![here.clone()], ClientRoots::Followed));
+        return Ok((vec![here.clone()], ClientRoots::Used));
     }
     let folder = |root: &PathBuf| {
         let path = here.join(root);

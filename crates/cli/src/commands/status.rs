@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::{Server, State};
+use switchboard::config::cascade::{ResolvedServer, ServerState};
 use switchboard::config::shown::printable;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
 use switchboard::engine::{Host, Snapshot};
 use switchboard::load::Configuration;
-use switchboard::reload::Follower;
+use switchboard::reload::ConfigWatcher;
 use tokio::time::Instant;
 
 use crate::connected;
@@ -20,13 +20,13 @@ use crate::control;
 use crate::describe;
 use crate::exit::Exit;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::report::{self, Reader};
-use crate::session::Session;
+use crate::outcome::{CommandOutput, Failure};
+use crate::report::{self, StdoutState};
+use crate::session::Invocation;
 
 /// Arguments of `swb status`.
 #[derive(Debug, Args)]
-pub struct StatusCommand {
+pub struct StatusArgs {
     /// Only these servers
     pub names: Vec<String>,
     /// Stay, follow changes of configuration, and show every change
@@ -46,31 +46,31 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &StatusCommand, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &StatusArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let servers = live::in_play(session, &configuration, &arguments.names)?;
+    let servers = live::active_servers(session, &configuration, &arguments.names)?;
     require_configured(arguments, session, &configuration)?;
     if arguments.watch {
         return watch(arguments, session, configuration.clone());
     }
-    let snapshot = live::run(session, Persistence::Once, async |host| {
-        live::apply(host, &configuration, &all_names(arguments)).await;
+    let snapshot = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        live::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
         let is_settled = |snapshot: &Snapshot| is_settled(snapshot, &arguments.require);
-        Ok(live::settle(session, host, deadline, is_settled).await)
+        Ok(live::wait_until_settled(session, host, deadline, is_settled).await)
     })?;
     let done = show(session, &servers, &snapshot);
-    match missing(&snapshot, &arguments.require) {
+    match first_not_connected(&snapshot, &arguments.require) {
         None => Ok(done),
         Some((name, exit)) => {
             let what = format!("\nthe required server `{}` is not connected\n", printable(&name));
-            Ok(Done { exit: Some(exit), ..done.note(what) })
+            Ok(CommandOutput { exit: Some(exit), ..done.note(what) })
         }
     }
 }
 
 /// Those that were named, and those that are required.
-fn all_names(arguments: &StatusCommand) -> Vec<String> {
+fn all_names(arguments: &StatusArgs) -> Vec<String> {
     match arguments.names.is_empty() {
         true => Vec::new(),
         false => arguments.names.iter().chain(&arguments.require).cloned().collect(),
@@ -79,8 +79,8 @@ fn all_names(arguments: &StatusCommand) -> Vec<String> {
 
 /// A required server that cannot even be tried fails before anything is started.
 fn require_configured(
-    arguments: &StatusCommand,
-    session: &Session,
+    arguments: &StatusArgs,
+    session: &Invocation,
     configuration: &Configuration,
 ) -> Result<(), Failure> {
     for name in &arguments.require {
@@ -90,15 +90,15 @@ fn require_configured(
             continue;
         }
         let exit = match &server.state {
-            State::Refused(_) => Exit::Policy,
-            State::Invalid => Exit::Configuration,
-            State::Ready
-            | State::Pending(_)
-            | State::Rejected
-            | State::Disabled(_)
-            | State::Shadowed { .. }
-            | State::Duplicate { .. }
-            | State::LeftOut(_) => Exit::NotReady,
+            ServerState::Refused(_) => Exit::Policy,
+            ServerState::Invalid => Exit::Configuration,
+            ServerState::Ready
+            | ServerState::Pending(_)
+            | ServerState::Rejected
+            | ServerState::Disabled(_)
+            | ServerState::Shadowed { .. }
+            | ServerState::Duplicate { .. }
+            | ServerState::Excluded(_) => Exit::NotReady,
         };
         let state = describe::state_text(&server.state);
         let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
@@ -120,27 +120,31 @@ fn is_settled(snapshot: &Snapshot, required: &[String]) -> bool {
 }
 
 /// The first required server that is not connected, and how the process ends for it.
-fn missing(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
+fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
     required.iter().find_map(|name| {
-        let exit =
-            snapshot.servers.get(name).map_or(Exit::NotReady, |it| connected::exit(&it.status));
+        let exit = snapshot
+            .servers
+            .get(name)
+            .map_or(Exit::NotReady, |it| connected::exit_code(&it.status));
         (exit != Exit::Success).then(|| (name.clone(), exit))
     })
 }
 
-fn show(session: &Session, servers: &[&Server], snapshot: &Snapshot) -> Done {
+fn show(session: &Invocation, servers: &[&ResolvedServer], snapshot: &Snapshot) -> CommandOutput {
     if session.wants_json() {
         let servers: Vec<Json> =
             servers.iter().map(|it| server_json(session, it, snapshot)).collect();
-        return super::json(&json!({"servers": servers}));
+        return super::json_output(&json!({"servers": servers}));
     }
     if servers.is_empty() {
-        return Done::text("No MCP servers to connect to: swb list says where was looked.\n");
+        return CommandOutput::text(
+            "No MCP servers to connect to: swb list says where was looked.\n",
+        );
     }
-    let mut done = Done::text(connected::table(session, servers, snapshot));
+    let mut done = CommandOutput::text(connected::status_table(session, servers, snapshot));
     for server in servers {
         match snapshot.servers.get(&server.name) {
-            Some(view) => done.notes.push_str(&connected::trouble(view)),
+            Some(view) => done.notes.push_str(&connected::problem_text(view)),
             None => {
                 if let Some(reason) = describe::state_reason(session, server) {
                     done.notes
@@ -155,129 +159,129 @@ fn show(session: &Session, servers: &[&Server], snapshot: &Snapshot) -> Done {
     done
 }
 
-fn server_json(session: &Session, server: &Server, snapshot: &Snapshot) -> Json {
+fn server_json(session: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -> Json {
     match snapshot.servers.get(&server.name) {
         Some(view) => connected::view_json(view),
-        None => connected::idle_json(session, server),
+        None => connected::not_started_json(session, server),
     }
 }
 
 /// Stays: follows the configuration, answers `swb reconnect`, and shows what changes.
 fn watch(
-    arguments: &StatusCommand,
-    session: &Session,
+    arguments: &StatusArgs,
+    session: &Invocation,
     configuration: Configuration,
-) -> Result<Done, Failure> {
-    let watched = live::run(session, Persistence::Patient, async |host| {
+) -> Result<CommandOutput, Failure> {
+    let watched = live::with_host(session, RetryPolicy::RetryWithBackoff, async |host| {
         let cannot = |error| {
-            Failure::new(Exit::Failure, "the configuration cannot be watched").because(error)
+            Failure::new(Exit::Failure, "the configuration cannot be watched").caused_by(error)
         };
         let mut follower =
-            Follower::start(session.surroundings(), &configuration).map_err(cannot)?;
-        let subjects = control::Subjects { host: host.clone(), waiting: None };
-        let control = control::serve(subjects, &session.machine.places.running());
-        let mut screen = Screen { session, drawn: 0, known: BTreeMap::new() };
+            ConfigWatcher::start(session.load_options(), &configuration).map_err(cannot)?;
+        let subjects = control::ControlTargets { host: host.clone(), approvals: None };
+        let control = control::serve(subjects, &session.env.paths.control_sockets());
+        let mut screen = WatchDisplay { session, drawn_lines: 0, last_lines: BTreeMap::new() };
         let mut configuration = configuration;
-        live::apply(host, &configuration, &all_names(arguments)).await;
+        live::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let mut changes = host.watch();
         loop {
             let snapshot = changes.borrow_and_update().clone();
-            if screen.show(arguments, &configuration, &snapshot) == Reader::Gone {
+            if screen.show(arguments, &configuration, &snapshot) == StdoutState::Closed {
                 break;
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
                 next = follower.next() => if let Some(next) = next {
                     configuration = next;
-                    live::apply(host, &configuration, &all_names(arguments)).await;
+                    live::apply_configuration(host, &configuration, &all_names(arguments)).await;
                 },
             }
         }
-        control.end().await;
+        control.close().await;
         Ok(())
     });
     match watched {
         // Somebody has seen enough: that is how a watch ends.
-        Err(failure) if failure.exit == Exit::Interrupted => Ok(Done::default()),
-        Ok(()) => Ok(Done::default()),
+        Err(failure) if failure.exit == Exit::Interrupted => Ok(CommandOutput::default()),
+        Ok(()) => Ok(CommandOutput::default()),
         Err(failure) => Err(failure),
     }
 }
 
 /// What was shown so far.
-struct Screen<'s> {
-    session: &'s Session,
-    drawn: usize,
-    known: BTreeMap<String, String>,
+struct WatchDisplay<'s> {
+    session: &'s Invocation,
+    drawn_lines: usize,
+    last_lines: BTreeMap<String, String>,
 }
 
-impl Screen<'_> {
+impl WatchDisplay<'_> {
     fn show(
         &mut self,
-        arguments: &StatusCommand,
+        arguments: &StatusArgs,
         configuration: &Configuration,
         snapshot: &Arc<Snapshot>,
-    ) -> Reader {
-        let is_screen = self.session.machine.terminal.is_watched && !self.session.wants_json();
+    ) -> StdoutState {
+        let is_screen = self.session.env.terminal.stdout_is_terminal && !self.session.wants_json();
         if !is_screen {
             return self.lines(snapshot);
         }
-        let winners = configuration.effective.servers.iter().filter(|it| it.is_in_play());
-        let servers: Vec<&Server> = winners
+        let winners = configuration.effective.servers.iter().filter(|it| it.is_selected());
+        let servers: Vec<&ResolvedServer> = winners
             .filter(|it| arguments.names.is_empty() || arguments.names.contains(&it.name))
             .collect();
-        let mut text = connected::table(self.session, &servers, snapshot);
+        let mut text = connected::status_table(self.session, &servers, snapshot);
         for view in snapshot.servers.values() {
             if let Some(cause) = view.status.cause() {
                 let line =
                     format!("`{}`: {}", printable(&view.name), printable(&cause.to_string()));
-                let width = self.session.machine.terminal.width;
+                let width = self.session.env.terminal.width;
                 text.push_str(&line.chars().take(width).collect::<String>());
                 text.push('\n');
             }
         }
         let drawn = text.lines().count();
-        let reader = report::say(&report::over(self.drawn, &text));
-        self.drawn = drawn;
+        let reader = report::print_stdout(&report::redraw(self.drawn_lines, &text));
+        self.drawn_lines = drawn;
         reader
     }
 
     /// One line for every server that changed.
-    fn lines(&mut self, snapshot: &Snapshot) -> Reader {
+    fn lines(&mut self, snapshot: &Snapshot) -> StdoutState {
         let mut now = BTreeMap::new();
         let mut text = String::new();
         for (name, view) in &snapshot.servers {
             let line = match self.session.wants_json() {
                 true => super::json_line(&connected::view_json(view)),
-                false => plain_line(view),
+                false => change_line(view),
             };
-            if self.known.get(name) != Some(&line) {
+            if self.last_lines.get(name) != Some(&line) {
                 text.push_str(&line);
             }
             now.insert(name.clone(), line);
         }
-        for name in self.known.keys().filter(|name| !now.contains_key(*name)) {
+        for name in self.last_lines.keys().filter(|name| !now.contains_key(*name)) {
             let gone = match self.session.wants_json() {
                 true => super::json_line(&json!({"name": name, "state": "removed"})),
                 false => format!("{}  removed\n", printable(name)),
             };
             text.push_str(&gone);
         }
-        self.known = now;
-        report::say(&text)
+        self.last_lines = now;
+        report::print_stdout(&text)
     }
 }
 
-fn plain_line(view: &View) -> String {
+fn change_line(view: &ServerView) -> String {
     let name = printable(&view.name);
     let state = view.status.id();
     match (&view.status, view.status.cause()) {
-        (Status::Pending { attempt, most, .. }, None) => {
+        (Status::Pending { attempt, max_attempts: most, .. }, None) => {
             format!("{name}  {state} ({attempt}/{most})\n")
         }
         (Status::Connected, _) => {
-            let tools = view.catalogue.items(switchboard::catalogue::List::Tools).len();
-            format!("{name}  {state}, {}\n", describe::counted(tools, "tool", "tools"))
+            let tools = view.catalogue.items(switchboard::catalogue::ListKind::Tools).len();
+            format!("{name}  {state}, {}\n", describe::pluralize(tools, "tool", "tools"))
         }
         (_, Some(cause)) => format!("{name}  {state}: {}\n", printable(&cause.to_string())),
         (_, None) => format!("{name}  {state}\n"),
@@ -285,25 +289,25 @@ fn plain_line(view: &View) -> String {
 }
 
 /// Connects to one server for a command that needs it, or says why that failed.
-pub(super) async fn connected_view(
-    session: &Session,
+pub(super) async fn connect_one(
+    session: &Invocation,
     host: &Host,
     configuration: &Configuration,
     name: &str,
-) -> Arc<View> {
+) -> Arc<ServerView> {
     let names = [name.to_owned()];
-    live::apply(host, configuration, &names).await;
-    let snapshot = live::settle(session, host, None, |it| is_settled(it, &names)).await;
+    live::apply_configuration(host, configuration, &names).await;
+    let snapshot = live::wait_until_settled(session, host, None, |it| is_settled(it, &names)).await;
     snapshot.servers[name].clone()
 }
 
 /// The definition of a name that may be connected to.
-pub(super) fn ready<'c>(
-    session: &Session,
+pub(super) fn startable_server<'c>(
+    session: &Invocation,
     configuration: &'c Configuration,
     name: &str,
-) -> Result<&'c Server, Failure> {
-    let arguments = StatusCommand {
+) -> Result<&'c ResolvedServer, Failure> {
+    let arguments = StatusArgs {
         names: Vec::new(),
         watch: false,
         require: vec![name.to_owned()],

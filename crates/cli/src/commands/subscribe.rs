@@ -5,35 +5,35 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::ask::Question;
+use switchboard::ask::ServerRequest;
 use switchboard::config::shown::printable;
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
+use switchboard::connection::state::RetryPolicy;
 use switchboard::engine::Host;
-use switchboard::logbook::stamp;
-use switchboard::subscription::{News, SubscribeError, Subscription};
+use switchboard::logbook::utc_timestamp;
+use switchboard::subscription::{ResourceEvent, SubscribeError, Subscription};
 use switchboard::wire::message::Payload;
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::{self, Limits};
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::{self, OutputLimits};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{call, ping, prompt, status};
 use crate::exit::Exit;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::report::{self, Reader};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::outcome::{CommandOutput, Failure};
+use crate::report::{self, StdoutState};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// How long a server may take to be read from.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much news may wait to be shown. What finds no room is told together, later.
-const WAITING: usize = 16;
+const QUEUE_SIZE: usize = 16;
 
 /// Arguments of `swb subscribe`.
 #[derive(Debug, Args)]
-pub struct Subscribe {
+pub struct SubscribeArgs {
     /// The server's name
     pub server: String,
     /// The resources
@@ -51,36 +51,41 @@ pub struct Subscribe {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Subscribe, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &SubscribeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    status::ready(session, &configuration, &arguments.server)?;
-    let limits = Limits { tokens: live::tokens(session)?, ..Limits::default() };
-    let desk = Desk { session, arguments, limits };
-    live::attended(session, Persistence::Patient, async |host, interrupts| {
-        let view = tokio::select! {
-            view = status::connected_view(session, host, &configuration, &arguments.server) => view,
-            () = interrupts.next() => return Ok(interrupted()),
-        };
-        if view.status != Status::Connected {
-            return Err(ping::not_connected(&view));
-        }
-        let mut watched = Watched::begin(host, arguments).await?;
-        let outcome = tokio::select! {
-            outcome = desk.tell(host, &mut watched) => outcome,
-            failure = lost(host, &arguments.server) => Err(failure),
-            () = interrupts.next() => Ok(interrupted()),
-        };
-        watched.end().await;
-        outcome
-    })
+    status::startable_server(session, &configuration, &arguments.server)?;
+    let limits =
+        OutputLimits { tokens: live::max_output_tokens(session)?, ..OutputLimits::default() };
+    let desk = ChangePrinter { session, arguments, limits };
+    live::with_host_and_interrupts(
+        session,
+        RetryPolicy::RetryWithBackoff,
+        async |host, interrupts| {
+            let view = tokio::select! {
+                view = status::connect_one(session, host, &configuration, &arguments.server) => view,
+                () = interrupts.next() => return Ok(interrupted()),
+            };
+            if view.status != Status::Connected {
+                return Err(ping::not_connected(&view));
+            }
+            let mut watched = Subscriptions::subscribe(host, arguments).await?;
+            let outcome = tokio::select! {
+                outcome = desk.print_changes(host, &mut watched) => outcome,
+                failure = wait_until_lost(host, &arguments.server) => Err(failure),
+                () = interrupts.next() => Ok(interrupted()),
+            };
+            watched.end().await;
+            outcome
+        },
+    )
 }
 
-fn interrupted() -> Done {
-    Done { exit: Some(Exit::Interrupted), ..Done::default() }
+fn interrupted() -> CommandOutput {
+    CommandOutput { exit: Some(Exit::Interrupted), ..CommandOutput::default() }
 }
 
 /// Comes back when the server cannot be had any more.
-async fn lost(host: &Host, server: &str) -> Failure {
+async fn wait_until_lost(host: &Host, server: &str) -> Failure {
     let mut watch = host.watch();
     let is_lost = |status: &Status| matches!(status, Status::Failed(_) | Status::NeedsAuth(_));
     let snapshot = watch
@@ -94,34 +99,34 @@ async fn lost(host: &Host, server: &str) -> Failure {
 }
 
 /// The subscriptions, a task each.
-struct Watched {
+struct Subscriptions {
     tasks: JoinSet<()>,
-    news: mpsc::Receiver<(Arc<str>, News)>,
-    over: watch::Sender<()>,
+    news: mpsc::Receiver<(Arc<str>, ResourceEvent)>,
+    stop: watch::Sender<()>,
 }
 
-impl Watched {
-    async fn begin(host: &Host, arguments: &Subscribe) -> Result<Watched, Failure> {
-        let (to_us, news) = mpsc::channel(WAITING);
+impl Subscriptions {
+    async fn subscribe(host: &Host, arguments: &SubscribeArgs) -> Result<Subscriptions, Failure> {
+        let (to_us, news) = mpsc::channel(QUEUE_SIZE);
         let (over, is_over) = watch::channel(());
         let mut tasks = JoinSet::new();
         for uri in &arguments.uris {
             let subscription = host.subscribe(&arguments.server, uri).await;
-            let subscription = subscription.map_err(|error| refusal(&error))?;
+            let subscription = subscription.map_err(|error| subscribe_failure(&error))?;
             tasks.spawn(follow(subscription, to_us.clone(), is_over.clone()));
         }
-        Ok(Watched { tasks, news, over })
+        Ok(Subscriptions { tasks, news, stop: over })
     }
 
     async fn end(mut self) {
-        drop((self.over, self.news));
+        drop((self.stop, self.news));
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
 async fn follow(
     mut subscription: Subscription,
-    to_us: mpsc::Sender<(Arc<str>, News)>,
+    to_us: mpsc::Sender<(Arc<str>, ResourceEvent)>,
     mut is_over: watch::Receiver<()>,
 ) {
     let uri: Arc<str> = subscription.uri().into();
@@ -136,93 +141,100 @@ async fn follow(
             _ = is_over.changed() => break,
         }
     }
-    subscription.end().await;
+    subscription.unsubscribe().await;
 }
 
-fn refusal(error: &SubscribeError) -> Failure {
+fn subscribe_failure(error: &SubscribeError) -> Failure {
     match error {
         SubscribeError::NotConnected(view) => ping::not_connected(view),
-        SubscribeError::Unable(_) => Failure::new(Exit::NotFound, &error.to_string()),
-        SubscribeError::NoServer(_) | SubscribeError::TooMany(_) => {
+        SubscribeError::Unsupported(_) => Failure::new(Exit::NotFound, &error.to_string()),
+        SubscribeError::UnknownServer(_) | SubscribeError::TooMany(_) => {
             Failure::new(Exit::Failure, &error.to_string())
         }
     }
 }
 
 /// What telling depends on.
-struct Desk<'a> {
-    session: &'a Session,
-    arguments: &'a Subscribe,
-    limits: Limits,
+struct ChangePrinter<'a> {
+    session: &'a Invocation,
+    arguments: &'a SubscribeArgs,
+    limits: OutputLimits,
 }
 
-impl Desk<'_> {
-    async fn tell(&self, host: &Host, watched: &mut Watched) -> Result<Done, Failure> {
+impl ChangePrinter<'_> {
+    async fn print_changes(
+        &self,
+        host: &Host,
+        watched: &mut Subscriptions,
+    ) -> Result<CommandOutput, Failure> {
         let mut left = match self.arguments.once {
             true => Some(1),
             false => self.arguments.count,
         };
         while let Some((uri, news)) = watched.news.recv().await {
             let text = match &news {
-                News::Refused(why) => return Err(self.refused(&uri, why)),
-                News::Subscribed => self.aside("subscribed", "subscribed to", &uri),
-                News::Again => {
-                    self.aside("resubscribed", "connected and subscribed again to", &uri)
+                ResourceEvent::Refused(why) => return Err(self.refusal_failure(&uri, why)),
+                ResourceEvent::Subscribed => self.print_event("subscribed", "subscribed to", &uri),
+                ResourceEvent::Resubscribed => {
+                    self.print_event("resubscribed", "connected and subscribed again to", &uri)
                 }
-                News::Updated { uri: changed } => self.updated(host, &uri, changed).await?,
+                ResourceEvent::Updated { uri: changed } => {
+                    self.update_text(host, &uri, changed).await?
+                }
             };
-            if report::say(&text) == Reader::Gone {
+            if report::print_stdout(&text) == StdoutState::Closed {
                 break;
             }
-            if matches!(news, News::Updated { .. }) && left.is_some() {
+            if matches!(news, ResourceEvent::Updated { .. }) && left.is_some() {
                 left = left.map(|count| count - 1);
                 if left == Some(0) {
                     break;
                 }
             }
         }
-        Ok(Done::default())
+        Ok(CommandOutput::default())
     }
 
-    fn refused(&self, uri: &str, why: &str) -> Failure {
+    fn refusal_failure(&self, uri: &str, why: &str) -> Failure {
         let server = &self.arguments.server;
         let message = format!("`{server}` does not tell of changes to `{uri}`");
         Failure { causes: vec![printable(why)], ..Failure::new(Exit::Connection, &message) }
     }
 
     /// What is no change: for people beside the output, for programs in it.
-    fn aside(&self, event: &str, words: &str, uri: &str) -> String {
+    fn print_event(&self, event: &str, words: &str, uri: &str) -> String {
         if self.session.wants_json() {
-            return super::json_line(&self.event(event, uri));
+            return super::json_line(&self.event_json(event, uri));
         }
-        report::aside(&format!(
+        report::print_stderr(&format!(
             "{}\n",
-            paint(Meaning::Faint, format!("{words} {}", printable(uri)))
+            paint(TextStyle::Dim, format!("{words} {}", printable(uri)))
         ));
         String::new()
     }
 
-    fn event(&self, event: &str, uri: &str) -> Json {
+    fn event_json(&self, event: &str, uri: &str) -> Json {
         let server = &self.arguments.server;
-        json!({"event": event, "server": server, "uri": uri, "time": stamp(SystemTime::now())})
+        json!({"event": event, "server": server, "uri": uri, "time": utc_timestamp(SystemTime::now())})
     }
 
-    async fn updated(&self, host: &Host, uri: &str, changed: &str) -> Result<String, Failure> {
-        let mut event = self.event("updated", uri);
+    async fn update_text(&self, host: &Host, uri: &str, changed: &str) -> Result<String, Failure> {
+        let mut event = self.event_json("updated", uri);
         if changed != uri {
             event["changed"] = changed.into();
         }
         let mut text = format!("updated {}\n", printable(changed));
         if self.arguments.read {
             let params = json!({"uri": changed}).to_string();
-            let mut question = Question::harmless("resources/read", PATIENCE);
+            let mut question = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
             question.params = Some(Payload::from_json(params.into()));
             let server = &self.arguments.server;
-            let answer = host.ask(server, question).await.map_err(|it| prompt::failure(&it))?;
-            let keep = Keep::below(&self.session.machine.places.data);
-            let shown = yielded::of_read(&answer, server, &self.limits, &keep);
-            event["result"] = call::as_json(&shown);
-            text.push_str(&call::show(self.session, &shown).text);
+            let answer =
+                host.request(server, question).await.map_err(|it| prompt::request_failure(&it))?;
+            let keep = SpillStore::in_data_folder(&self.session.env.paths.data);
+            let shown = yielded::from_resource_read(&answer, server, &self.limits, &keep);
+            event["result"] = call::tool_output_json(&shown);
+            text.push_str(&call::tool_output(self.session, &shown).text);
         }
         Ok(if self.session.wants_json() { super::json_line(&event) } else { text })
     }

@@ -6,29 +6,30 @@ use switchboard::config::shown::printable;
 use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 
-use crate::live::{self, Gathered};
-use crate::outcome::{Done, Failure};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
-use crate::table::{self, Cell, Yielding};
+use crate::live::{self, ConnectedServers};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb tools`.
 #[derive(Debug, Args)]
-pub struct Tools {
+pub struct ToolsArgs {
     /// Only those of these servers
     pub servers: Vec<String>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
+pub fn run(arguments: &ToolsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let Gathered { pool, notes, .. } = live::gathered(session, &configuration, &arguments.servers)?;
+    let ConnectedServers { pool, notes, .. } =
+        live::connect_once(session, &configuration, &arguments.servers)?;
     // Whoever names servers does not mean our own tools.
     let is_meant = |tool: &&Tool| arguments.servers.is_empty() || !tool.is_built_in();
     let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();
     let done = match session.wants_json() {
-        true => super::json(&as_json(&pool, &tools)),
-        false => Done::text(as_text(session, &tools)).note(quarantined(&pool)),
+        true => super::json_output(&as_json(&pool, &tools)),
+        false => CommandOutput::text(as_text(session, &tools)).note(quarantined(&pool)),
     };
     Ok(done.note(notes))
 }
@@ -37,7 +38,7 @@ pub fn run(arguments: &Tools, session: &Session) -> Result<Done, Failure> {
 pub(super) fn tool_json(pool: &Pool, tool: &Tool) -> Json {
     let server = Some(tool.server.as_str()).filter(|_| !tool.is_built_in());
     json!({
-        "name": tool.exposed,
+        "name": tool.exposed_name,
         "server": server,
         "tool": tool.name,
         "title": tool.title,
@@ -65,22 +66,22 @@ fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
 }
 
 /// A table of tools.
-pub(crate) fn as_text(session: &Session, tools: &[&Tool]) -> String {
+pub(crate) fn as_text(session: &Invocation, tools: &[&Tool]) -> String {
     if tools.is_empty() {
         return "No tools.\n".to_owned();
     }
     let row = |tool: &&Tool| {
         let about = tool.description.lines().next().unwrap_or_default();
         let kind = match (tool.annotations.read_only, tool.annotations.destructive) {
-            (true, _) => Cell::meaning(Meaning::Good, "reads"),
+            (true, _) => Cell::styled(TextStyle::Success, "reads"),
             (false, false) => Cell::plain("writes"),
-            (false, true) => Cell::meaning(Meaning::Doubtful, "may destroy"),
+            (false, true) => Cell::styled(TextStyle::Warning, "may destroy"),
         };
-        vec![Cell::plain(printable(&tool.exposed)), kind, Cell::plain(printable(about))]
+        vec![Cell::plain(printable(&tool.exposed_name)), kind, Cell::plain(printable(about))]
     };
     let rows: Vec<Vec<Cell>> = tools.iter().map(row).collect();
-    let yielding = [Yielding::Back(2), Yielding::Back(0)];
-    table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.machine.terminal.width, &yielding)
+    let yielding = [Truncate::End(2), Truncate::End(0)];
+    table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.env.terminal.width, &yielding)
 }
 
 /// What is to be said of tools that are left out.
@@ -88,7 +89,7 @@ pub(crate) fn quarantined(pool: &Pool) -> String {
     let line = |it: &switchboard::pool::Quarantined| {
         format!(
             "{} `{}` of `{}` is left out: {}\n",
-            paint(Meaning::Doubtful, "warning:"),
+            paint(TextStyle::Warning, "warning:"),
             printable(&it.tool),
             printable(&it.server),
             printable(&it.reason.to_string())

@@ -6,78 +6,78 @@ use std::time::{Duration, Instant};
 use ratatui::text::{Line, Span};
 use serde_json::Value as Json;
 use switchboard::config::shown;
-use switchboard_chat::happening::{CallEnd, CallSeen};
+use switchboard_chat::happening::{CallOutcome, ToolCallView};
 
-use crate::screen::clean_text::{clean, clean_line};
-use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::clean_text::{sanitize, sanitize_line};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
 use crate::screen::transcript_view::Detail;
-use crate::screen::wrapping::{Margin, shortened, wrap_text};
+use crate::screen::wrapping::{Margin, truncate, wrap_text};
 
 /// How many lines of a result are shown while it is folded.
-const PREVIEW: usize = 3;
+const PREVIEW_LINES: usize = 3;
 /// How wide a bar of progress is.
-const BAR: usize = 20;
+const BAR_WIDTH: usize = 20;
 /// The most lines of a result that are kept for the screen.
-const MOST_LINES: usize = 5000;
+const MAX_LINES: usize = 5000;
 
 /// A call on the screen.
 #[derive(Debug)]
-pub struct Card {
+pub struct ToolCallCard {
     /// Its name among the calls.
     pub id: Arc<str>,
     title: String,
     arguments: Json,
-    began: Instant,
-    progress: Option<Advance>,
-    ended: Option<Ended>,
+    started: Instant,
+    progress: Option<CallProgress>,
+    end: Option<CallCompletion>,
 }
 
 #[derive(Debug)]
-struct Advance {
-    done: f64,
-    of: Option<f64>,
+struct CallProgress {
+    progress: f64,
+    total: Option<f64>,
     message: Option<String>,
 }
 
 #[derive(Debug)]
-struct Ended {
-    how: CallEnd,
+struct CallCompletion {
+    outcome: CallOutcome,
     text: String,
-    took: Duration,
+    duration: Duration,
 }
 
-impl Card {
+impl ToolCallCard {
     /// A call that begins.
-    pub fn new(call: CallSeen, now: Instant) -> Card {
-        Card {
+    pub fn new(call: ToolCallView, now: Instant) -> ToolCallCard {
+        ToolCallCard {
             id: call.id,
-            title: clean_line(&call.title),
+            title: sanitize_line(&call.title),
             arguments: call.arguments,
-            began: now,
+            started: now,
             progress: None,
-            ended: None,
+            end: None,
         }
     }
 
     /// It says how far it is.
-    pub fn advance(&mut self, done: f64, of: Option<f64>, message: Option<String>) {
-        let message = message.map(|it| clean_line(&it));
-        self.progress = Some(Advance { done, of, message });
+    pub fn set_progress(&mut self, done: f64, of: Option<f64>, message: Option<String>) {
+        let message = message.map(|it| sanitize_line(&it));
+        self.progress = Some(CallProgress { progress: done, total: of, message });
     }
 
     /// It has ended.
-    pub fn end(&mut self, how: CallEnd, text: &str, took: Duration) {
-        let mut text: String = clean(text.trim_end());
-        if let Some((at, _)) = text.match_indices('\n').nth(MOST_LINES) {
+    pub fn finish(&mut self, how: CallOutcome, text: &str, took: Duration) {
+        let mut text: String = sanitize(text.trim_end());
+        if let Some((at, _)) = text.match_indices('\n').nth(MAX_LINES) {
             text.truncate(at);
             text.push_str("\n…");
         }
-        self.ended = Some(Ended { how, text, took });
+        self.end = Some(CallCompletion { outcome: how, text, duration: took });
     }
 
     /// Is it still under way?
     pub fn is_running(&self) -> bool {
-        self.ended.is_none()
+        self.end.is_none()
     }
 
     /// Its lines.
@@ -85,63 +85,68 @@ impl Card {
         &self,
         width: usize,
         detail: Detail,
-        look: &Look,
+        look: &ScreenTheme,
         now: Instant,
     ) -> Vec<Line<'static>> {
-        let mut lines = vec![self.head(width, look, now)];
+        let mut lines = vec![self.title_line(width, look, now)];
         lines.extend(self.argument_lines(width, detail, look));
-        match &self.ended {
+        match &self.end {
             None => lines.extend(self.progress_line(width, look)),
             Some(ended) => lines.extend(result_lines(ended, width, detail, look)),
         }
         lines
     }
 
-    fn head(&self, width: usize, look: &Look, now: Instant) -> Line<'static> {
-        let (sign, tone, after) = match &self.ended {
+    fn title_line(&self, width: usize, look: &ScreenTheme, now: Instant) -> Line<'static> {
+        let (sign, tone, after) = match &self.end {
             None => {
-                let spent = now.saturating_duration_since(self.began);
-                (spinner(look, spent), Tone::Accent, seconds(spent))
+                let spent = now.saturating_duration_since(self.started);
+                (spinner(look, spent), Tone::Accent, format_duration(spent))
             }
             Some(ended) => {
-                let (sign, tone, word) = verdict(ended.how, look.signs);
-                let took = seconds(ended.took);
+                let (sign, tone, word) = outcome_label(ended.outcome, look.glyphs);
+                let took = format_duration(ended.duration);
                 (sign, tone, if word.is_empty() { took } else { format!("{word}, {took}") })
             }
         };
         let room = width.saturating_sub(after.len() + 5);
         Line::from(vec![
             Span::styled(format!("{sign} "), look.style(tone)),
-            Span::styled(shortened(&self.title, room), look.style(Tone::Strong)),
-            Span::styled(format!("  {after}"), look.style(Tone::Faint)),
+            Span::styled(truncate(&self.title, room), look.style(Tone::Strong)),
+            Span::styled(format!("  {after}"), look.style(Tone::Muted)),
         ])
     }
 
-    fn argument_lines(&self, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
+    fn argument_lines(
+        &self,
+        width: usize,
+        detail: Detail,
+        look: &ScreenTheme,
+    ) -> Vec<Line<'static>> {
         let is_nothing = self.arguments.as_object().is_none_or(serde_json::Map::is_empty);
         if is_nothing {
             return Vec::new();
         }
-        let shown = shown::values(&self.arguments);
-        let style = look.style(Tone::Faint);
+        let shown = shown::masked_json(&self.arguments);
+        let style = look.style(Tone::Muted);
         match detail {
             Detail::Folded => {
-                let text = shortened(&one_line(&shown), width.saturating_sub(2));
+                let text = truncate(&arguments_on_one_line(&shown), width.saturating_sub(2));
                 vec![Line::from(Span::styled(format!("  {text}"), style))]
             }
-            Detail::Whole => {
-                let text = clean(&format!("{shown:#}"));
+            Detail::Expanded => {
+                let text = sanitize(&format!("{shown:#}"));
                 wrap_text(&text, style, width, &Margin::all(Span::raw("  ")))
             }
         }
     }
 
-    fn progress_line(&self, width: usize, look: &Look) -> Option<Line<'static>> {
-        let Advance { done, of, message } = self.progress.as_ref()?;
+    fn progress_line(&self, width: usize, look: &ScreenTheme) -> Option<Line<'static>> {
+        let CallProgress { progress: done, total: of, message } = self.progress.as_ref()?;
         let mut text = match of {
             Some(of) if *of > 0.0 && done.is_finite() => {
                 let part = (done / of).clamp(0.0, 1.0);
-                format!("{} {:>3.0} %", bar(part, look.signs), part * 100.0)
+                format!("{} {:>3.0} %", progress_bar(part, look.glyphs), part * 100.0)
             }
             Some(_) | None => format!("{done}"),
         };
@@ -149,24 +154,24 @@ impl Card {
             text.push_str("  ");
             text.push_str(message);
         }
-        let text = shortened(&text, width.saturating_sub(2));
+        let text = truncate(&text, width.saturating_sub(2));
         Some(Line::from(Span::styled(format!("  {text}"), look.style(Tone::Accent))))
     }
 }
 
 /// How something that moves looks after so much time.
-pub fn spinner(look: &Look, spent: Duration) -> &'static str {
+pub fn spinner(look: &ScreenTheme, spent: Duration) -> &'static str {
     const DRAWN: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
     const ASCII: [&str; 4] = ["|", "/", "-", "\\"];
     let step = usize::try_from(spent.as_millis() / 250).unwrap_or(0);
-    match look.signs {
-        Signs::Drawn => DRAWN[step % DRAWN.len()],
-        Signs::Ascii => ASCII[step % ASCII.len()],
+    match look.glyphs {
+        GlyphSet::Unicode => DRAWN[step % DRAWN.len()],
+        GlyphSet::Ascii => ASCII[step % ASCII.len()],
     }
 }
 
 /// A time as people read it.
-pub fn seconds(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 => format!("{} ms", time.as_millis()),
@@ -176,58 +181,63 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-fn bar(part: f64, signs: Signs) -> String {
+fn progress_bar(part: f64, signs: GlyphSet) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "a part between nothing and one of twenty"
     )]
-    let full = (part * BAR as f64) as usize;
+    let full = (part * BAR_WIDTH as f64) as usize;
     let (on, off) = match signs {
-        Signs::Drawn => ("━", "─"),
-        Signs::Ascii => ("#", "."),
+        GlyphSet::Unicode => ("━", "─"),
+        GlyphSet::Ascii => ("#", "."),
     };
-    format!("{}{}", on.repeat(full), off.repeat(BAR - full))
+    format!("{}{}", on.repeat(full), off.repeat(BAR_WIDTH - full))
 }
 
-fn verdict(how: CallEnd, signs: Signs) -> (&'static str, Tone, &'static str) {
+fn outcome_label(how: CallOutcome, signs: GlyphSet) -> (&'static str, Tone, &'static str) {
     let (drawn, ascii, tone, word) = match how {
-        CallEnd::Done => ("●", "*", Tone::Good, ""),
-        CallEnd::ToolError => ("✗", "x", Tone::Bad, "the tool failed"),
-        CallEnd::Failed => ("✗", "x", Tone::Bad, "not made"),
-        CallEnd::Denied => ("⊘", "-", Tone::Doubtful, "not allowed"),
-        CallEnd::Interrupted => ("■", "-", Tone::Doubtful, "stopped"),
+        CallOutcome::Done => ("●", "*", Tone::Success, ""),
+        CallOutcome::ToolError => ("✗", "x", Tone::Error, "the tool failed"),
+        CallOutcome::Failed => ("✗", "x", Tone::Error, "not made"),
+        CallOutcome::Denied => ("⊘", "-", Tone::Warning, "not allowed"),
+        CallOutcome::Interrupted => ("■", "-", Tone::Warning, "stopped"),
     };
     match signs {
-        Signs::Drawn => (drawn, tone, word),
-        Signs::Ascii => (ascii, tone, word),
+        GlyphSet::Unicode => (drawn, tone, word),
+        GlyphSet::Ascii => (ascii, tone, word),
     }
 }
 
-fn result_lines(ended: &Ended, width: usize, detail: Detail, look: &Look) -> Vec<Line<'static>> {
-    let tone = match ended.how {
-        CallEnd::Done => Tone::Text,
-        CallEnd::ToolError | CallEnd::Failed => Tone::Bad,
-        CallEnd::Denied | CallEnd::Interrupted => Tone::Doubtful,
+fn result_lines(
+    ended: &CallCompletion,
+    width: usize,
+    detail: Detail,
+    look: &ScreenTheme,
+) -> Vec<Line<'static>> {
+    let tone = match ended.outcome {
+        CallOutcome::Done => Tone::Text,
+        CallOutcome::ToolError | CallOutcome::Failed => Tone::Error,
+        CallOutcome::Denied | CallOutcome::Interrupted => Tone::Warning,
     };
     if ended.text.is_empty() {
         return Vec::new();
     }
-    let mark = match look.signs {
-        Signs::Drawn => "  │ ",
-        Signs::Ascii => "  | ",
+    let mark = match look.glyphs {
+        GlyphSet::Unicode => "  │ ",
+        GlyphSet::Ascii => "  | ",
     };
-    let margin = Margin::all(Span::styled(mark, look.style(Tone::Faint)));
+    let margin = Margin::all(Span::styled(mark, look.style(Tone::Muted)));
     let style = look.style(tone);
     match detail {
-        Detail::Whole => wrap_text(&ended.text, style, width, &margin),
+        Detail::Expanded => wrap_text(&ended.text, style, width, &margin),
         Detail::Folded => {
             let all = ended.text.lines().count();
-            let first: Vec<&str> = ended.text.lines().take(PREVIEW).collect();
+            let first: Vec<&str> = ended.text.lines().take(PREVIEW_LINES).collect();
             let mut lines = wrap_text(&first.join("\n"), style, width, &margin);
-            let cut = lines.len().saturating_sub(PREVIEW);
-            lines.truncate(PREVIEW);
+            let cut = lines.len().saturating_sub(PREVIEW_LINES);
+            lines.truncate(PREVIEW_LINES);
             let more = all - first.len();
             if more > 0 || cut > 0 {
                 let more = match more {
@@ -236,7 +246,7 @@ fn result_lines(ended: &Ended, width: usize, detail: Detail, look: &Look) -> Vec
                     more => format!("{more} more lines"),
                 };
                 let text = format!("{mark}… {more} (Ctrl-O)");
-                lines.push(Line::from(Span::styled(text, look.style(Tone::Faint))));
+                lines.push(Line::from(Span::styled(text, look.style(Tone::Muted))));
             }
             lines
         }
@@ -244,15 +254,15 @@ fn result_lines(ended: &Ended, width: usize, detail: Detail, look: &Look) -> Vec
 }
 
 /// Arguments as they are typed: `key=value`, where that is shorter than JSON.
-fn one_line(arguments: &Json) -> String {
-    let Some(members) = arguments.as_object() else { return clean_line(&arguments.to_string()) };
+fn arguments_on_one_line(arguments: &Json) -> String {
+    let Some(members) = arguments.as_object() else { return sanitize_line(&arguments.to_string()) };
     let pair = |(key, value): (&String, &Json)| match value {
-        Json::String(text) => format!("{key}={}", clean_line(text)),
+        Json::String(text) => format!("{key}={}", sanitize_line(text)),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
-            format!("{key}={}", clean_line(&value.to_string()))
+            format!("{key}={}", sanitize_line(&value.to_string()))
         }
     };
-    clean_line(&members.iter().map(pair).collect::<Vec<_>>().join("  "))
+    sanitize_line(&members.iter().map(pair).collect::<Vec<_>>().join("  "))
 }
 
 #[cfg(test)]
@@ -262,17 +272,17 @@ mod tests {
     use super::*;
     use crate::screen::look::Palette;
 
-    const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
-    fn card(arguments: Json) -> (Card, Instant) {
+    fn card(arguments: Json) -> (ToolCallCard, Instant) {
         let now = Instant::now();
-        let call = CallSeen {
+        let call = ToolCallView {
             id: "1".into(),
             tool: "mcp__files__read".into(),
             title: "files: read".to_owned(),
             arguments,
         };
-        (Card::new(call, now), now)
+        (ToolCallCard::new(call, now), now)
     }
 
     fn text(lines: &[Line<'_>]) -> String {
@@ -282,7 +292,7 @@ mod tests {
     #[test]
     fn a_running_call_shows_time_and_progress() {
         let (mut card, began) = card(json!({"path": "a b", "lines": 3}));
-        card.advance(1.0, Some(4.0), Some("reading".to_owned()));
+        card.set_progress(1.0, Some(4.0), Some("reading".to_owned()));
         let later = began + Duration::from_millis(2500);
         insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, later)), @r"
         ⠋ files: read  2.5 s
@@ -294,7 +304,7 @@ mod tests {
     #[test]
     fn a_long_result_is_folded_and_unfolds() {
         let (mut card, began) = card(json!({}));
-        card.end(CallEnd::Done, "1\n2\n3\n4\n5\n", Duration::from_millis(7));
+        card.finish(CallOutcome::Done, "1\n2\n3\n4\n5\n", Duration::from_millis(7));
         insta::assert_snapshot!(text(&card.lines(40, Detail::Folded, &LOOK, began)), @r"
         ● files: read  7 ms
           │ 1
@@ -302,13 +312,13 @@ mod tests {
           │ 3
           │ … 2 more lines (Ctrl-O)
         ");
-        assert_eq!(card.lines(40, Detail::Whole, &LOOK, began).len(), 6);
+        assert_eq!(card.lines(40, Detail::Expanded, &LOOK, began).len(), 6);
     }
 
     #[test]
     fn secrets_in_arguments_are_covered_and_escapes_do_nothing() {
         let (mut card, began) = card(json!({"apiKey": "canary", "text": "a\u{1b}[2Jb"}));
-        card.end(CallEnd::Denied, "no\u{1b}[31m", Duration::from_secs(75));
+        card.finish(CallOutcome::Denied, "no\u{1b}[31m", Duration::from_secs(75));
         insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, began)), @r"
         ⊘ files: read  not allowed, 1 min 15 s
           apiKey=•••  text=ab

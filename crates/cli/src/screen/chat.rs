@@ -6,58 +6,58 @@ mod prompt_arguments;
 mod recall;
 mod typing;
 
-pub use happenings::{OWN_CALL, model_failure};
-pub use prompt_arguments::{Argument, PromptAsked};
-pub use typing::{NO_MODEL, Searching};
+pub use happenings::{USER_CALL_PREFIX, model_error_text};
+pub use prompt_arguments::{PromptArgument, PromptInvocation};
+pub use typing::{HistorySearch, NO_MODEL};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::KeyEvent;
-use switchboard::config::permission::Mode;
+use switchboard::config::permission::PermissionMode;
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
-use switchboard_chat::happening::Happening;
+use switchboard_chat::happening::ConversationEvent;
 use switchboard_chat::language_model::{LanguageModel, Usage};
 
-use crate::screen::clean_text::clean;
+use crate::screen::clean_text::sanitize;
 use crate::screen::composer::Composer;
-use crate::screen::history::History;
-use crate::screen::look::Look;
-use crate::screen::menu::Menu;
-use crate::screen::overlay::{Deed, News, Overlay, Reaction, Redraw};
-use crate::screen::page_view::{Begin, PageView};
-use crate::screen::panel::roster::Roster;
-use crate::screen::questions::{Arrival, Queue};
-use crate::screen::slash::Slash;
-use crate::screen::transcript_view::Transcript;
+use crate::screen::history::InputHistory;
+use crate::screen::look::ScreenTheme;
+use crate::screen::menu::CompletionMenu;
+use crate::screen::overlay::{Notice, Overlay, OverlayOutcome, Redraw, ServerAction};
+use crate::screen::page_view::{Pager, StartPosition};
+use crate::screen::panel::roster::ConfiguredServers;
+use crate::screen::questions::{DialogQueue, ElicitorMessage};
+use crate::screen::slash::SlashCommand;
+use crate::screen::transcript_view::TranscriptView;
 
 /// How long the first of two keys that leave is remembered.
-const TWICE_WITHIN: Duration = Duration::from_secs(2);
+const QUIT_CONFIRM_WINDOW: Duration = Duration::from_secs(2);
 
 /// Something that the chat hears.
-pub enum Event {
+pub enum ScreenEvent {
     /// A key.
     Key(KeyEvent),
     /// Text that was pasted.
     Paste(String),
     /// The window has another size, or has to be drawn for another reason.
-    Drawn,
+    Redraw,
     /// Something happened in the conversation, or in a call of our own.
-    Happened(Happening),
+    Conversation(ConversationEvent),
     /// How servers are doing.
     Servers(Arc<Snapshot>),
     /// Which tools there are.
     Pool(Arc<Pool>),
     /// What is configured.
-    Configured(Arc<Roster>),
+    Configured(Arc<ConfiguredServers>),
     /// A quarter of a second went by.
     Tick,
     /// Something to say.
     Note(String),
     /// Something went wrong.
-    Fault(String),
+    Error(String),
     /// A text of a command: a note where it is short, else a page of its own.
     Text {
         /// What it is.
@@ -72,137 +72,137 @@ pub enum Event {
         /// The text.
         text: String,
         /// Where it is looked at first.
-        begin: Begin,
+        start: StartPosition,
     },
     /// Something is being said to the model for the person.
-    Said(String),
+    MessageQueued(String),
     /// Something lies over the chat from now on.
-    Over(Box<dyn Overlay>),
+    OpenOverlay(Box<dyn Overlay>),
     /// A text that was written elsewhere.
-    Composed(String),
+    DraftReplaced(String),
     /// Which model answers.
-    Model(Option<ModelSeen>),
+    Model(Option<ActiveModel>),
     /// How many tokens the model looks at now.
-    Context(u64),
+    ContextTokens(u64),
     /// What was said last and waits was taken back, or could not be.
-    TakenBack(Returned),
+    MessageWithdrawn(Withdrawal),
     /// A server's prompt wants arguments.
-    Prompt(PromptAsked),
+    Prompt(PromptInvocation),
     /// What a server says an argument could be; and the text that it was asked with.
-    Completed {
+    Completions {
         /// The text.
         typed: String,
         /// What it could be.
         values: Vec<String>,
     },
     /// Somebody looks here, or elsewhere.
-    Focus(Focus),
+    Focus(WindowFocus),
     /// Somebody asks something, or wants to know no more.
-    Arrived(Arrival),
+    Elicitor(ElicitorMessage),
 }
 
 /// Where somebody looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Focus {
+pub enum WindowFocus {
     /// At this window, as far as we know.
-    Here,
+    Focused,
     /// At another one.
-    Elsewhere,
+    Unfocused,
 }
 
 /// Did something that was said come back?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Returned {
+pub enum Withdrawal {
     /// Yes.
-    Yes,
+    Withdrawn,
     /// No: it is part of the conversation already.
-    No,
+    TooLate,
 }
 
 /// A model as the screen knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelSeen {
+pub struct ActiveModel {
     /// Its name.
     pub name: String,
     /// How many tokens it can look at.
-    pub window: Option<u64>,
+    pub context_window: Option<u64>,
 }
 
-impl ModelSeen {
+impl ActiveModel {
     /// What the screen knows of a model.
-    pub fn of(model: &Arc<dyn LanguageModel>) -> ModelSeen {
-        ModelSeen { name: model.name().to_owned(), window: model.window() }
+    pub fn from_model(model: &Arc<dyn LanguageModel>) -> ActiveModel {
+        ActiveModel { name: model.name().to_owned(), context_window: model.context_window() }
     }
 }
 
 /// Something to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Effect {
     /// Leave.
     Quit,
     /// Say something to the model.
-    Say(String),
+    SendMessage(String),
     /// Take back what was said last and waits.
-    TakeBack,
+    WithdrawMessage,
     /// Stop what is under way.
     Interrupt,
     /// Do what a slash command says.
-    Run(Slash),
+    RunCommand(SlashCommand),
     /// Do something for a panel or a dialog.
-    Do(Deed),
+    RunServerAction(ServerAction),
     /// Remember what was sent.
-    Remember(String),
+    SaveHistory(String),
     /// Let an editor have the text.
-    Edit(String),
+    OpenEditor(String),
     /// Stop the program, as a shell does.
     Suspend,
     /// Draw everything anew.
     Repaint,
     /// Make a sound: somebody looks elsewhere and is wanted.
-    Ring,
+    RingBell,
     /// Ask as much as this from now on.
-    SetMode(Mode),
+    SetMode(PermissionMode),
     /// Get a server's prompt.
-    GetPrompt(PromptAsked),
+    GetPrompt(PromptInvocation),
     /// Ask a server what an argument could be.
-    Complete {
+    CompleteArgument {
         /// The prompt, with what was answered so far.
-        prompt: PromptAsked,
+        prompt: PromptInvocation,
         /// What is typed of the argument.
         typed: String,
     },
 }
 
 /// The chat.
-pub struct Chat {
+pub struct ScreenState {
     /// What was said.
-    pub transcript: Transcript,
+    pub transcript: TranscriptView,
     /// What is being written.
     pub composer: Composer,
     /// What could stand at the cursor.
-    pub menu: Option<Menu>,
+    pub completions: Option<CompletionMenu>,
     /// What was sent before.
-    pub history: History,
+    pub history: InputHistory,
     /// The search in it, while there is one.
-    pub searching: Option<Searching>,
+    pub history_search: Option<HistorySearch>,
     /// The prompt whose arguments are asked for.
-    pub asking: Option<PromptAsked>,
+    pub prompt: Option<PromptInvocation>,
     /// What lies over the chat, the topmost last.
     pub overlays: Vec<Box<dyn Overlay>>,
     /// What is asked. Over everything else.
-    pub questions: Queue,
+    pub dialogs: DialogQueue,
     /// What was said and waits to be heard.
     pub queued: VecDeque<String>,
     /// Since when the model is at work.
-    pub turn: Option<Instant>,
+    pub turn_started: Option<Instant>,
     /// Who answers.
-    pub model: Option<ModelSeen>,
+    pub model: Option<ActiveModel>,
     /// What it cost.
-    pub used: Usage,
+    pub usage: Usage,
     /// How many tokens the model looks at.
-    pub context: u64,
+    pub context_tokens: u64,
     /// How much is asked.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Where we are.
     pub folder: String,
     /// The servers.
@@ -210,233 +210,236 @@ pub struct Chat {
     /// The tools.
     pub pool: Arc<Pool>,
     /// How it looks.
-    pub look: Look,
+    pub theme: ScreenTheme,
     /// What the clock says.
     pub now: Instant,
     /// Where somebody looks. Terminals that do not say are looked at.
-    focus: Focus,
+    focus: WindowFocus,
     /// When somebody began to leave.
-    leaving: Option<Instant>,
+    quit_requested: Option<Instant>,
     /// Was the first of two keys typed?
-    has_prefix: bool,
+    has_ctrl_x: bool,
     /// Was the menu sent away?
-    is_menu_closed: bool,
+    is_menu_dismissed: bool,
     /// Calls of our own under way.
-    calls: usize,
+    user_calls: usize,
 }
 
-impl Chat {
+impl ScreenState {
     /// A chat in which nothing was said.
-    pub fn new(look: Look, folder: String, now: Instant) -> Chat {
-        Chat {
-            transcript: Transcript::new(now),
+    pub fn new(theme: ScreenTheme, folder: String, now: Instant) -> ScreenState {
+        ScreenState {
+            transcript: TranscriptView::new(now),
             composer: Composer::default(),
-            menu: None,
-            history: History::default(),
-            searching: None,
-            asking: None,
+            completions: None,
+            history: InputHistory::default(),
+            history_search: None,
+            prompt: None,
             overlays: Vec::new(),
-            questions: Queue::default(),
+            dialogs: DialogQueue::default(),
             queued: VecDeque::new(),
-            turn: None,
+            turn_started: None,
             model: None,
-            used: Usage::default(),
-            context: 0,
-            mode: Mode::Default,
+            usage: Usage::default(),
+            context_tokens: 0,
+            mode: PermissionMode::Default,
             folder,
             snapshot: Arc::default(),
             pool: Arc::default(),
-            look,
+            theme,
             now,
-            focus: Focus::Here,
-            leaving: None,
-            has_prefix: false,
-            is_menu_closed: false,
-            calls: 0,
+            focus: WindowFocus::Focused,
+            quit_requested: None,
+            has_ctrl_x: false,
+            is_menu_dismissed: false,
+            user_calls: 0,
         }
     }
 
     /// Hears an event at a time.
-    pub fn on(&mut self, event: Event, now: Instant) -> Vec<Act> {
+    pub fn update(&mut self, event: ScreenEvent, now: Instant) -> Vec<Effect> {
         self.now = now;
         match event {
-            Event::Key(key) => self.key(key),
-            Event::Paste(text) => self.paste(&text),
-            Event::Happened(happening) => {
-                let is_end = matches!(happening, Happening::TurnEnded(_));
-                self.happened(happening);
-                if is_end { self.ring() } else { Vec::new() }
+            ScreenEvent::Key(key) => self.on_key(key),
+            ScreenEvent::Paste(text) => self.on_paste(&text),
+            ScreenEvent::Conversation(happening) => {
+                let is_end = matches!(happening, ConversationEvent::TurnEnded(_));
+                self.on_conversation_event(happening);
+                if is_end { self.bell_if_unfocused() } else { Vec::new() }
             }
-            Event::Servers(snapshot) => {
+            ScreenEvent::Servers(snapshot) => {
                 self.snapshot = snapshot.clone();
-                self.tell(&News::Servers(snapshot));
-                self.look_up();
+                self.notify(&Notice::Servers(snapshot));
+                self.refresh_completions();
                 Vec::new()
             }
-            Event::Pool(pool) => {
+            ScreenEvent::Pool(pool) => {
                 self.pool = pool.clone();
-                self.tell(&News::Pool(pool));
-                self.look_up();
+                self.notify(&Notice::Pool(pool));
+                self.refresh_completions();
                 Vec::new()
             }
-            Event::Configured(roster) => {
-                self.tell(&News::Configured(roster));
+            ScreenEvent::Configured(roster) => {
+                self.notify(&Notice::Configured(roster));
                 Vec::new()
             }
-            Event::Tick => {
-                self.tell(&News::Tick);
+            ScreenEvent::Tick => {
+                self.notify(&Notice::Tick);
                 Vec::new()
             }
-            event @ (Event::Drawn
-            | Event::Note(_)
-            | Event::Fault(_)
-            | Event::Text { .. }
-            | Event::Page { .. }
-            | Event::Said(_)
-            | Event::Over(_)
-            | Event::Composed(_)
-            | Event::Model(_)
-            | Event::Context(_)
-            | Event::TakenBack(_)
-            | Event::Prompt(_)
-            | Event::Completed { .. }
-            | Event::Focus(_)
-            | Event::Arrived(_)) => self.heard(event),
+            event @ (ScreenEvent::Redraw
+            | ScreenEvent::Note(_)
+            | ScreenEvent::Error(_)
+            | ScreenEvent::Text { .. }
+            | ScreenEvent::Page { .. }
+            | ScreenEvent::MessageQueued(_)
+            | ScreenEvent::OpenOverlay(_)
+            | ScreenEvent::DraftReplaced(_)
+            | ScreenEvent::Model(_)
+            | ScreenEvent::ContextTokens(_)
+            | ScreenEvent::MessageWithdrawn(_)
+            | ScreenEvent::Prompt(_)
+            | ScreenEvent::Completions { .. }
+            | ScreenEvent::Focus(_)
+            | ScreenEvent::Elicitor(_)) => self.apply(event),
         }
     }
 
-    fn heard(&mut self, event: Event) -> Vec<Act> {
+    fn apply(&mut self, event: ScreenEvent) -> Vec<Effect> {
         match event {
-            Event::Note(text) => {
-                self.tell_first(&text);
-                self.transcript.note(&text);
+            ScreenEvent::Note(text) => {
+                self.notify_first_line(&text);
+                self.transcript.push_note(&text);
             }
-            Event::Fault(text) => {
-                self.tell_first(&text);
-                self.transcript.fault(&text);
+            ScreenEvent::Error(text) => {
+                self.notify_first_line(&text);
+                self.transcript.push_error(&text);
             }
-            Event::Text { title, text } => self.show(&title, &text),
-            Event::Page { title, text, begin } => {
-                self.overlays.push(Box::new(PageView::new(&title, &text, begin)));
+            ScreenEvent::Text { title, text } => self.show_text(&title, &text),
+            ScreenEvent::Page { title, text, start: begin } => {
+                self.overlays.push(Box::new(Pager::new(&title, &text, begin)));
             }
-            Event::Said(text) => self.queued.push_back(text),
-            Event::Over(overlay) => self.overlays.push(overlay),
-            Event::Composed(text) => {
+            ScreenEvent::MessageQueued(text) => self.queued.push_back(text),
+            ScreenEvent::OpenOverlay(overlay) => self.overlays.push(overlay),
+            ScreenEvent::DraftReplaced(text) => {
                 self.composer.replace(&text);
-                self.typed();
+                self.draft_changed();
             }
-            Event::Model(model) => self.model = model,
-            Event::Context(tokens) => self.context = tokens,
-            Event::TakenBack(Returned::Yes) => {
+            ScreenEvent::Model(model) => self.model = model,
+            ScreenEvent::ContextTokens(tokens) => self.context_tokens = tokens,
+            ScreenEvent::MessageWithdrawn(Withdrawal::Withdrawn) => {
                 if let Some(text) = self.queued.pop_back() {
                     self.composer.replace(&text);
                 }
             }
-            Event::Prompt(asked) => return self.begin_asking(asked),
-            Event::Completed { typed, values } => self.complete(&typed, values),
-            Event::Focus(focus) => self.focus = focus,
-            Event::Arrived(Arrival::Asked(question)) => {
-                self.questions.take(question);
-                return self.ring();
+            ScreenEvent::Prompt(asked) => return self.start_prompt(asked),
+            ScreenEvent::Completions { typed, values } => self.set_completions(&typed, values),
+            ScreenEvent::Focus(focus) => self.focus = focus,
+            ScreenEvent::Elicitor(ElicitorMessage::Request(question)) => {
+                self.dialogs.push(question);
+                return self.bell_if_unfocused();
             }
-            Event::Arrived(Arrival::Note(text)) => self.transcript.note(&clean(&text)),
-            Event::Arrived(Arrival::Withdrawn) => {
-                let (Redraw::Yes | Redraw::No) = self.questions.tidy();
+            ScreenEvent::Elicitor(ElicitorMessage::Note(text)) => {
+                self.transcript.push_note(&sanitize(&text))
             }
-            Event::TakenBack(Returned::No)
-            | Event::Drawn
-            | Event::Key(_)
-            | Event::Paste(_)
-            | Event::Happened(_)
-            | Event::Servers(_)
-            | Event::Pool(_)
-            | Event::Configured(_)
-            | Event::Tick => {}
+            ScreenEvent::Elicitor(ElicitorMessage::Withdrawn) => {
+                let (Redraw::Yes | Redraw::No) = self.dialogs.remove_withdrawn();
+            }
+            ScreenEvent::MessageWithdrawn(Withdrawal::TooLate)
+            | ScreenEvent::Redraw
+            | ScreenEvent::Key(_)
+            | ScreenEvent::Paste(_)
+            | ScreenEvent::Conversation(_)
+            | ScreenEvent::Servers(_)
+            | ScreenEvent::Pool(_)
+            | ScreenEvent::Configured(_)
+            | ScreenEvent::Tick => {}
         }
         Vec::new()
     }
 
     /// Does anything move, so that it has to be drawn again and again?
-    pub fn is_moving(&self) -> bool {
-        self.turn.is_some()
-            || self.calls > 0
-            || self.transcript.is_moving()
+    pub fn is_animating(&self) -> bool {
+        self.turn_started.is_some()
+            || self.user_calls > 0
+            || self.transcript.is_animating()
             || !self.overlays.is_empty()
-            || !self.questions.is_empty()
-            || self.is_leaving()
+            || !self.dialogs.is_empty()
+            || self.is_quit_pending()
     }
 
     /// Is the model at work, or a call of our own?
     pub fn is_busy(&self) -> bool {
-        self.turn.is_some() || self.calls > 0
+        self.turn_started.is_some() || self.user_calls > 0
     }
 
     /// Would the same key leave now?
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.is_some_and(|it| self.now.saturating_duration_since(it) < TWICE_WITHIN)
+    pub fn is_quit_pending(&self) -> bool {
+        self.quit_requested
+            .is_some_and(|it| self.now.saturating_duration_since(it) < QUIT_CONFIRM_WINDOW)
     }
 
     /// Whoever looks elsewhere hears that something is wanted or done.
-    fn ring(&self) -> Vec<Act> {
+    fn bell_if_unfocused(&self) -> Vec<Effect> {
         match self.focus {
-            Focus::Here => Vec::new(),
-            Focus::Elsewhere => vec![Act::Ring],
+            WindowFocus::Focused => Vec::new(),
+            WindowFocus::Unfocused => vec![Effect::RingBell],
         }
     }
 
     /// What fills less than the window is part of the transcript.
-    fn show(&mut self, title: &str, text: &str) {
-        match text.lines().count() < self.transcript.page() {
-            true => self.transcript.note(text),
-            false => self.overlays.push(Box::new(PageView::new(title, text, Begin::Top))),
+    fn show_text(&mut self, title: &str, text: &str) {
+        match text.lines().count() < self.transcript.page_size() {
+            true => self.transcript.push_note(text),
+            false => self.overlays.push(Box::new(Pager::new(title, text, StartPosition::Top))),
         }
     }
 
     /// What lies over the chat hides what is said there, so its first line is said above too.
-    fn tell_first(&mut self, text: &str) {
+    fn notify_first_line(&mut self, text: &str) {
         let line = text.lines().next().unwrap_or_default();
-        self.tell(&News::Done(line.to_owned()));
+        self.notify(&Notice::ActionDone(line.to_owned()));
     }
 
-    fn tell(&mut self, news: &News) {
+    fn notify(&mut self, news: &Notice) {
         for overlay in &mut self.overlays {
-            let (Redraw::Yes | Redraw::No) = overlay.hear(news);
+            let (Redraw::Yes | Redraw::No) = overlay.on_notice(news);
         }
-        let (Redraw::Yes | Redraw::No) = self.questions.hear(news);
+        let (Redraw::Yes | Redraw::No) = self.dialogs.on_notice(news);
     }
 
     /// What became of something that lies over the chat.
-    fn react(&mut self, reaction: Reaction) -> Vec<Act> {
+    fn apply_outcome(&mut self, reaction: OverlayOutcome) -> Vec<Effect> {
         match reaction {
-            Reaction::Stay => Vec::new(),
-            Reaction::Close => {
+            OverlayOutcome::Stay => Vec::new(),
+            OverlayOutcome::Close => {
                 self.overlays.pop();
                 Vec::new()
             }
-            Reaction::Do(deed) => vec![Act::Do(deed)],
+            OverlayOutcome::Run(deed) => vec![Effect::RunServerAction(deed)],
         }
     }
 
-    fn paste(&mut self, text: &str) -> Vec<Act> {
-        if !self.questions.is_empty() {
-            let reaction = self.questions.paste(text, self.now);
-            return answered(reaction);
+    fn on_paste(&mut self, text: &str) -> Vec<Effect> {
+        if !self.dialogs.is_empty() {
+            let reaction = self.dialogs.on_paste(text, self.now);
+            return dialog_effects(reaction);
         }
         if let Some(overlay) = self.overlays.last_mut() {
-            let reaction = overlay.paste(text);
-            return self.react(reaction);
+            let reaction = overlay.on_paste(text);
+            return self.apply_outcome(reaction);
         }
         self.composer.paste(text);
-        self.typed();
+        self.draft_changed();
         Vec::new()
     }
 }
 
 /// What is to be done after a dialog took a key. It has gone by itself.
-fn answered(reaction: Reaction) -> Vec<Act> {
+fn dialog_effects(reaction: OverlayOutcome) -> Vec<Effect> {
     match reaction {
-        Reaction::Stay | Reaction::Close => Vec::new(),
-        Reaction::Do(deed) => vec![Act::Do(deed)],
+        OverlayOutcome::Stay | OverlayOutcome::Close => Vec::new(),
+        OverlayOutcome::Run(deed) => vec![Effect::RunServerAction(deed)],
     }
 }
 

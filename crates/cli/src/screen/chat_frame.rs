@@ -6,53 +6,53 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Clear;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::cards::{seconds, spinner};
-use crate::screen::chat::Chat;
-use crate::screen::clean_text::clean_line;
-use crate::screen::look::{Look, Signs, Tone};
-use crate::screen::menu::{self, Menu};
+use crate::screen::cards::{format_duration, spinner};
+use crate::screen::chat::ScreenState;
+use crate::screen::clean_text::sanitize_line;
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
+use crate::screen::menu::{self, CompletionMenu};
 use crate::screen::status_line::StatusLine;
-use crate::screen::wrapping::{Margin, shortened, wrap};
+use crate::screen::wrapping::{Margin, truncate, wrap};
 
 /// The most rows of the place to write in, as a part of the window.
-const COMPOSER_PART: u16 = 3;
+const COMPOSER_FRACTION: u16 = 3;
 /// What stands in front of what is written.
 const PROMPT: &str = "> ";
 /// How many sayings that wait are shown.
-const QUEUED: usize = 3;
+const MAX_QUEUED_SHOWN: usize = 3;
 
 /// Draws all of it.
-pub fn draw(chat: &mut Chat, frame: &mut Frame<'_>) {
+pub fn draw(chat: &mut ScreenState, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < 4 || area.height < 3 {
         return;
     }
     let (body, bottom) = split_bottom(area, 1);
-    draw_bottom(chat, frame, bottom);
+    draw_status_bar(chat, frame, bottom);
     match chat.overlays.pop() {
         Some(mut overlay) => {
-            overlay.draw(frame, body, &chat.look);
+            overlay.draw(frame, body, &chat.theme);
             chat.overlays.push(overlay);
         }
         None => draw_chat(chat, frame, body),
     }
-    if !chat.questions.is_empty() {
-        let place = chat.questions.place(body, &chat.look);
-        chat.questions.draw(frame, place, &chat.look, chat.now);
+    if !chat.dialogs.is_empty() {
+        let place = chat.dialogs.area(body, &chat.theme);
+        chat.dialogs.draw(frame, place, &chat.theme, chat.now);
     }
 }
 
-fn draw_chat(chat: &mut Chat, frame: &mut Frame<'_>, body: Rect) {
+fn draw_chat(chat: &mut ScreenState, frame: &mut Frame<'_>, body: Rect) {
     let (above, composer) = split_bottom(body, composer_height(chat, body));
     let cursor = draw_composer(chat, frame, composer);
-    let waiting = waiting_lines(chat, usize::from(above.width));
-    let (transcript, waits) = split_bottom(above, height_of(waiting.len()));
-    put(frame, waits, &waiting);
+    let waiting = activity_lines(chat, usize::from(above.width));
+    let (transcript, waits) = split_bottom(above, to_u16(waiting.len()));
+    draw_lines(frame, waits, &waiting);
     draw_transcript(chat, frame, transcript);
-    if let Some(menu) = &chat.menu {
-        draw_menu(menu, frame, above, &chat.look);
+    if let Some(menu) = &chat.completions {
+        draw_menu(menu, frame, above, &chat.theme);
     }
-    if let Some((x, y)) = cursor.filter(|_| chat.questions.is_empty()) {
+    if let Some((x, y)) = cursor.filter(|_| chat.dialogs.is_empty()) {
         frame.set_cursor_position((x, y));
     }
 }
@@ -64,44 +64,44 @@ fn split_bottom(area: Rect, rows: u16) -> (Rect, Rect) {
     (above, Rect { y: area.y + above.height, height: rows, ..area })
 }
 
-fn height_of(lines: usize) -> u16 {
+fn to_u16(lines: usize) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
+fn draw_lines(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         frame.buffer_mut().set_line(area.x, y, line, area.width);
     }
 }
 
-fn draw_transcript(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) {
+fn draw_transcript(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) {
     if area.height == 0 {
         return;
     }
     if chat.transcript.is_empty() {
         let lines = welcome(chat, usize::from(area.width));
-        put(frame, area, &lines);
+        draw_lines(frame, area, &lines);
         return;
     }
-    let (look, now) = (chat.look, chat.now);
+    let (look, now) = (chat.theme, chat.now);
     chat.transcript.draw(frame, area, &look, now);
-    if let Some(unseen) = chat.transcript.unseen() {
-        let arrow = sign(&look, "↓", "v");
+    if let Some(unseen) = chat.transcript.lines_below() {
+        let arrow = glyph(&look, "↓", "v");
         let text = match unseen {
             0 => format!(" {arrow} Ctrl-End: to the end "),
             1 => format!(" {arrow} 1 new line "),
             unseen => format!(" {arrow} {unseen} new lines "),
         };
-        let width = height_of(text.width()).min(area.width);
+        let width = to_u16(text.width()).min(area.width);
         let (x, y) = (area.right() - width, area.bottom() - 1);
-        frame.buffer_mut().set_stringn(x, y, &text, usize::from(width), look.style(Tone::Chosen));
+        frame.buffer_mut().set_stringn(x, y, &text, usize::from(width), look.style(Tone::Selected));
     }
 }
 
 /// What is shown before anything was said.
-fn welcome(chat: &Chat, width: usize) -> Vec<Line<'static>> {
-    let look = &chat.look;
-    let faint = look.style(Tone::Faint);
+fn welcome(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
+    let look = &chat.theme;
+    let faint = look.style(Tone::Muted);
     let pending = chat.snapshot.servers.values().filter(|it| !it.status.is_settled()).count();
     let tools = chat.pool.tools().iter().filter(|it| !it.is_built_in()).count();
     let servers = match (chat.snapshot.servers.len(), pending) {
@@ -127,7 +127,7 @@ fn welcome(chat: &Chat, width: usize) -> Vec<Line<'static>> {
     if chat.model.is_none() {
         let text =
             "No model is set: commands work, free text does not. /model says how to set one.";
-        let style = look.style(Tone::Doubtful);
+        let style = look.style(Tone::Warning);
         lines.extend(wrap(&[Span::styled(text, style)], width, &Margin::none()));
     }
     lines.push(Line::default());
@@ -141,23 +141,23 @@ fn welcome(chat: &Chat, width: usize) -> Vec<Line<'static>> {
 }
 
 /// What is under way, and what was said and waits.
-fn waiting_lines(chat: &Chat, width: usize) -> Vec<Line<'static>> {
-    let look = &chat.look;
+fn activity_lines(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
+    let look = &chat.theme;
     let mut lines = Vec::new();
-    if let Some(since) = chat.turn {
+    if let Some(since) = chat.turn_started {
         let spent = chat.now.saturating_duration_since(since);
         lines.push(Line::from(vec![
             Span::styled(spinner(look, spent), look.style(Tone::Accent)),
             Span::styled(
-                format!(" working, {}  (Esc stops it)", seconds(whole_seconds(spent))),
-                look.style(Tone::Faint),
+                format!(" working, {}  (Esc stops it)", format_duration(whole_seconds(spent))),
+                look.style(Tone::Muted),
             ),
         ]));
     }
-    let hidden = chat.queued.len().saturating_sub(QUEUED);
+    let hidden = chat.queued.len().saturating_sub(MAX_QUEUED_SHOWN);
     for text in chat.queued.iter().skip(hidden) {
-        let text = shortened(&clean_line(text), width.saturating_sub(8));
-        lines.push(Line::from(Span::styled(format!("queued: {text}"), look.style(Tone::Faint))));
+        let text = truncate(&sanitize_line(text), width.saturating_sub(8));
+        lines.push(Line::from(Span::styled(format!("queued: {text}"), look.style(Tone::Muted))));
     }
     if !lines.is_empty() {
         lines.insert(0, Line::default());
@@ -169,20 +169,20 @@ fn whole_seconds(time: std::time::Duration) -> std::time::Duration {
     std::time::Duration::from_secs(time.as_secs().max(1))
 }
 
-fn composer_height(chat: &Chat, area: Rect) -> u16 {
+fn composer_height(chat: &ScreenState, area: Rect) -> u16 {
     let width = usize::from(area.width).saturating_sub(PROMPT.len());
-    let rows = height_of(chat.composer.layout(width).rows.len());
-    let most = (area.height / COMPOSER_PART).max(1);
-    let question = u16::from(chat.asking.is_some());
+    let rows = to_u16(chat.composer.layout(width).rows.len());
+    let most = (area.height / COMPOSER_FRACTION).max(1);
+    let question = u16::from(chat.prompt.is_some());
     // A rule above and one below.
     (rows.min(most) + 2 + question).min(area.height)
 }
 
 /// Draws the place to write in; says where the cursor is.
-fn draw_composer(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) -> Option<(u16, u16)> {
-    let look = chat.look;
-    let faint = look.style(Tone::Faint);
-    let rule = sign(&look, "─", "-").repeat(usize::from(area.width));
+fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> Option<(u16, u16)> {
+    let look = chat.theme;
+    let faint = look.style(Tone::Muted);
+    let rule = glyph(&look, "─", "-").repeat(usize::from(area.width));
     let buffer = frame.buffer_mut();
     if area.height < 3 {
         return None;
@@ -190,24 +190,24 @@ fn draw_composer(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) -> Option<(
     buffer.set_string(area.x, area.top(), &rule, faint);
     buffer.set_string(area.x, area.bottom() - 1, &rule, faint);
     let mut inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
-    if let Some(searching) = &chat.searching {
+    if let Some(searching) = &chat.history_search {
         let found = chat.history.search(&searching.text, searching.skipped).unwrap_or_default();
-        let front = format!("search: {}", clean_line(&searching.text));
+        let front = format!("search: {}", sanitize_line(&searching.text));
         let room = usize::from(inner.width).saturating_sub(front.width() + 2);
         let line = Line::from(vec![
             Span::styled(front.clone(), look.style(Tone::Accent)),
-            Span::styled(format!("  {}", shortened(&clean_line(found), room)), faint),
+            Span::styled(format!("  {}", truncate(&sanitize_line(found), room)), faint),
         ]);
         buffer.set_line(inner.x, inner.y, &line, inner.width);
-        return Some((inner.x + height_of(front.width()).min(inner.width - 1), inner.y));
+        return Some((inner.x + to_u16(front.width()).min(inner.width - 1), inner.y));
     }
-    if let Some(asked) = &chat.asking
-        && let Some(argument) = asked.argument()
+    if let Some(asked) = &chat.prompt
+        && let Some(argument) = asked.current_argument()
     {
         let need = if argument.is_required { "" } else { " (may be left empty)" };
-        let about = clean_line(&argument.about);
+        let about = sanitize_line(&argument.description);
         let colon = if about.is_empty() { "" } else { ": " };
-        let text = format!("{}{need}{colon}{about}", clean_line(&argument.name));
+        let text = format!("{}{need}{colon}{about}", sanitize_line(&argument.name));
         let line = Line::from(Span::styled(text, look.style(Tone::Accent)));
         buffer.set_line(inner.x, inner.y, &line, inner.width);
         inner = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
@@ -219,46 +219,49 @@ fn draw_composer(chat: &mut Chat, frame: &mut Frame<'_>, area: Rect) -> Option<(
     let rows = usize::from(inner.height).max(1);
     let first = (laid.row + 1).saturating_sub(rows);
     buffer.set_string(inner.x, inner.y, PROMPT, look.style(Tone::Accent));
-    let x = inner.x + height_of(PROMPT.len());
+    let x = inner.x + to_u16(PROMPT.len());
     for (y, row) in (inner.top()..inner.bottom()).zip(laid.rows.iter().skip(first)) {
-        buffer.set_stringn(x, y, &row.shown, width, look.style(Tone::Text));
+        buffer.set_stringn(x, y, &row.text, width, look.style(Tone::Text));
     }
-    if chat.composer.is_empty() && chat.asking.is_none() {
+    if chat.composer.is_empty() && chat.prompt.is_none() {
         let text = match chat.model.is_some() {
             true => "Say something, or type / for commands",
             false => "Type / for commands",
         };
         buffer.set_stringn(x, inner.y, text, width, faint);
     }
-    let row = height_of(laid.row - first);
-    Some((x + height_of(laid.column), inner.y + row))
+    let row = to_u16(laid.row - first);
+    Some((x + to_u16(laid.column), inner.y + row))
 }
 
-fn draw_menu(menu: &Menu, frame: &mut Frame<'_>, above: Rect, look: &Look) {
-    let rows = menu.choices.len().min(menu::ROWS).min(usize::from(above.height));
-    let first = menu.chosen.map_or(0, |it| (it + 1).saturating_sub(rows));
-    let shown = &menu.choices[first..(first + rows).min(menu.choices.len())];
-    let (_, area) = split_bottom(above, height_of(rows));
+fn draw_menu(menu: &CompletionMenu, frame: &mut Frame<'_>, above: Rect, look: &ScreenTheme) {
+    let rows = menu.candidates.len().min(menu::VISIBLE_ROWS).min(usize::from(above.height));
+    let first = menu.selected.map_or(0, |it| (it + 1).saturating_sub(rows));
+    let shown = &menu.candidates[first..(first + rows).min(menu.candidates.len())];
+    let (_, area) = split_bottom(above, to_u16(rows));
     frame.render_widget(Clear, area);
     let widest = shown.iter().map(|it| it.value.width()).max().unwrap_or(0);
     let value_room = widest.min(usize::from(area.width) * 2 / 3);
     for ((y, choice), at) in (area.top()..).zip(shown).zip(first..) {
-        let value = shortened(&choice.value, value_room);
+        let value = truncate(&choice.value, value_room);
         let room = value_room - value.width();
-        let tone = if Some(at) == menu.chosen { Tone::Chosen } else { Tone::Text };
+        let tone = if Some(at) == menu.selected { Tone::Selected } else { Tone::Text };
         let line = Line::from(vec![
             Span::styled(format!(" {value}{} ", " ".repeat(room)), look.style(tone)),
-            Span::styled(format!("  {}", clean_line(&choice.about)), look.style(Tone::Faint)),
+            Span::styled(
+                format!("  {}", sanitize_line(&choice.description)),
+                look.style(Tone::Muted),
+            ),
         ]);
         frame.buffer_mut().set_line(area.x, y, &line, area.width);
     }
 }
 
-fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
-    let look = &chat.look;
-    let keys = match (chat.questions.is_empty(), chat.overlays.last()) {
-        (false, _) => Some(chat.questions.keys()),
-        (true, overlay) => overlay.map(|it| it.keys()),
+fn draw_status_bar(chat: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
+    let look = &chat.theme;
+    let keys = match (chat.dialogs.is_empty(), chat.overlays.last()) {
+        (false, _) => Some(chat.dialogs.key_hints()),
+        (true, overlay) => overlay.map(|it| it.key_hints()),
     };
     let is_covered = keys.is_some();
     let hint = match keys {
@@ -266,19 +269,19 @@ fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
             let pair = |(key, what): &(&str, &str)| format!("{key} {what}");
             keys.iter().map(pair).collect::<Vec<_>>().join("  ")
         }
-        None if chat.is_leaving() => "Ctrl-C again leaves".to_owned(),
-        None => hint(chat).to_owned(),
+        None if chat.is_quit_pending() => "Ctrl-C again leaves".to_owned(),
+        None => key_hint(chat).to_owned(),
     };
     let width = usize::from(area.width);
     let status = StatusLine {
         model: chat.model.as_ref().map(|it| it.name.as_str()),
-        context: (chat.context, chat.model.as_ref().and_then(|it| it.window)),
-        used: (chat.used.input, chat.used.output),
+        context_tokens: (chat.context_tokens, chat.model.as_ref().and_then(|it| it.context_window)),
+        total_tokens: (chat.usage.input, chat.usage.output),
         snapshot: &chat.snapshot,
         mode: chat.mode,
         folder: &chat.folder,
     };
-    let is_over = is_covered || chat.is_leaving();
+    let is_over = is_covered || chat.is_quit_pending();
     let room = if is_over { width.saturating_sub(hint.width() + 2) } else { width };
     let line = status.line(room, look);
     let used = line.width();
@@ -286,20 +289,20 @@ fn draw_bottom(chat: &Chat, frame: &mut Frame<'_>, area: Rect) {
         frame.buffer_mut().set_line(area.x, area.y, &line, area.width);
     }
     let left = if used > room { width } else { width.saturating_sub(used + 2) };
-    let hint = if is_over { shortened(&hint, left) } else { hint };
+    let hint = if is_over { truncate(&hint, left) } else { hint };
     if hint.width() <= left {
-        let x = area.right() - height_of(hint.width());
-        frame.buffer_mut().set_string(x, area.y, &hint, look.style(Tone::Faint));
+        let x = area.right() - to_u16(hint.width());
+        frame.buffer_mut().set_string(x, area.y, &hint, look.style(Tone::Muted));
     }
 }
 
 /// The keys that help now.
-fn hint(chat: &Chat) -> &'static str {
-    if chat.searching.is_some() {
+fn key_hint(chat: &ScreenState) -> &'static str {
+    if chat.history_search.is_some() {
         "Ctrl-R earlier  Enter send  Esc back"
-    } else if chat.asking.is_some() {
+    } else if chat.prompt.is_some() {
         "Enter next  Esc cancel"
-    } else if chat.menu.is_some() {
+    } else if chat.completions.is_some() {
         "Tab take  Esc close"
     } else if chat.is_busy() {
         "Esc stop"
@@ -308,9 +311,9 @@ fn hint(chat: &Chat) -> &'static str {
     }
 }
 
-fn sign(look: &Look, drawn: &'static str, ascii: &'static str) -> &'static str {
-    match look.signs {
-        Signs::Drawn => drawn,
-        Signs::Ascii => ascii,
+fn glyph(look: &ScreenTheme, drawn: &'static str, ascii: &'static str) -> &'static str {
+    match look.glyphs {
+        GlyphSet::Unicode => drawn,
+        GlyphSet::Ascii => ascii,
     }
 }

@@ -4,21 +4,21 @@
 mod keys;
 mod layout;
 
-pub use keys::Reply;
-pub use layout::Laid;
+pub use keys::ComposerOutcome;
+pub use layout::ComposerLayout;
 
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Pastes that are longer than this are shown as one word.
-const FOLDED_LINES: usize = 6;
+const MAX_INLINE_PASTE_LINES: usize = 6;
 /// The same in characters.
-const FOLDED_CHARACTERS: usize = 1000;
+const MAX_INLINE_PASTE_CHARS: usize = 1000;
 /// How many steps can be undone.
-const STEPS: usize = 200;
+const MAX_UNDO_STEPS: usize = 200;
 /// The first of the letters that stand for pastes: private to us, in the last plane.
-const FIRST_PASTE: u32 = 0x10_F000;
+const FIRST_PASTE_CHAR: u32 = 0x10_F000;
 /// How many pastes one text may hold.
-const PASTES: u32 = 0x800;
+const MAX_PASTES: u32 = 0x800;
 
 /// The text that is being written.
 #[derive(Debug, Default)]
@@ -28,19 +28,19 @@ pub struct Composer {
     /// Where the cursor is, in bytes.
     cursor: usize,
     /// The column that the cursor wants to be in while it goes up and down.
-    column: Option<usize>,
+    preferred_column: Option<usize>,
     pastes: Vec<String>,
     /// What was cut last.
-    cut: String,
+    clipboard: String,
     undo: Vec<(String, usize)>,
-    last: Edit,
+    last_edit: UndoGroup,
     /// How wide it was when it was drawn last.
     width: usize,
 }
 
 /// What was done last: more of the same is undone together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Edit {
+enum UndoGroup {
     #[default]
     None,
     Typed,
@@ -66,7 +66,7 @@ impl Composer {
     }
 
     /// All that is written, pastes in full.
-    pub fn whole(&self) -> String {
+    pub fn text_with_pastes(&self) -> String {
         let mut whole = String::with_capacity(self.text.len());
         for c in self.text.chars() {
             match self.paste_of(c) {
@@ -79,7 +79,7 @@ impl Composer {
 
     /// Takes everything away and gives it.
     pub fn take(&mut self) -> String {
-        let whole = self.whole();
+        let whole = self.text_with_pastes();
         self.clear();
         whole
     }
@@ -87,7 +87,7 @@ impl Composer {
     /// Empties it.
     pub fn clear(&mut self) {
         *self = Composer {
-            cut: std::mem::take(&mut self.cut),
+            clipboard: std::mem::take(&mut self.clipboard),
             width: self.width,
             ..Composer::default()
         };
@@ -95,24 +95,25 @@ impl Composer {
 
     /// Puts another text into it, as one step.
     pub fn replace(&mut self, text: &str) {
-        self.step(Edit::Other);
-        self.text = harmless(text);
+        self.save_undo_step(UndoGroup::Other);
+        self.text = sanitize(text);
         self.cursor = self.text.len();
     }
 
     /// Puts another text in the place of a part of the draft, and the cursor behind it.
     pub fn replace_range(&mut self, range: std::ops::Range<usize>, text: &str) {
-        self.step(Edit::Other);
-        let text = harmless(text);
+        self.save_undo_step(UndoGroup::Other);
+        let text = sanitize(text);
         self.cursor = range.start + text.len();
         self.text.replace_range(range, &text);
     }
 
     /// Types.
     pub fn insert(&mut self, text: &str) {
-        let text = harmless(text);
-        let edit = if text.chars().all(char::is_whitespace) { Edit::Other } else { Edit::Typed };
-        self.step(edit);
+        let text = sanitize(text);
+        let edit =
+            if text.chars().all(char::is_whitespace) { UndoGroup::Other } else { UndoGroup::Typed };
+        self.save_undo_step(edit);
         self.text.insert_str(self.cursor, &text);
         self.cursor += text.len();
     }
@@ -120,21 +121,22 @@ impl Composer {
     /// Pastes. What is long becomes one word that stands for it.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let is_long =
-            text.lines().count() > FOLDED_LINES || text.chars().count() > FOLDED_CHARACTERS;
-        let number = u32::try_from(self.pastes.len()).unwrap_or(PASTES);
-        let sign = char::from_u32(FIRST_PASTE + number).filter(|_| number < PASTES && is_long);
+        let is_long = text.lines().count() > MAX_INLINE_PASTE_LINES
+            || text.chars().count() > MAX_INLINE_PASTE_CHARS;
+        let number = u32::try_from(self.pastes.len()).unwrap_or(MAX_PASTES);
+        let sign =
+            char::from_u32(FIRST_PASTE_CHAR + number).filter(|_| number < MAX_PASTES && is_long);
         match sign {
             Some(sign) => {
-                self.step(Edit::Other);
+                self.save_undo_step(UndoGroup::Other);
                 self.pastes.push(text);
                 self.text.insert(self.cursor, sign);
                 self.cursor += sign.len_utf8();
             }
             None => {
-                self.last = Edit::None;
+                self.last_edit = UndoGroup::None;
                 self.insert(&text);
-                self.last = Edit::None;
+                self.last_edit = UndoGroup::None;
             }
         }
     }
@@ -145,12 +147,12 @@ impl Composer {
             self.text = text;
             self.cursor = cursor;
         }
-        self.last = Edit::None;
-        self.column = None;
+        self.last_edit = UndoGroup::None;
+        self.preferred_column = None;
     }
 
     /// How a letter is shown, where it stands for a paste.
-    fn folded(&self, c: char) -> Option<String> {
+    fn paste_label(&self, c: char) -> Option<String> {
         self.paste_of(c).map(|paste| match paste.lines().count() {
             0 | 1 => format!("[pasted {} characters]", paste.chars().count()),
             lines => format!("[pasted {lines} lines]"),
@@ -158,44 +160,45 @@ impl Composer {
     }
 
     fn paste_of(&self, c: char) -> Option<&String> {
-        let number = u32::from(c).checked_sub(FIRST_PASTE)?;
+        let number = u32::from(c).checked_sub(FIRST_PASTE_CHAR)?;
         self.pastes.get(usize::try_from(number).ok()?)
     }
 
     /// Remembers what was, where something else begins.
-    fn step(&mut self, edit: Edit) {
-        let goes_on = edit == self.last && matches!(edit, Edit::Typed | Edit::Deleted);
+    fn save_undo_step(&mut self, edit: UndoGroup) {
+        let goes_on =
+            edit == self.last_edit && matches!(edit, UndoGroup::Typed | UndoGroup::Deleted);
         if !goes_on {
-            if self.undo.len() == STEPS {
+            if self.undo.len() == MAX_UNDO_STEPS {
                 self.undo.remove(0);
             }
             self.undo.push((self.text.clone(), self.cursor));
         }
-        self.last = edit;
-        self.column = None;
+        self.last_edit = edit;
+        self.preferred_column = None;
     }
 
     fn delete(&mut self, range: std::ops::Range<usize>) {
         if range.is_empty() {
             return;
         }
-        self.step(Edit::Deleted);
+        self.save_undo_step(UndoGroup::Deleted);
         self.cursor = range.start;
         self.text.replace_range(range, "");
     }
 
     /// Cuts; cuts in a row are pasted together.
-    fn cut(&mut self, range: std::ops::Range<usize>, side: Side) {
+    fn cut(&mut self, range: std::ops::Range<usize>, side: CutDirection) {
         if range.is_empty() {
             return;
         }
-        let together = self.last == Edit::Cut;
-        self.step(Edit::Cut);
+        let together = self.last_edit == UndoGroup::Cut;
+        self.save_undo_step(UndoGroup::Cut);
         let piece = self.text[range.clone()].to_owned();
-        self.cut = match (together, side) {
+        self.clipboard = match (together, side) {
             (false, _) => piece,
-            (true, Side::Behind) => format!("{}{piece}", self.cut),
-            (true, Side::Before) => format!("{piece}{}", self.cut),
+            (true, CutDirection::Forward) => format!("{}{piece}", self.clipboard),
+            (true, CutDirection::Backward) => format!("{piece}{}", self.clipboard),
         };
         self.cursor = range.start;
         self.text.replace_range(range, "");
@@ -203,16 +206,16 @@ impl Composer {
 
     fn move_to(&mut self, at: usize) {
         self.cursor = at;
-        self.column = None;
-        self.last = Edit::None;
+        self.preferred_column = None;
+        self.last_edit = UndoGroup::None;
     }
 
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         let front = &self.text[..self.cursor];
         front.grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
     }
 
-    fn behind(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let rest = &self.text[self.cursor..];
         self.cursor + rest.graphemes(true).next().map_or(0, str::len)
     }
@@ -238,7 +241,7 @@ impl Composer {
     }
 
     /// Where the word before the cursor begins, seen by spaces.
-    fn spaced_start(&self) -> usize {
+    fn whitespace_word_start(&self) -> usize {
         let front = self.text[..self.cursor].trim_end();
         front
             .rfind(char::is_whitespace)
@@ -248,9 +251,9 @@ impl Composer {
 
 /// On which side of the cursor something is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Before,
-    Behind,
+enum CutDirection {
+    Backward,
+    Forward,
 }
 
 fn is_word(c: char) -> bool {
@@ -258,10 +261,10 @@ fn is_word(c: char) -> bool {
 }
 
 /// The text without letters that are ours, and without what only a terminal acts on.
-fn harmless(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     let is_ours = |c: char| {
         let number = u32::from(c);
-        (FIRST_PASTE..FIRST_PASTE + PASTES).contains(&number)
+        (FIRST_PASTE_CHAR..FIRST_PASTE_CHAR + MAX_PASTES).contains(&number)
     };
     let keeps = |c: &char| (!c.is_control() || matches!(c, '\n' | '\t')) && !is_ours(*c);
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(keeps).collect()
@@ -289,7 +292,7 @@ mod tests {
                 Some((name, _)) => (named(name), name.len() + 2),
                 None => (KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), c.len_utf8()),
             };
-            composer.key(key);
+            composer.on_key(key);
             rest = &rest[length..];
         }
         composer
@@ -358,28 +361,28 @@ mod tests {
         let pasted = "line\n".repeat(20);
         composer.paste(&pasted);
         composer.insert(" end");
-        assert_eq!(composer.whole(), format!("see {pasted} end"));
+        assert_eq!(composer.text_with_pastes(), format!("see {pasted} end"));
         let sign = composer.text.chars().nth(4).expect("the paste");
-        assert_eq!(composer.folded(sign).as_deref(), Some("[pasted 20 lines]"));
+        assert_eq!(composer.paste_label(sign).as_deref(), Some("[pasted 20 lines]"));
         for _ in 0..5 {
-            composer.key(named("back"));
+            composer.on_key(named("back"));
         }
-        assert_eq!(composer.whole(), "see ");
+        assert_eq!(composer.text_with_pastes(), "see ");
     }
 
     #[test]
     fn a_short_paste_is_text_and_nobody_can_type_our_signs() {
         let mut composer = Composer::default();
         composer.paste("a\r\nb\u{1b}[2J\u{10f000}");
-        assert_eq!(composer.whole(), "a\nb[2J");
+        assert_eq!(composer.text_with_pastes(), "a\nb[2J");
     }
 
     #[test]
     fn enter_sends_and_arrows_at_the_edge_are_not_ours() {
         let mut composer = typed("hello");
-        assert_eq!(composer.key(named("enter")), Reply::Send);
-        assert_eq!(composer.key(named("up")), Reply::Above);
-        assert_eq!(composer.key(named("down")), Reply::Below);
+        assert_eq!(composer.on_key(named("enter")), ComposerOutcome::Submit);
+        assert_eq!(composer.on_key(named("up")), ComposerOutcome::LeftTop);
+        assert_eq!(composer.on_key(named("down")), ComposerOutcome::LeftBottom);
         assert_eq!(composer.take(), "hello");
         assert!(composer.is_empty());
     }

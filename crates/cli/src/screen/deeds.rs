@@ -9,149 +9,155 @@ mod texts;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard::calling::Desk;
-use switchboard::config::permission::Mode;
+use switchboard::calling::CallContext;
+use switchboard::config::permission::PermissionMode;
 use switchboard::engine::Host;
 use switchboard::load::Configuration;
-use switchboard_chat::talk::Talk;
-use switchboard_chat::utterance::Part;
+use switchboard_chat::talk::Conversation;
+use switchboard_chat::utterance::ContentBlock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::arguments::Verb;
-use crate::commands::disable::Disable;
-use crate::commands::enable::Enable;
-use crate::commands::reject::Reject;
+use crate::arguments::CommandArgs;
+use crate::commands::disable::DisableArgs;
+use crate::commands::enable::EnableArgs;
+use crate::commands::reject::RejectArgs;
 use crate::outcome::Failure;
 use crate::report;
-use crate::screen::chat::{Act, Event, ModelSeen, NO_MODEL, Returned};
+use crate::screen::chat::{ActiveModel, Effect, NO_MODEL, ScreenEvent, Withdrawal};
 use crate::screen::mention;
-use crate::screen::opening::{self, Coming};
-use crate::screen::overlay::Deed;
-use crate::screen::questions::Questions;
-use crate::screen::slash::Slash;
-use crate::session::Session;
-use calls::OwnCalls;
-use changes::approve;
+use crate::screen::opening::{self, PendingModel};
+use crate::screen::overlay::ServerAction;
+use crate::screen::questions::ScreenElicitor;
+use crate::screen::slash::SlashCommand;
+use crate::session::Invocation;
+use calls::UserCalls;
+use changes::approve_command;
 
 /// Everything that is needed to do things.
-pub struct Deeds {
+pub struct EffectRunner {
     /// The machine and the flags; its width is the window's.
-    pub session: Session,
+    pub session: Invocation,
     /// The servers.
     pub host: Host,
     /// What calls depend on.
-    pub desk: Arc<Desk>,
+    pub call_context: Arc<CallContext>,
     /// What is configured.
     pub configuration: Arc<Configuration>,
     /// The conversation.
-    pub talk: Talk,
+    pub conversation: Conversation,
     /// Where questions are put.
-    pub questions: Questions,
+    pub elicitor: ScreenElicitor,
     /// Where outcomes go.
-    pub reports: mpsc::Sender<Event>,
+    pub events: mpsc::Sender<ScreenEvent>,
     /// What is under way beside the screen. Dropping it ends it.
     pub tasks: JoinSet<()>,
     /// Who answers.
-    pub model: Option<ModelSeen>,
-    calls: OwnCalls,
+    pub model: Option<ActiveModel>,
+    user_calls: UserCalls,
     /// What the window hears when it has time. Bounded by what one act says.
-    said: Vec<Event>,
+    pending_events: Vec<ScreenEvent>,
 }
 
 /// What the window has to do itself.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ForWindow {
+pub enum TerminalEffect {
     /// Leave.
     Quit,
     /// Let an editor have a text.
-    Edit(String),
+    OpenEditor(String),
     /// Stop the program.
     Suspend,
     /// Draw everything anew.
     Repaint,
     /// Make a sound: somebody is wanted.
-    Ring,
+    RingBell,
     /// Remember what was sent.
-    Remember(String),
+    SaveHistory(String),
 }
 
-impl Deeds {
+impl EffectRunner {
     /// Ready to do things.
     pub fn new(
-        session: Session,
+        session: Invocation,
         host: Host,
-        (desk, configuration): (Arc<Desk>, Arc<Configuration>),
-        (talk, questions): (Talk, Questions),
-        reports: mpsc::Sender<Event>,
-    ) -> Deeds {
-        Deeds {
+        (call_context, configuration): (Arc<CallContext>, Arc<Configuration>),
+        (conversation, elicitor): (Conversation, ScreenElicitor),
+        events: mpsc::Sender<ScreenEvent>,
+    ) -> EffectRunner {
+        EffectRunner {
             session,
             host,
-            desk,
+            call_context,
             configuration,
-            talk,
-            questions,
-            reports,
+            conversation,
+            elicitor,
+            events,
             tasks: JoinSet::new(),
             model: None,
-            calls: OwnCalls::default(),
-            said: Vec::new(),
+            user_calls: UserCalls::default(),
+            pending_events: Vec::new(),
         }
     }
 
     /// Does something. Gives what only the window can do.
-    pub async fn act(&mut self, act: Act) -> Option<ForWindow> {
+    pub async fn run(&mut self, act: Effect) -> Option<TerminalEffect> {
         match act {
-            Act::Quit | Act::Run(Slash::Quit) => return Some(ForWindow::Quit),
-            Act::Edit(text) => return Some(ForWindow::Edit(text)),
-            Act::Suspend => return Some(ForWindow::Suspend),
-            Act::Repaint => return Some(ForWindow::Repaint),
-            Act::Ring => return Some(ForWindow::Ring),
-            Act::Remember(text) => return Some(ForWindow::Remember(text)),
-            Act::Say(text) => self.say(text).await,
-            Act::TakeBack => {
-                let talk = self.talk.clone();
-                self.beside(async move {
-                    match talk.take_back().await {
-                        true => Event::TakenBack(Returned::Yes),
-                        false => Event::TakenBack(Returned::No),
+            Effect::Quit | Effect::RunCommand(SlashCommand::Quit) => {
+                return Some(TerminalEffect::Quit);
+            }
+            Effect::OpenEditor(text) => return Some(TerminalEffect::OpenEditor(text)),
+            Effect::Suspend => return Some(TerminalEffect::Suspend),
+            Effect::Repaint => return Some(TerminalEffect::Repaint),
+            Effect::RingBell => return Some(TerminalEffect::RingBell),
+            Effect::SaveHistory(text) => return Some(TerminalEffect::SaveHistory(text)),
+            Effect::SendMessage(text) => self.send_message(text).await,
+            Effect::WithdrawMessage => {
+                let talk = self.conversation.clone();
+                self.spawn(async move {
+                    match talk.withdraw_last().await {
+                        true => ScreenEvent::MessageWithdrawn(Withdrawal::Withdrawn),
+                        false => ScreenEvent::MessageWithdrawn(Withdrawal::TooLate),
                     }
                 });
             }
-            Act::Interrupt => {
-                self.calls.stop();
-                self.talk.interrupt().await;
+            Effect::Interrupt => {
+                self.user_calls.cancel_all();
+                self.conversation.interrupt().await;
             }
-            Act::Run(slash) => self.run(slash).await,
-            Act::Do(deed) => self.deed(deed),
-            Act::SetMode(mode) => self.set_mode(mode).await,
-            Act::GetPrompt(asked) => self.get_prompt(asked),
-            Act::Complete { prompt, typed } => self.complete(prompt, typed),
+            Effect::RunCommand(slash) => self.run_command(slash).await,
+            Effect::RunServerAction(deed) => self.run_server_action(deed),
+            Effect::SetMode(mode) => self.set_mode(mode).await,
+            Effect::GetPrompt(asked) => self.get_prompt(asked),
+            Effect::CompleteArgument { prompt, typed } => self.complete_argument(prompt, typed),
         }
         None
     }
 
     /// Another configuration counts from now on.
-    pub async fn reconfigure(&mut self, configuration: Configuration) {
-        crate::live::apply(&self.host, &configuration, &[]).await;
+    pub async fn apply_configuration(&mut self, configuration: Configuration) {
+        crate::live::apply_configuration(&self.host, &configuration, &[]).await;
         let servers = configuration.effective.servers.iter();
         let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
-        let rules = self.desk.rules.clone();
+        let rules = self.call_context.rules.clone();
         rules.replace(configuration.rules.clone());
-        self.desk = Arc::new(Desk { trusted, ..Desk::clone(&self.desk) });
-        self.talk.set_desk(self.desk.clone()).await;
+        self.call_context = Arc::new(CallContext {
+            trusted_servers: trusted,
+            ..CallContext::clone(&self.call_context)
+        });
+        self.conversation.set_call_context(self.call_context.clone()).await;
         self.configuration = Arc::new(configuration);
     }
 
-    async fn set_mode(&mut self, mode: Mode) {
-        self.desk = Arc::new(Desk { mode, ..Desk::clone(&self.desk) });
-        self.talk.set_desk(self.desk.clone()).await;
+    async fn set_mode(&mut self, mode: PermissionMode) {
+        self.call_context =
+            Arc::new(CallContext { mode, ..CallContext::clone(&self.call_context) });
+        self.conversation.set_call_context(self.call_context.clone()).await;
     }
 
     /// Runs something beside the screen; its outcome comes back as an event.
-    fn beside(&mut self, work: impl Future<Output = Event> + Send + 'static) {
-        let reports = self.reports.clone();
+    fn spawn(&mut self, work: impl Future<Output = ScreenEvent> + Send + 'static) {
+        let reports = self.events.clone();
         self.tasks.spawn(async move {
             let event = work.await;
             let _left = reports.send(event).await;
@@ -160,109 +166,113 @@ impl Deeds {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    async fn say(&mut self, text: String) {
-        if mention::mentions(&text, &self.host.snapshot()).is_empty() {
-            return self.talk.say(vec![Part::Text { text }]).await;
+    async fn send_message(&mut self, text: String) {
+        if mention::find_mentions(&text, &self.host.snapshot()).is_empty() {
+            return self.conversation.send(vec![ContentBlock::Text { text }]).await;
         }
-        let (host, talk) = (self.host.clone(), self.talk.clone());
-        let keep = self.desk.keep.clone();
-        let limits = self.desk.limits;
-        let reports = self.reports.clone();
+        let (host, talk) = (self.host.clone(), self.conversation.clone());
+        let keep = self.call_context.spill.clone();
+        let limits = self.call_context.limits;
+        let reports = self.events.clone();
         self.tasks.spawn(async move {
-            let (parts, faults) = mention::parts(&host, &text, (&limits, &keep)).await;
+            let (parts, faults) = mention::resolve_mentions(&host, &text, (&limits, &keep)).await;
             for fault in faults {
-                let _left = reports.send(Event::Fault(fault)).await;
+                let _left = reports.send(ScreenEvent::Error(fault)).await;
             }
-            talk.say(parts).await;
+            talk.send(parts).await;
         });
     }
 
-    async fn run(&mut self, slash: Slash) {
+    async fn run_command(&mut self, slash: SlashCommand) {
         match slash {
-            Slash::Call { tool, arguments } => self.call(tool, &arguments).await,
-            Slash::Read { server, uri } => self.read(server, uri),
-            Slash::Prompt { name, given } => self.begin_prompt(&name, &given).await,
-            Slash::Clear => self.talk.clear().await,
-            Slash::Quit => {}
-            Slash::Model(Some(name)) => {
-                let coming = opening::model(&self.session, Some(name));
-                self.await_model(coming);
+            SlashCommand::Call { tool, arguments } => self.call(tool, &arguments).await,
+            SlashCommand::Read { server, uri } => self.read_resource(server, uri),
+            SlashCommand::Prompt { name, arguments: given } => {
+                self.start_prompt(&name, &given).await
             }
-            slash @ (Slash::Help
-            | Slash::Mcp(_)
-            | Slash::Tools(_)
-            | Slash::Resources(_)
-            | Slash::Permissions
-            | Slash::Model(None)
-            | Slash::Logs(_)
-            | Slash::Doctor(_)) => self.text(slash).await,
+            SlashCommand::Clear => self.conversation.clear().await,
+            SlashCommand::Quit => {}
+            SlashCommand::Model(Some(name)) => {
+                let coming = opening::load_model(&self.session, Some(name));
+                self.set_model_when_ready(coming);
+            }
+            slash @ (SlashCommand::Help
+            | SlashCommand::Mcp(_)
+            | SlashCommand::Tools(_)
+            | SlashCommand::Resources(_)
+            | SlashCommand::Permissions
+            | SlashCommand::Model(None)
+            | SlashCommand::Logs(_)
+            | SlashCommand::Doctor(_)) => self.text_event(slash).await,
         }
     }
 
-    fn deed(&mut self, deed: Deed) {
+    fn run_server_action(&mut self, deed: ServerAction) {
         match deed {
-            Deed::Reconnect(name) => {
+            ServerAction::Reconnect(name) => {
                 let host = self.host.clone();
-                self.beside(async move {
+                self.spawn(async move {
                     match host.reconnect(&name).await {
-                        Some(()) => Event::Drawn,
-                        None => Event::Fault(format!("there is no server `{name}`")),
+                        Some(()) => ScreenEvent::Redraw,
+                        None => ScreenEvent::Error(format!("there is no server `{name}`")),
                     }
                 });
             }
-            Deed::ShowLog(name) => {
+            ServerAction::ShowLog(name) => {
                 let session = self.session.clone();
-                self.beside(async move { texts::log(session, name).await });
+                self.spawn(async move { texts::log_page(session, name).await });
             }
-            Deed::Enable(name) => self.command(Verb::Enable(Enable { name })),
-            Deed::Disable(name) => self.command(Verb::Disable(Disable { name, scope: None })),
-            Deed::Approve(name) => self.command(approve(name)),
-            Deed::ApproveShown { name, fingerprint } => {
-                self.command(changes::approve_shown(name, fingerprint));
+            ServerAction::Enable(name) => self.run_change(CommandArgs::Enable(EnableArgs { name })),
+            ServerAction::Disable(name) => {
+                self.run_change(CommandArgs::Disable(DisableArgs { name, scope: None }))
             }
-            Deed::Reject(name) => {
-                self.command(Verb::Reject(Reject { names: vec![name], all: false }));
+            ServerAction::Approve(name) => self.run_change(approve_command(name)),
+            ServerAction::ApproveShown { name, fingerprint } => {
+                self.run_change(changes::approve_shown_command(name, fingerprint));
             }
-            Deed::SignIn(name) => self.sign_in(name),
-            Deed::SignOut(name) => self.sign_out(name),
+            ServerAction::Reject(name) => {
+                self.run_change(CommandArgs::Reject(RejectArgs { names: vec![name], all: false }));
+            }
+            ServerAction::SignIn(name) => self.log_in(name),
+            ServerAction::SignOut(name) => self.log_out(name),
         }
     }
 
     /// Goes on with a model once it is there.
-    pub fn await_model(&mut self, coming: Coming) {
-        let talk = self.talk.clone();
-        self.beside(async move {
+    pub fn set_model_when_ready(&mut self, coming: PendingModel) {
+        let talk = self.conversation.clone();
+        self.spawn(async move {
             match coming.await {
                 Ok(Ok(Some(model))) => {
-                    let seen = ModelSeen::of(&model);
+                    let seen = ActiveModel::from_model(&model);
                     talk.set_model(Some(model)).await;
-                    Event::Model(Some(seen))
+                    ScreenEvent::Model(Some(seen))
                 }
-                Ok(Ok(None)) | Err(_) => Event::Fault(NO_MODEL.to_owned()),
-                Ok(Err(failure)) => fault(&failure),
+                Ok(Ok(None)) | Err(_) => ScreenEvent::Error(NO_MODEL.to_owned()),
+                Ok(Err(failure)) => error_event(&failure),
             }
         });
     }
 
     /// Says something to the window. It waits for us now, so it must not be waited for.
-    fn tell(&mut self, event: Event) {
-        self.said.push(event);
+    fn queue_event(&mut self, event: ScreenEvent) {
+        self.pending_events.push(event);
     }
 
     /// What was said to the window meanwhile.
-    pub fn take_said(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.said)
+    pub fn take_pending_events(&mut self) -> Vec<ScreenEvent> {
+        std::mem::take(&mut self.pending_events)
     }
 }
 
 /// A failure as an event.
-pub fn fault(failure: &Failure) -> Event {
+pub fn error_event(failure: &Failure) -> ScreenEvent {
     let text = report::failure_text(failure);
     let text = text.replace("\n\n", "\n");
-    Event::Fault(text.trim_end().to_owned())
+    ScreenEvent::Error(text.trim_end().to_owned())
 }
 
 /// A path's folder, for whoever looks for files that were typed.
-pub fn folder(session: &Session) -> PathBuf {
-    session.machine.working_folder.clone()
+pub fn working_folder(session: &Invocation) -> PathBuf {
+    session.env.working_folder.clone()
 }

@@ -25,11 +25,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear};
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
 use crate::screen::overlay::Overlay;
 
-use paper::{Paper, Scroll, cut, draw_lines};
-use text_box::{Focus, Taken};
+use paper::{RichText, Scroll, draw_lines, sanitize_and_truncate};
+use text_box::{InputFocus, KeyHandled};
 
 /// A question on the screen. Dropping it answers no.
 pub trait Dialog: Overlay {
@@ -38,23 +38,23 @@ pub trait Dialog: Overlay {
 
     /// Must somebody answer before anything else goes on?
     fn urgency(&self) -> Urgency {
-        Urgency::Asks
+        Urgency::NeedsAnswer
     }
 
     /// How many rows it would like to have.
-    fn height(&mut self, width: u16, look: &Look) -> u16;
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16;
 }
 
 /// Does a dialog ask, or only wait?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
     /// Something stands still until it is answered.
-    Asks,
+    NeedsAnswer,
     /// Somebody is doing something elsewhere; questions go first.
-    Waits,
+    Waiting,
 }
 
-const ASCII: border::Set<'static> = border::Set {
+const ASCII_BORDER: border::Set<'static> = border::Set {
     top_left: "+",
     top_right: "+",
     bottom_left: "+",
@@ -65,34 +65,34 @@ const ASCII: border::Set<'static> = border::Set {
     horizontal_bottom: "-",
 };
 /// Below this there is no room for a frame.
-const FRAMED: (u16, u16) = (30, 8);
+const MIN_FRAMED_SIZE: (u16, u16) = (30, 8);
 /// From this height on there are empty rows between what belongs together and what does not.
-const AIRY: u16 = 8;
+const MIN_SPACED_HEIGHT: u16 = 8;
 /// What a frame and empty rows take of both directions.
-pub const FRAME: (u16, u16) = (4, 4);
+pub const FRAME_SIZE: (u16, u16) = (4, 4);
 
 /// Clears an area and frames it where there is room. Comes back with what is inside.
-pub fn framed(frame: &mut Frame<'_>, area: Rect, look: &Look, title: &str) -> Rect {
+pub fn draw_frame(frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme, title: &str) -> Rect {
     let area = area.intersection(frame.area());
     frame.render_widget(Clear, area);
     let accent = look.style(Tone::Accent);
-    if area.width < FRAMED.0 || area.height < FRAMED.1 {
+    if area.width < MIN_FRAMED_SIZE.0 || area.height < MIN_FRAMED_SIZE.1 {
         if area.height < 3 {
             return area;
         }
-        let title = Span::styled(cut(title, usize::from(area.width)), accent);
+        let title = Span::styled(sanitize_and_truncate(title, usize::from(area.width)), accent);
         frame.buffer_mut().set_span(area.x, area.y, &title, area.width);
         return Rect { y: area.y + 1, height: area.height - 1, ..area };
     }
-    let set = match look.signs {
-        Signs::Drawn => border::ROUNDED,
-        Signs::Ascii => ASCII,
+    let set = match look.glyphs {
+        GlyphSet::Unicode => border::ROUNDED,
+        GlyphSet::Ascii => ASCII_BORDER,
     };
     // The corner on the right is for whose turn it is.
-    let title = cut(title, usize::from(area.width).saturating_sub(20));
+    let title = sanitize_and_truncate(title, usize::from(area.width).saturating_sub(20));
     let block = Block::bordered()
         .border_set(set)
-        .border_style(look.style(Tone::Faint))
+        .border_style(look.style(Tone::Muted))
         .title(Line::from(Span::styled(format!(" {title} "), accent)));
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -100,12 +100,12 @@ pub fn framed(frame: &mut Frame<'_>, area: Rect, look: &Look, title: &str) -> Re
 }
 
 /// Rows for what stays above, what scrolls and what stays below. Answers go first, then the beginning.
-pub fn shared_out(area: Rect, above: usize, below: usize) -> [Rect; 3] {
+pub fn split_rows(area: Rect, above: usize, below: usize) -> [Rect; 3] {
     let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let below = rows(below).min(area.height.saturating_sub(2).max(1)).min(area.height);
     let left = area.height - below;
     let above = rows(above).min(left - left.min(3).min(left / 2));
-    let is_airy = area.height >= AIRY && left - above > 3;
+    let is_airy = area.height >= MIN_SPACED_HEIGHT && left - above > 3;
     let (over, under) = (u16::from(is_airy && above > 0), u16::from(is_airy));
     let middle = left - above - over - under;
     let at = |y, height| Rect { y, height, ..area };
@@ -114,51 +114,51 @@ pub fn shared_out(area: Rect, above: usize, below: usize) -> [Rect; 3] {
 
 /// Text that scrolls.
 #[derive(Debug, Default)]
-pub struct Body {
-    paper: Paper,
+pub struct ScrollArea {
+    text: RichText,
     /// What was laid out last, and for whom.
-    laid: Option<(u16, Look, Vec<Line<'static>>)>,
+    layout: Option<(u16, ScreenTheme, Vec<Line<'static>>)>,
     scroll: Scroll,
 }
 
-impl Body {
+impl ScrollArea {
     /// Text that scrolls.
-    pub fn new(paper: Paper) -> Body {
-        Body { paper, ..Body::default() }
+    pub fn new(text: RichText) -> ScrollArea {
+        ScrollArea { text, ..ScrollArea::default() }
     }
 
     /// The same place in another text.
-    pub fn replace(&mut self, paper: Paper) {
-        self.paper = paper;
-        self.laid = None;
+    pub fn set_text(&mut self, paper: RichText) {
+        self.text = paper;
+        self.layout = None;
     }
 
     /// How many rows all of it has.
-    pub fn height(&mut self, width: u16, look: &Look) -> usize {
+    pub fn height(&mut self, width: u16, look: &ScreenTheme) -> usize {
         self.lines(width, look).len()
     }
 
-    fn lines(&mut self, width: u16, look: &Look) -> &[Line<'static>] {
-        let is_fresh = self.laid.as_ref().is_some_and(|it| it.0 == width && it.1 == *look);
+    fn lines(&mut self, width: u16, look: &ScreenTheme) -> &[Line<'static>] {
+        let is_fresh = self.layout.as_ref().is_some_and(|it| it.0 == width && it.1 == *look);
         if !is_fresh {
-            self.laid = Some((width, *look, self.paper.lay(width, look)));
+            self.layout = Some((width, *look, self.text.layout(width, look)));
         }
-        self.laid.as_ref().map_or(&[], |it| &it.2)
+        self.layout.as_ref().map_or(&[], |it| &it.2)
     }
 
     /// Takes the keys that scroll.
-    pub fn key(&mut self, key: KeyEvent) -> Taken {
-        let page = self.scroll.page();
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
+        let page = self.scroll.page_size();
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
-            (KeyCode::Up, _) => self.scroll.by(-1),
-            (KeyCode::Down, _) => self.scroll.by(1),
-            (KeyCode::PageUp, _) => self.scroll.by(-page),
-            (KeyCode::PageDown, _) => self.scroll.by(page),
+            (KeyCode::Up, _) => self.scroll.scroll_by(-1),
+            (KeyCode::Down, _) => self.scroll.scroll_by(1),
+            (KeyCode::PageUp, _) => self.scroll.scroll_by(-page),
+            (KeyCode::PageDown, _) => self.scroll.scroll_by(page),
             (KeyCode::Home, _) => self.scroll.top = 0,
-            (KeyCode::End, _) => self.scroll.end(),
-            (_, _) => return Taken::No,
+            (KeyCode::End, _) => self.scroll.scroll_to_end(),
+            (_, _) => return KeyHandled::No,
         }
-        Taken::Yes
+        KeyHandled::Yes
     }
 
     /// Where it is scrolled to.
@@ -167,28 +167,31 @@ impl Body {
     }
 
     /// Draws what is seen of it, and how much more there is.
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
         if area.height == 0 {
             return;
         }
         let total = self.lines(area.width, look).len();
         let is_more = total > usize::from(area.height) && area.height > 1;
         let height = if is_more { area.height - 1 } else { area.height };
-        let seen = self.scroll.fit(total, height);
+        let seen = self.scroll.visible(total, height);
         let room = Rect { height, ..area };
         draw_lines(frame.buffer_mut(), room, &self.lines(area.width, look)[seen]);
         if is_more {
-            let more = Span::styled(more(self.scroll.hidden(), look), look.style(Tone::Doubtful));
+            let more = Span::styled(
+                hidden_lines_label(self.scroll.hidden_counts(), look),
+                look.style(Tone::Warning),
+            );
             frame.buffer_mut().set_span(area.x, area.y + height, &more, area.width);
         }
     }
 }
 
 /// How much is not seen.
-pub fn more((above, below): (usize, usize), look: &Look) -> String {
-    let (up, down) = match look.signs {
-        Signs::Drawn => ("↑", "↓"),
-        Signs::Ascii => ("up", "down"),
+pub fn hidden_lines_label((above, below): (usize, usize), look: &ScreenTheme) -> String {
+    let (up, down) = match look.glyphs {
+        GlyphSet::Unicode => ("↑", "↓"),
+        GlyphSet::Ascii => ("up", "down"),
     };
     match (above, below) {
         (0, 0) => String::new(),
@@ -200,48 +203,53 @@ pub fn more((above, below): (usize, usize), look: &Look) -> String {
 
 /// Answers in a row, one of them chosen.
 #[derive(Debug, Clone)]
-pub struct Answers {
+pub struct ButtonRow {
     labels: Vec<String>,
     /// Which one.
-    pub at: usize,
+    pub selected: usize,
 }
 
-impl Answers {
+impl ButtonRow {
     /// Answers in a row.
-    pub fn new(labels: &[&str], at: usize) -> Answers {
-        Answers { labels: labels.iter().map(|it| (*it).to_owned()).collect(), at }
+    pub fn new(labels: &[&str], selected: usize) -> ButtonRow {
+        ButtonRow { labels: labels.iter().map(|it| (*it).to_owned()).collect(), selected }
     }
 
     /// Takes the keys that choose.
-    pub fn key(&mut self, key: KeyEvent) -> Taken {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let last = self.labels.len().saturating_sub(1);
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
-            (KeyCode::Left | KeyCode::BackTab, _) => self.at = self.at.saturating_sub(1),
-            (KeyCode::Right | KeyCode::Tab, _) => self.at = (self.at + 1).min(last),
+            (KeyCode::Left | KeyCode::BackTab, _) => {
+                self.selected = self.selected.saturating_sub(1)
+            }
+            (KeyCode::Right | KeyCode::Tab, _) => self.selected = (self.selected + 1).min(last),
             (KeyCode::Char(c), false) => {
                 let number = c.to_digit(10).and_then(|it| usize::try_from(it).ok());
                 match number.and_then(|it| it.checked_sub(1)).filter(|it| *it <= last) {
-                    Some(at) => self.at = at,
-                    None => return Taken::No,
+                    Some(at) => self.selected = at,
+                    None => return KeyHandled::No,
                 }
             }
-            (_, _) => return Taken::No,
+            (_, _) => return KeyHandled::No,
         }
-        Taken::Yes
+        KeyHandled::Yes
     }
 
     /// Lays them out. What is chosen is seen without colours too.
-    pub fn lay(&self, width: u16, look: &Look, focus: Focus) -> Vec<Line<'static>> {
-        let mark = match look.signs {
-            Signs::Drawn => "▸",
-            Signs::Ascii => ">",
+    pub fn layout(&self, width: u16, look: &ScreenTheme, focus: InputFocus) -> Vec<Line<'static>> {
+        let mark = match look.glyphs {
+            GlyphSet::Unicode => "▸",
+            GlyphSet::Ascii => ">",
         };
         let mut lines: Vec<Line<'static>> = vec![Line::default()];
         for (index, label) in self.labels.iter().enumerate() {
-            let is_chosen = index == self.at && focus == Focus::Here;
+            let is_chosen = index == self.selected && focus == InputFocus::Focused;
             let front = if is_chosen { mark } else { " " };
-            let text = cut(&format!("{front}{} {label} ", index + 1), usize::from(width));
-            let tone = if is_chosen { Tone::Chosen } else { Tone::Text };
+            let text = sanitize_and_truncate(
+                &format!("{front}{} {label} ", index + 1),
+                usize::from(width),
+            );
+            let tone = if is_chosen { Tone::Selected } else { Tone::Text };
             let last = lines.len() - 1;
             let used = lines[last].width();
             if used > 0 && used + 1 + text.width() > usize::from(width) {
@@ -257,7 +265,7 @@ impl Answers {
 }
 
 /// Is it the key that gives up?
-pub fn gives_up(key: KeyEvent) -> bool {
+pub fn is_cancel_key(key: KeyEvent) -> bool {
     let is_interrupt =
         key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     key.code == KeyCode::Esc || is_interrupt

@@ -6,22 +6,22 @@ use std::process::Command;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
-use crate::screen::slash::words;
+use crate::screen::slash::split_words;
 
 /// What is used where nothing is set.
-const USUAL: &str = "vi";
+const DEFAULT_EDITOR: &str = "vi";
 
 /// Opens the editor with a text; gives what the text is when it is closed. Blocks until then.
-pub fn edit(variables: &BTreeMap<String, String>, text: &str) -> Result<String, Failure> {
+pub fn edit_text(variables: &BTreeMap<String, String>, text: &str) -> Result<String, Failure> {
     let named = ["VISUAL", "EDITOR"]
         .into_iter()
         .find_map(|name| variables.get(name).filter(|it| !it.trim().is_empty()));
-    let command = words(named.map_or(USUAL, String::as_str));
+    let command = split_words(named.map_or(DEFAULT_EDITOR, String::as_str));
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::new(Exit::Usage, "EDITOR names no program"));
     };
     let no_file = |error| {
-        Failure::new(Exit::Failure, "there is no place for the text to be edited").because(error)
+        Failure::new(Exit::Failure, "there is no place for the text to be edited").caused_by(error)
     };
     // Only its owner can read it.
     let mut file =
@@ -30,7 +30,7 @@ pub fn edit(variables: &BTreeMap<String, String>, text: &str) -> Result<String, 
     let path = file.into_temp_path();
     let status = Command::new(program).args(arguments).arg(&path).status().map_err(|error| {
         Failure::new(Exit::Failure, &format!("the editor `{program}` cannot be started"))
-            .because(error)
+            .caused_by(error)
             .hint("set VISUAL or EDITOR")
     })?;
     if !status.success() {
@@ -38,7 +38,7 @@ pub fn edit(variables: &BTreeMap<String, String>, text: &str) -> Result<String, 
         return Err(Failure::new(Exit::Failure, &message));
     }
     let edited = std::fs::read_to_string(&path).map_err(|error| {
-        Failure::new(Exit::Failure, "what was edited cannot be read").because(error)
+        Failure::new(Exit::Failure, "what was edited cannot be read").caused_by(error)
     })?;
     Ok(edited.strip_suffix('\n').unwrap_or(&edited).to_owned())
 }
@@ -49,7 +49,7 @@ mod tests {
 
     fn edited(editor: &str) -> Result<String, String> {
         let variables = BTreeMap::from([("EDITOR".to_owned(), editor.to_owned())]);
-        edit(&variables, "old\n").map_err(|failure| failure.message)
+        edit_text(&variables, "old\n").map_err(|failure| failure.message)
     }
 
     #[test]

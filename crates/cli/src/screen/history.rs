@@ -5,66 +5,66 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use switchboard::config::entry::sha256;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 
 /// How much is remembered.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// The longest that is remembered, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_ENTRY_BYTES: usize = 64 * 1024;
 /// The largest file that is read.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What was sent before.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct InputHistory {
     file: Option<PathBuf>,
     entries: Vec<String>,
     /// Where the arrows are, and what was being written when they left it.
-    at: Option<(usize, String)>,
+    position: Option<(usize, String)>,
 }
 
-impl History {
+impl InputHistory {
     /// What is kept for a project. A file that cannot be read is no history.
-    pub fn of(places: &Places, root: &Path) -> History {
+    pub fn for_project(places: &Paths, root: &Path) -> InputHistory {
         let key = &sha256(root.as_os_str().as_encoded_bytes())[..32];
         let file = places.state.join("input-history").join(format!("{key}.jsonl"));
         let entries = read(&file);
-        History { file: Some(file), entries, at: None }
+        InputHistory { file: Some(file), entries, position: None }
     }
 
     /// Adds what was sent. Says why it could not be kept.
     pub fn add(&mut self, text: &str) -> io::Result<()> {
-        self.at = None;
-        let is_worth_it = !text.trim().is_empty() && text.len() <= LONGEST;
+        self.position = None;
+        let is_worth_it = !text.trim().is_empty() && text.len() <= MAX_ENTRY_BYTES;
         if !is_worth_it || self.entries.last().is_some_and(|it| it == text) {
             return Ok(());
         }
         self.entries.push(text.to_owned());
         let Some(file) = &self.file else { return Ok(()) };
-        if self.entries.len() > MOST {
+        if self.entries.len() > MAX_ENTRIES {
             // Not with every entry: a quarter goes at once.
-            self.entries.drain(..MOST / 4);
+            self.entries.drain(..MAX_ENTRIES / 4);
             return write(file, &self.entries);
         }
         append(file, text)
     }
 
     /// The one before; `draft` is what is being written now.
-    pub fn before(&mut self, draft: &str) -> Option<&str> {
-        let (at, draft) = match self.at.take() {
+    pub fn previous(&mut self, draft: &str) -> Option<&str> {
+        let (at, draft) = match self.position.take() {
             Some((at, draft)) => (at.saturating_sub(1), draft),
             None => (self.entries.len().checked_sub(1)?, draft.to_owned()),
         };
-        self.at = Some((at, draft));
+        self.position = Some((at, draft));
         self.entries.get(at).map(String::as_str)
     }
 
     /// The one after; after the last comes what was being written.
-    pub fn after(&mut self) -> Option<String> {
-        let (at, draft) = self.at.take()?;
+    pub fn next(&mut self) -> Option<String> {
+        let (at, draft) = self.position.take()?;
         match self.entries.get(at + 1) {
             Some(entry) => {
-                self.at = Some((at + 1, draft));
+                self.position = Some((at + 1, draft));
                 Some(entry.clone())
             }
             None => Some(draft),
@@ -72,13 +72,13 @@ impl History {
     }
 
     /// Are the arrows somewhere in it?
-    pub fn is_open(&self) -> bool {
-        self.at.is_some()
+    pub fn is_browsing(&self) -> bool {
+        self.position.is_some()
     }
 
     /// The arrows begin at the end again.
-    pub fn close(&mut self) {
-        self.at = None;
+    pub fn stop_browsing(&mut self) {
+        self.position = None;
     }
 
     /// The latest one that holds a text, with `skip` later ones passed over.
@@ -101,35 +101,35 @@ impl History {
 }
 
 fn read(file: &Path) -> Vec<String> {
-    let is_small = fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= LARGEST);
+    let is_small = fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= MAX_FILE_BYTES);
     if !is_small {
         return Vec::new();
     }
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut entries: Vec<String> =
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    entries.drain(..entries.len().saturating_sub(MOST));
+    entries.drain(..entries.len().saturating_sub(MAX_ENTRIES));
     entries
 }
 
-fn line(text: &str) -> String {
+fn json_line(text: &str) -> String {
     format!("{}\n", serde_json::Value::from(text))
 }
 
 fn append(file: &Path, text: &str) -> io::Result<()> {
-    make_folder(file)?;
-    options().append(true).open(file)?.write_all(line(text).as_bytes())
+    create_folder(file)?;
+    open_options().append(true).open(file)?.write_all(json_line(text).as_bytes())
 }
 
 fn write(file: &Path, entries: &[String]) -> io::Result<()> {
-    make_folder(file)?;
+    create_folder(file)?;
     let draft = file.with_extension("draft");
-    let text: String = entries.iter().map(|it| line(it)).collect();
-    options().write(true).truncate(true).open(&draft)?.write_all(text.as_bytes())?;
+    let text: String = entries.iter().map(|it| json_line(it)).collect();
+    open_options().write(true).truncate(true).open(&draft)?.write_all(text.as_bytes())?;
     fs::rename(draft, file)
 }
 
-fn make_folder(file: &Path) -> io::Result<()> {
+fn create_folder(file: &Path) -> io::Result<()> {
     let Some(folder) = file.parent() else { return Ok(()) };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -138,7 +138,7 @@ fn make_folder(file: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-fn options() -> OpenOptions {
+fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true);
     #[cfg(unix)]
@@ -150,32 +150,32 @@ fn options() -> OpenOptions {
 mod tests {
     use super::*;
 
-    fn history(folder: &Path) -> History {
-        History::of(&Places::below(folder), Path::new("/project"))
+    fn history(folder: &Path) -> InputHistory {
+        InputHistory::for_project(&Paths::in_dir(folder), Path::new("/project"))
     }
 
     #[test]
     fn arrows_walk_back_and_return_to_the_draft() {
-        let mut history = History::default();
+        let mut history = InputHistory::default();
         history.add("one").expect("kept nowhere");
         history.add("two").expect("kept nowhere");
-        assert_eq!(history.before("draft"), Some("two"));
-        assert_eq!(history.before("two"), Some("one"));
-        assert_eq!(history.before("one"), Some("one"));
-        assert_eq!(history.after().as_deref(), Some("two"));
-        assert_eq!(history.after().as_deref(), Some("draft"));
-        assert_eq!(history.after(), None);
+        assert_eq!(history.previous("draft"), Some("two"));
+        assert_eq!(history.previous("two"), Some("one"));
+        assert_eq!(history.previous("one"), Some("one"));
+        assert_eq!(history.next().as_deref(), Some("two"));
+        assert_eq!(history.next().as_deref(), Some("draft"));
+        assert_eq!(history.next(), None);
     }
 
     #[test]
     fn it_is_kept_for_its_owner_and_bounded() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let mut kept = history(folder.path());
-        for number in 0..=MOST {
+        for number in 0..=MAX_ENTRIES {
             kept.add(&format!("line {number}\nmore")).expect("it can be written");
         }
         let again = history(folder.path());
-        assert!(again.entries.len() <= MOST, "{}", again.entries.len());
+        assert!(again.entries.len() <= MAX_ENTRIES, "{}", again.entries.len());
         assert_eq!(again.entries.last().map(String::as_str), Some("line 1000\nmore"));
         #[cfg(unix)]
         {
@@ -193,13 +193,13 @@ mod tests {
         kept.add("same").expect("it can be written");
         kept.add("same").expect("it can be written");
         assert_eq!(history(folder.path()).entries, ["same"]);
-        let other = History::of(&Places::below(folder.path()), Path::new("/other"));
+        let other = InputHistory::for_project(&Paths::in_dir(folder.path()), Path::new("/other"));
         assert!(other.entries.is_empty());
     }
 
     #[test]
     fn searching_finds_the_latest_first() {
-        let mut history = History::default();
+        let mut history = InputHistory::default();
         for text in ["call A", "read b", "call C"] {
             history.add(text).expect("kept nowhere");
         }

@@ -7,11 +7,11 @@ use switchboard::config::settings::Theme;
 
 /// The look of everything on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct ScreenTheme {
     /// What colours there are.
     pub palette: Palette,
     /// What signs there are.
-    pub signs: Signs,
+    pub glyphs: GlyphSet,
 }
 
 /// Which colours are used.
@@ -27,9 +27,9 @@ pub enum Palette {
 
 /// Which signs are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signs {
+pub enum GlyphSet {
     /// Boxes, bullets, spinners.
-    Drawn,
+    Unicode,
     /// Letters only.
     Ascii,
 }
@@ -40,28 +40,28 @@ pub enum Tone {
     /// Ordinary text.
     Text,
     /// Of less weight.
-    Faint,
+    Muted,
     /// Of more weight.
     Strong,
     /// Ours: titles, the prompt, what is chosen.
     Accent,
     /// It went well.
-    Good,
+    Success,
     /// Somebody should look at it.
-    Doubtful,
+    Warning,
     /// It went badly.
-    Bad,
+    Error,
     /// The line that the keys act on.
-    Chosen,
+    Selected,
     /// Code.
     Code,
     /// A link.
     Link,
 }
 
-impl Look {
+impl ScreenTheme {
     /// What fits a terminal, by its variables; `theme` is what the person prefers.
-    pub fn of(variables: &BTreeMap<String, String>, theme: Option<Theme>) -> Look {
+    pub fn detect(variables: &BTreeMap<String, String>, theme: Option<Theme>) -> ScreenTheme {
         let value =
             |name: &str| variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
         let is_dumb = value("TERM").is_none_or(|it| it == "dumb");
@@ -80,8 +80,8 @@ impl Look {
             let it = it.to_ascii_lowercase();
             it.contains("utf-8") || it.contains("utf8")
         });
-        let signs = if is_wide && !is_dumb { Signs::Drawn } else { Signs::Ascii };
-        Look { palette, signs }
+        let glyphs = if is_wide && !is_dumb { GlyphSet::Unicode } else { GlyphSet::Ascii };
+        ScreenTheme { palette, glyphs }
     }
 
     /// The style of a tone.
@@ -94,17 +94,17 @@ impl Look {
         };
         match tone {
             Tone::Text => plain,
-            Tone::Faint => match self.palette {
+            Tone::Muted => match self.palette {
                 Palette::Dark => plain.fg(Color::DarkGray),
                 Palette::Light => plain.fg(Color::Gray),
                 Palette::Plain => plain.add_modifier(Modifier::DIM),
             },
             Tone::Strong => plain.add_modifier(Modifier::BOLD),
             Tone::Accent => coloured(Color::Cyan, Color::Blue).add_modifier(Modifier::BOLD),
-            Tone::Good => coloured(Color::Green, Color::Green),
-            Tone::Doubtful => coloured(Color::Yellow, Color::Magenta),
-            Tone::Bad => coloured(Color::Red, Color::Red).add_modifier(Modifier::BOLD),
-            Tone::Chosen => plain.add_modifier(Modifier::REVERSED),
+            Tone::Success => coloured(Color::Green, Color::Green),
+            Tone::Warning => coloured(Color::Yellow, Color::Magenta),
+            Tone::Error => coloured(Color::Red, Color::Red).add_modifier(Modifier::BOLD),
+            Tone::Selected => plain.add_modifier(Modifier::REVERSED),
             Tone::Code => coloured(Color::Yellow, Color::Blue),
             Tone::Link => coloured(Color::Blue, Color::Blue).add_modifier(Modifier::UNDERLINED),
         }
@@ -116,23 +116,37 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pairs: &[(&str, &str)], theme: Option<Theme>, palette: Palette, signs: Signs) {
+    fn check(pairs: &[(&str, &str)], theme: Option<Theme>, palette: Palette, signs: GlyphSet) {
         let variables =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(Look::of(&variables, theme), Look { palette, signs }, "{pairs:?}");
+        assert_eq!(
+            ScreenTheme::detect(&variables, theme),
+            ScreenTheme { palette, glyphs: signs },
+            "{pairs:?}"
+        );
     }
 
     #[test]
     fn variables_and_the_person_decide_how_it_looks() {
         let term = ("TERM", "xterm-256color");
         let utf = ("LANG", "en_US.UTF-8");
-        check(&[term, utf], None, Palette::Dark, Signs::Drawn);
-        check(&[term, utf, ("COLORFGBG", "0;15")], None, Palette::Light, Signs::Drawn);
-        check(&[term, utf, ("COLORFGBG", "0;15")], Some(Theme::Dark), Palette::Dark, Signs::Drawn);
-        check(&[term, utf], Some(Theme::Light), Palette::Light, Signs::Drawn);
-        check(&[term, utf, ("NO_COLOR", "1")], Some(Theme::Light), Palette::Plain, Signs::Drawn);
-        check(&[term, ("LANG", "C")], None, Palette::Dark, Signs::Ascii);
-        check(&[term, utf, ("LC_ALL", "POSIX")], None, Palette::Dark, Signs::Ascii);
-        check(&[("TERM", "dumb"), utf], None, Palette::Plain, Signs::Ascii);
+        check(&[term, utf], None, Palette::Dark, GlyphSet::Unicode);
+        check(&[term, utf, ("COLORFGBG", "0;15")], None, Palette::Light, GlyphSet::Unicode);
+        check(
+            &[term, utf, ("COLORFGBG", "0;15")],
+            Some(Theme::Dark),
+            Palette::Dark,
+            GlyphSet::Unicode,
+        );
+        check(&[term, utf], Some(Theme::Light), Palette::Light, GlyphSet::Unicode);
+        check(
+            &[term, utf, ("NO_COLOR", "1")],
+            Some(Theme::Light),
+            Palette::Plain,
+            GlyphSet::Unicode,
+        );
+        check(&[term, ("LANG", "C")], None, Palette::Dark, GlyphSet::Ascii);
+        check(&[term, utf, ("LC_ALL", "POSIX")], None, Palette::Dark, GlyphSet::Ascii);
+        check(&[("TERM", "dumb"), utf], None, Palette::Plain, GlyphSet::Ascii);
     }
 }

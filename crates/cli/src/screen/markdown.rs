@@ -5,16 +5,16 @@ mod code;
 mod grid;
 mod layout;
 
-pub use code::{edition, loaded};
+pub use code::{highlighter_loaded, highlighter_version};
 
 use pulldown_cmark::{Event, Options, Parser};
 use ratatui::text::Line;
 
-use code::CodeInProgress;
-use layout::Layout;
+use code::StreamedCode;
+use layout::BlockLayout;
 
-use crate::screen::clean_text::clean;
-use crate::screen::look::Look;
+use crate::screen::clean_text::sanitize;
+use crate::screen::look::ScreenTheme;
 
 /// What of Markdown is understood beside the basics.
 const OPTIONS: Options =
@@ -22,60 +22,65 @@ const OPTIONS: Options =
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct StreamedMarkdown {
     source: String,
     /// How much of it is laid out for good.
-    settled: usize,
+    stable_bytes: usize,
     /// The block of code that is still coming.
-    code: Option<CodeInProgress>,
-    has_news: bool,
+    code: Option<StreamedCode>,
+    is_dirty: bool,
 }
 
-impl Answer {
+impl StreamedMarkdown {
     /// It goes on.
     pub fn push(&mut self, text: &str) {
-        self.source.push_str(&clean(text));
-        self.has_news = true;
+        self.source.push_str(&sanitize(text));
+        self.is_dirty = true;
     }
 
     /// Came something that is not laid out yet?
-    pub fn has_news(&self) -> bool {
-        self.has_news
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 
     /// Nothing is laid out.
-    pub fn begin_anew(&mut self) {
-        self.settled = 0;
+    pub fn reset_layout(&mut self) {
+        self.stable_bytes = 0;
         self.code = None;
     }
 
     /// Lays out what is not settled, behind the lines that are. Says how many lines are settled now.
-    pub fn go_on(&mut self, lines: &mut Vec<Line<'static>>, width: usize, look: &Look) -> usize {
-        self.has_news = false;
-        let tail = &self.source[self.settled..];
+    pub fn layout(
+        &mut self,
+        lines: &mut Vec<Line<'static>>,
+        width: usize,
+        look: &ScreenTheme,
+    ) -> usize {
+        self.is_dirty = false;
+        let tail = &self.source[self.stable_bytes..];
         let starts = block_starts(tail);
         let last = starts.last().copied().unwrap_or(0);
         if last > 0 {
             self.code = None;
         }
         let mut blocks = starts.windows(2).map(|pair| &tail[pair[0]..pair[1]]);
-        let mut is_first = self.settled == 0;
+        let mut is_first = self.stable_bytes == 0;
         for block in &mut blocks {
-            append(lines, is_first, Layout::new(look, width).block(block));
+            append_block(lines, is_first, BlockLayout::new(look, width).lines(block));
             is_first = false;
         }
         let settled = lines.len();
         let block = &tail[last..];
         if !block.trim().is_empty() {
-            let layout = Layout::new(look, width).going_on_with(&mut self.code);
-            append(lines, is_first, layout.block(block));
+            let layout = BlockLayout::new(look, width).with_streamed_code(&mut self.code);
+            append_block(lines, is_first, layout.lines(block));
         }
-        self.settled += last;
+        self.stable_bytes += last;
         settled
     }
 }
 
-fn append(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<'static>>) {
+fn append_block(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<'static>>) {
     if !is_first && !block.is_empty() {
         lines.push(Line::default());
     }
@@ -91,12 +96,12 @@ fn block_starts(text: &str) -> Vec<usize> {
         match event {
             Event::Start(_) => {
                 if depth == 0 {
-                    starts.extend(apart(text, range.start));
+                    starts.extend(separate_block_start(text, range.start));
                 }
                 depth += 1;
             }
             Event::End(_) => depth = depth.saturating_sub(1),
-            Event::Rule if depth == 0 => starts.extend(apart(text, range.start)),
+            Event::Rule if depth == 0 => starts.extend(separate_block_start(text, range.start)),
             Event::Text(_)
             | Event::Code(_)
             | Event::InlineMath(_)
@@ -117,7 +122,7 @@ fn block_starts(text: &str) -> Vec<usize> {
 }
 
 /// The start of the line of a block, where an empty line is before it. Indentation belongs to its block.
-fn apart(text: &str, at: usize) -> Option<usize> {
+fn separate_block_start(text: &str, at: usize) -> Option<usize> {
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let before = text[..start].strip_suffix('\n').unwrap_or_default();
     let last = before.rsplit('\n').next().unwrap_or_default();
@@ -129,18 +134,18 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::screen::look::{Palette, Signs};
+    use crate::screen::look::{GlyphSet, Palette};
 
     /// A whole text as lines.
-    fn lines(text: &str, width: usize, look: &Look) -> Vec<Line<'static>> {
-        let mut answer = Answer::default();
+    fn lines(text: &str, width: usize, look: &ScreenTheme) -> Vec<Line<'static>> {
+        let mut answer = StreamedMarkdown::default();
         answer.push(text);
         let mut lines = Vec::new();
-        answer.go_on(&mut lines, width, look);
+        answer.layout(&mut lines, width, look);
         lines
     }
 
-    const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
     fn shown(text: &str, width: usize) -> String {
         lines(text, width, &LOOK).iter().map(|it| format!("{it}\n")).collect()
@@ -159,14 +164,14 @@ mod tests {
     #[test]
     fn an_answer_that_comes_in_pieces_looks_like_one_that_came_whole() {
         for step in [1, 3, 7, 50] {
-            let mut answer = Answer::default();
+            let mut answer = StreamedMarkdown::default();
             let mut lines = Vec::new();
             let mut settled = 0;
             let letters: Vec<char> = MUCH.chars().collect();
             for piece in letters.chunks(step) {
                 answer.push(&piece.iter().collect::<String>());
                 lines.truncate(settled);
-                settled = answer.go_on(&mut lines, 40, &LOOK);
+                settled = answer.layout(&mut lines, 40, &LOOK);
             }
             let text: String = lines.iter().map(|it| format!("{it}\n")).collect();
             assert_eq!(text, shown(MUCH, 40), "{step}");

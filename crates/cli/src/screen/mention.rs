@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use switchboard::engine::{Host, Snapshot};
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::{self, Limits};
-use switchboard_chat::utterance::Part;
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::{self, OutputLimits};
+use switchboard_chat::utterance::ContentBlock;
 
-use crate::screen::clean_text::clean_line;
+use crate::screen::clean_text::sanitize_line;
 
 /// How long a server may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most resources that one message may name.
-const MOST: usize = 20;
+const MAX_MENTIONS: usize = 20;
 
 /// A resource that a message names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mention {
+pub struct ResourceMention {
     /// Whose.
     pub server: String,
     /// Which.
@@ -24,8 +24,8 @@ pub struct Mention {
 }
 
 /// The resources that a message names, each once. Only servers that there are count: an `@` is also in addresses.
-pub fn mentions(text: &str, snapshot: &Snapshot) -> Vec<Mention> {
-    let mut found: Vec<Mention> = Vec::new();
+pub fn find_mentions(text: &str, snapshot: &Snapshot) -> Vec<ResourceMention> {
+    let mut found: Vec<ResourceMention> = Vec::new();
     for word in text.split_whitespace() {
         let Some(word) = word.strip_prefix('@') else { continue };
         let word = word.trim_end_matches([',', '.', ';', ')', '?', '!']);
@@ -34,7 +34,7 @@ pub fn mentions(text: &str, snapshot: &Snapshot) -> Vec<Mention> {
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         let named = names.into_iter().find_map(|name| {
             let uri = word.strip_prefix(name.as_str())?.strip_prefix(':')?;
-            Some(Mention { server: name.clone(), uri: uri.to_owned() })
+            Some(ResourceMention { server: name.clone(), uri: uri.to_owned() })
         });
         match named {
             Some(mention) if !mention.uri.is_empty() && !found.contains(&mention) => {
@@ -43,47 +43,47 @@ pub fn mentions(text: &str, snapshot: &Snapshot) -> Vec<Mention> {
             Some(_) | None => {}
         }
     }
-    found.truncate(MOST);
+    found.truncate(MAX_MENTIONS);
     found
 }
 
 /// What a message says, with what it names; and what could not be read.
-pub async fn parts(
+pub async fn resolve_mentions(
     host: &Host,
     text: &str,
-    (limits, keep): (&Limits, &Keep),
-) -> (Vec<Part>, Vec<String>) {
-    let mut parts = vec![Part::Text { text: text.to_owned() }];
+    (limits, keep): (&OutputLimits, &SpillStore),
+) -> (Vec<ContentBlock>, Vec<String>) {
+    let mut parts = vec![ContentBlock::Text { text: text.to_owned() }];
     let mut faults = Vec::new();
-    for Mention { server, uri } in mentions(text, &host.snapshot()) {
-        let answer = match host.read(&server, &uri, PATIENCE).await {
+    for ResourceMention { server, uri } in find_mentions(text, &host.snapshot()) {
+        let answer = match host.read_resource(&server, &uri, READ_TIMEOUT).await {
             Ok(answer) => answer,
             Err(error) => {
-                faults.push(clean_line(&format!("@{server}:{uri} could not be read: {error}")));
+                faults.push(sanitize_line(&format!("@{server}:{uri} could not be read: {error}")));
                 continue;
             }
         };
         let (limits, keep, name) = (*limits, keep.clone(), server.clone());
-        let read = move || yielded::of_read(&answer, &name, &limits, &keep);
+        let read = move || yielded::from_resource_read(&answer, &name, &limits, &keep);
         if let Ok(yielded) = tokio::task::spawn_blocking(read).await {
-            parts.push(Part::Text { text: format!("[@{server}:{uri}]") });
-            parts.extend(yielded.parts.into_iter().filter_map(part));
+            parts.push(ContentBlock::Text { text: format!("[@{server}:{uri}]") });
+            parts.extend(yielded.blocks.into_iter().filter_map(content_block));
         }
     }
     (parts, faults)
 }
 
-fn part(part: yielded::Part) -> Option<Part> {
+fn content_block(part: yielded::ContentBlock) -> Option<ContentBlock> {
     match part {
-        yielded::Part::Text { text, .. } => Some(Part::Text { text }),
-        yielded::Part::Image { mime, base64, .. } => {
-            Some(Part::Picture { mime: mime.to_owned(), base64 })
+        yielded::ContentBlock::Text { text, .. } => Some(ContentBlock::Text { text }),
+        yielded::ContentBlock::Image { mime, base64, .. } => {
+            Some(ContentBlock::Image { mime: mime.to_owned(), base64 })
         }
-        yielded::Part::Saved { path, .. } => {
-            Some(Part::Text { text: format!("[saved as {}]", path.display()) })
+        yielded::ContentBlock::Saved { path, .. } => {
+            Some(ContentBlock::Text { text: format!("[saved as {}]", path.display()) })
         }
-        yielded::Part::Unsaved { .. }
-        | yielded::Part::Link { .. }
-        | yielded::Part::Unknown { .. } => None,
+        yielded::ContentBlock::NotSaved { .. }
+        | yielded::ContentBlock::Link { .. }
+        | yielded::ContentBlock::Unknown { .. } => None,
     }
 }

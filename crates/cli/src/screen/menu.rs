@@ -6,90 +6,100 @@ use std::ops::Range;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use serde_json::Value as Json;
-use switchboard::catalogue::List;
+use switchboard::catalogue::ListKind;
 use switchboard::config::shown::printable;
-use switchboard::connection::View;
+use switchboard::connection::ServerView;
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
-use switchboard::pool::naming::{Origin, prefix, sanitised};
+use switchboard::pool::naming::{NameOrigin, prefix, sanitise};
 
 use crate::screen::slash::{self, COMMANDS};
 
 /// The most that is listed.
-const MOST: usize = 50;
+const MAX_CANDIDATES: usize = 50;
 /// How many rows are shown at once.
-pub const ROWS: usize = 8;
+pub const VISIBLE_ROWS: usize = 8;
 
 /// Something that could stand there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct Candidate {
     /// What to put there.
     pub value: String,
     /// What it is.
-    pub about: String,
+    pub description: String,
     /// What to do once it is there.
-    pub then: Then,
+    pub on_accept: OnAccept,
 }
 
 /// What follows a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum OnAccept {
     /// It is all there is to say: it can be sent.
-    Send,
+    Submit,
     /// More has to be typed behind it.
-    GoOn,
+    Continue,
 }
 
 /// The list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Menu {
+pub struct CompletionMenu {
     /// What could stand there, the best first.
-    pub choices: Vec<Choice>,
+    pub candidates: Vec<Candidate>,
     /// Which is chosen, where one is.
-    pub chosen: Option<usize>,
+    pub selected: Option<usize>,
     /// The part of the draft that would be replaced.
     pub range: Range<usize>,
 }
 
-impl Menu {
+impl CompletionMenu {
     /// The list for a draft, where there is anything to choose.
-    pub fn of(draft: &str, cursor: usize, pool: &Pool, snapshot: &Snapshot) -> Option<Menu> {
-        let (range, all) = Place::find(draft, cursor)?.choices(pool, snapshot);
+    pub fn for_draft(
+        draft: &str,
+        cursor: usize,
+        pool: &Pool,
+        snapshot: &Snapshot,
+    ) -> Option<CompletionMenu> {
+        let (range, all) = CompletionTarget::find(draft, cursor)?.candidates(pool, snapshot);
         let typed = &draft[range.start..cursor];
-        let choices = best(all, typed);
+        let choices = best_matches(all, typed);
         let is_said = matches!(&choices[..], [only] if only.value == draft[range.clone()]);
         if choices.is_empty() || is_said {
             return None;
         }
-        Some(Menu { choices, chosen: Some(0), range })
+        Some(CompletionMenu { candidates: choices, selected: Some(0), range })
     }
 
     /// A list of what somebody else found. Nothing in it is chosen yet: what is typed counts, too.
-    pub fn given(values: Vec<String>, range: Range<usize>) -> Option<Menu> {
-        let choice = |value| Choice { value, about: String::new(), then: Then::Send };
-        let choices: Vec<Choice> = values.into_iter().take(MOST).map(choice).collect();
-        (!choices.is_empty()).then_some(Menu { choices, chosen: None, range })
+    pub fn from_values(values: Vec<String>, range: Range<usize>) -> Option<CompletionMenu> {
+        let choice =
+            |value| Candidate { value, description: String::new(), on_accept: OnAccept::Submit };
+        let choices: Vec<Candidate> = values.into_iter().take(MAX_CANDIDATES).map(choice).collect();
+        (!choices.is_empty()).then_some(CompletionMenu {
+            candidates: choices,
+            selected: None,
+            range,
+        })
     }
 
     /// The choice before; before the first comes the last.
-    pub fn up(&mut self) {
-        let before = self.chosen.and_then(|it| it.checked_sub(1));
-        self.chosen = Some(before.unwrap_or(self.choices.len() - 1));
+    pub fn select_previous(&mut self) {
+        let before = self.selected.and_then(|it| it.checked_sub(1));
+        self.selected = Some(before.unwrap_or(self.candidates.len() - 1));
     }
 
     /// The choice after.
-    pub fn down(&mut self) {
-        self.chosen = Some(self.chosen.map_or(0, |it| (it + 1) % self.choices.len()));
+    pub fn select_next(&mut self) {
+        self.selected = Some(self.selected.map_or(0, |it| (it + 1) % self.candidates.len()));
     }
 
     /// What is chosen.
-    pub fn choice(&self) -> Option<&Choice> {
-        self.chosen.and_then(|at| self.choices.get(at))
+    pub fn candidate(&self) -> Option<&Candidate> {
+        self.selected.and_then(|at| self.candidates.get(at))
     }
 }
 
 /// What is being typed.
-enum Place<'d> {
+enum CompletionTarget<'d> {
     Command(Range<usize>),
     Tool(Range<usize>),
     Server(Range<usize>),
@@ -97,8 +107,8 @@ enum Place<'d> {
     Mention(Range<usize>),
 }
 
-impl<'d> Place<'d> {
-    fn find(draft: &'d str, cursor: usize) -> Option<Place<'d>> {
+impl<'d> CompletionTarget<'d> {
+    fn find(draft: &'d str, cursor: usize) -> Option<CompletionTarget<'d>> {
         let front = &draft[..cursor];
         let start = front
             .rfind(char::is_whitespace)
@@ -108,57 +118,64 @@ impl<'d> Place<'d> {
         let range = start..end;
         let before: Vec<&str> = front[..start].split_whitespace().collect();
         match (&before[..], &front[start..]) {
-            ([], word) if word.starts_with('/') => Some(Place::Command(range)),
-            (["/call"], _) => Some(Place::Tool(range)),
+            ([], word) if word.starts_with('/') => Some(CompletionTarget::Command(range)),
+            (["/call"], _) => Some(CompletionTarget::Tool(range)),
             (["/mcp" | "/tools" | "/resources" | "/logs" | "/doctor" | "/read"], _) => {
-                Some(Place::Server(range))
+                Some(CompletionTarget::Server(range))
             }
-            (["/read", server], _) => Some(Place::Resource { server, range }),
-            (_, word) if word.starts_with('@') => Some(Place::Mention(range)),
+            (["/read", server], _) => Some(CompletionTarget::Resource { server, range }),
+            (_, word) if word.starts_with('@') => Some(CompletionTarget::Mention(range)),
             (_, _) => None,
         }
     }
 
-    fn choices(self, pool: &Pool, snapshot: &Snapshot) -> (Range<usize>, Vec<Choice>) {
+    fn candidates(self, pool: &Pool, snapshot: &Snapshot) -> (Range<usize>, Vec<Candidate>) {
         match self {
-            Place::Command(range) => {
-                let mut all: Vec<Choice> = COMMANDS
+            CompletionTarget::Command(range) => {
+                let mut all: Vec<Candidate> = COMMANDS
                     .iter()
                     .map(|it| {
                         // What may be left out need not be typed.
                         let is_enough = it.usage.is_empty() || it.usage.starts_with('[');
-                        let then = if is_enough { Then::Send } else { Then::GoOn };
+                        let then = if is_enough { OnAccept::Submit } else { OnAccept::Continue };
                         choice(&format!("/{}", it.name), it.about, then)
                     })
                     .collect();
-                all.extend(snapshot.servers.values().flat_map(|view| prompts(view)));
+                all.extend(snapshot.servers.values().flat_map(|view| prompt_candidates(view)));
                 (range, all)
             }
-            Place::Tool(range) => {
+            CompletionTarget::Tool(range) => {
                 let tools = pool.tools().iter();
                 let about = |text: &str| text.lines().next().unwrap_or_default().to_owned();
                 (
                     range,
                     tools
-                        .map(|it| choice(&it.exposed, &about(&it.description), Then::GoOn))
+                        .map(|it| {
+                            choice(&it.exposed_name, &about(&it.description), OnAccept::Continue)
+                        })
                         .collect(),
                 )
             }
-            Place::Server(range) => {
+            CompletionTarget::Server(range) => {
                 let servers = snapshot.servers.values();
-                (range, servers.map(|it| choice(&it.name, it.status.id(), Then::Send)).collect())
+                (
+                    range,
+                    servers.map(|it| choice(&it.name, it.status.id(), OnAccept::Submit)).collect(),
+                )
             }
-            Place::Resource { server, range } => {
+            CompletionTarget::Resource { server, range } => {
                 let of_server = snapshot.servers.get(server).into_iter();
                 let all = of_server.flat_map(|view| {
-                    uris(view).into_iter().map(|(uri, about)| choice(&uri, &about, Then::Send))
+                    resource_uris(view)
+                        .into_iter()
+                        .map(|(uri, about)| choice(&uri, &about, OnAccept::Submit))
                 });
                 (range, all.collect())
             }
-            Place::Mention(range) => {
+            CompletionTarget::Mention(range) => {
                 let all = snapshot.servers.values().flat_map(|view| {
-                    uris(view).into_iter().map(move |(uri, about)| {
-                        choice(&format!("@{}:{uri}", view.name), &about, Then::GoOn)
+                    resource_uris(view).into_iter().map(move |(uri, about)| {
+                        choice(&format!("@{}:{uri}", view.name), &about, OnAccept::Continue)
                     })
                 });
                 (range, all.collect())
@@ -167,34 +184,34 @@ impl<'d> Place<'d> {
     }
 }
 
-fn choice(value: &str, about: &str, then: Then) -> Choice {
-    Choice { value: value.to_owned(), about: printable(about), then }
+fn choice(value: &str, about: &str, then: OnAccept) -> Candidate {
+    Candidate { value: value.to_owned(), description: printable(about), on_accept: then }
 }
 
 /// The prompts of a server, by the names that they are typed with.
-fn prompts(view: &View) -> Vec<Choice> {
-    let items = view.catalogue.items(List::Prompts).iter();
+fn prompt_candidates(view: &ServerView) -> Vec<Candidate> {
+    let items = view.catalogue.items(ListKind::Prompts).iter();
     items
         .map(|item| {
             let json: Json = item.raw.decode().unwrap_or_default();
             let about = json["description"].as_str().or(json["title"].as_str());
             let about = about.and_then(|it| it.lines().next()).unwrap_or_default();
             let has_arguments = json["arguments"].as_array().is_some_and(|it| !it.is_empty());
-            let then = if has_arguments { Then::GoOn } else { Then::Send };
-            choice(&format!("/{}", prompt_name(view, &item.name)), about, then)
+            let then = if has_arguments { OnAccept::Continue } else { OnAccept::Submit };
+            choice(&format!("/{}", prompt_command_name(view, &item.name)), about, then)
         })
         .collect()
 }
 
 /// The name that a prompt is typed with.
-pub fn prompt_name(view: &View, prompt: &str) -> String {
-    let server = prefix(&view.name, Origin::of(view.scope));
-    format!("{}{server}__{}", slash::PROMPT, sanitised(prompt))
+pub fn prompt_command_name(view: &ServerView, prompt: &str) -> String {
+    let server = prefix(&view.name, NameOrigin::of(view.scope));
+    format!("{}{server}__{}", slash::PROMPT_PREFIX, sanitise(prompt))
 }
 
 /// What can be read from a server, templates included.
-fn uris(view: &View) -> Vec<(String, String)> {
-    let lists = [List::Resources, List::Templates];
+fn resource_uris(view: &ServerView) -> Vec<(String, String)> {
+    let lists = [ListKind::Resources, ListKind::ResourceTemplates];
     let items = lists.into_iter().flat_map(|list| view.catalogue.items(list));
     items
         .map(|item| {
@@ -206,11 +223,11 @@ fn uris(view: &View) -> Vec<(String, String)> {
 }
 
 /// Those that have the letters that were typed, the best first. What would do something to a terminal is left out.
-fn best(all: Vec<Choice>, typed: &str) -> Vec<Choice> {
+fn best_matches(all: Vec<Candidate>, typed: &str) -> Vec<Candidate> {
     let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
     let pattern = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Fuzzy);
     let mut buffer = Vec::new();
-    let mut found: Vec<(u32, usize, Choice)> = all
+    let mut found: Vec<(u32, usize, Candidate)> = all
         .into_iter()
         .filter(|it| printable(&it.value) == it.value)
         .enumerate()
@@ -224,7 +241,7 @@ fn best(all: Vec<Choice>, typed: &str) -> Vec<Choice> {
     found.sort_by_key(|(score, at, it)| {
         (std::cmp::Reverse(it.value.starts_with(typed)), std::cmp::Reverse(*score), *at)
     });
-    found.into_iter().take(MOST).map(|(_, _, it)| it).collect()
+    found.into_iter().take(MAX_CANDIDATES).map(|(_, _, it)| it).collect()
 }
 
 #[cfg(test)]
@@ -232,8 +249,9 @@ mod tests {
     use super::*;
 
     fn menu(draft: &str) -> Vec<String> {
-        let menu = Menu::of(draft, draft.len(), &Pool::default(), &Snapshot::default());
-        menu.map(|it| it.choices.into_iter().map(|it| it.value).collect()).unwrap_or_default()
+        let menu =
+            CompletionMenu::for_draft(draft, draft.len(), &Pool::default(), &Snapshot::default());
+        menu.map(|it| it.candidates.into_iter().map(|it| it.value).collect()).unwrap_or_default()
     }
 
     #[test]

@@ -3,91 +3,93 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::{Consent, Desk};
+use switchboard::calling::{CallContext, PermissionPrompt};
 use switchboard::engine::Host;
 use switchboard::load::Configuration;
-use switchboard_chat::happening::Happening;
+use switchboard_chat::happening::ConversationEvent;
 use switchboard_chat::language_model::LanguageModel;
-use switchboard_chat::talk::{Setting, Standing, Talk, USUAL_ROUNDS};
-use switchboard_chat::utterance::Utterance;
+use switchboard_chat::talk::{
+    Conversation, ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
+};
+use switchboard_chat::utterance::Message;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::commands::print::Print;
+use crate::commands::print::ConversationArgs;
 use crate::desk;
 use crate::model_setup;
 use crate::outcome::Failure;
-use crate::screen::chat::ModelSeen;
-use crate::session::Session;
+use crate::screen::chat::ActiveModel;
+use crate::session::Invocation;
 
 /// A conversation that has begun.
-pub struct Begun {
+pub struct StartedConversation {
     /// What calls depend on.
-    pub desk: Arc<Desk>,
+    pub call_context: Arc<CallContext>,
     /// The conversation.
-    pub talk: Talk,
+    pub conversation: Conversation,
     /// What happens in it.
-    pub happenings: mpsc::Receiver<Happening>,
+    pub events: mpsc::Receiver<ConversationEvent>,
     /// The task behind it. It ends with the last `Talk`.
     pub task: JoinHandle<()>,
     /// Who answers.
-    pub model: Option<ModelSeen>,
+    pub model: Option<ActiveModel>,
     /// Who will answer, where that is not known yet.
-    pub coming: Option<Coming>,
+    pub pending_model: Option<PendingModel>,
     /// What was said before.
-    pub before: Vec<Utterance>,
+    pub history: Vec<Message>,
     /// What somebody should know; nothing, mostly.
     pub warning: String,
     /// Why nobody answers, where a model was wanted.
-    pub trouble: Option<Failure>,
+    pub model_failure: Option<Failure>,
 }
 
 /// How a conversation begins.
 #[derive(Clone)]
-pub struct Terms<'a> {
+pub struct StartOptions<'a> {
     /// What somebody said on the command line.
-    pub flags: &'a Print,
+    pub flags: &'a ConversationArgs,
     /// How long a model may take to be set up.
-    pub patience: Patience,
+    pub model_wait: ModelWait,
     /// Who answers, where nobody is to choose.
-    pub model: Option<Answerer>,
+    pub model: Option<SharedModel>,
 }
 
 /// How long a model may take to be set up before anything else begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum ModelWait {
     /// As long as it takes.
-    Endless,
+    UntilReady,
     /// A moment; then it comes later.
-    Short,
+    Briefly,
 }
 
 /// How long a moment is.
-const MOMENT: Duration = Duration::from_millis(300);
+const MODEL_WAIT: Duration = Duration::from_millis(300);
 
 /// A model, ready to be asked.
-pub type Answerer = Arc<dyn LanguageModel>;
+pub type SharedModel = Arc<dyn LanguageModel>;
 /// A model that is being set up: a key may come from a command that takes its time.
-pub type Coming = JoinHandle<Result<Option<Answerer>, Failure>>;
+pub type PendingModel = JoinHandle<Result<Option<SharedModel>, Failure>>;
 
 /// Begins a conversation as the flags say.
-pub async fn begin(
-    session: &Session,
+pub async fn start(
+    session: &Invocation,
     host: &Host,
-    (configuration, terms): (&Configuration, Terms<'_>),
-    consent: Arc<dyn Consent>,
-) -> Result<Begun, Failure> {
-    let Terms { flags, patience, model: given } = terms;
-    let (desk, warning) = desk::with_warning(session, configuration, host, None)?;
-    let desk = Arc::new(Desk { consent, ..desk });
-    let (chronicle, before) = flags.conversation(session)?;
+    (configuration, terms): (&Configuration, StartOptions<'_>),
+    consent: Arc<dyn PermissionPrompt>,
+) -> Result<StartedConversation, Failure> {
+    let StartOptions { flags, model_wait: patience, model: given } = terms;
+    let (desk, warning) = desk::call_context_with_warning(session, configuration, host, None)?;
+    let desk = Arc::new(CallContext { prompt: consent, ..desk });
+    let (chronicle, before) = flags.open_conversation(session)?;
     let mut coming = match &given {
         Some(_) => None,
-        None => Some(model(session, flags.model.clone())),
+        None => Some(load_model(session, flags.model.clone())),
     };
     let limit = match patience {
-        Patience::Endless => Duration::MAX,
-        Patience::Short => MOMENT,
+        ModelWait::UntilReady => Duration::MAX,
+        ModelWait::Briefly => MODEL_WAIT,
     };
     let made = match &mut coming {
         Some(making) => tokio::time::timeout(limit, making).await.ok(),
@@ -101,28 +103,38 @@ pub async fn begin(
         Some(Ok(Err(failure))) => (None, Some(failure)),
         Some(Err(_)) | None => (given, None),
     };
-    let seen = model.as_ref().map(ModelSeen::of);
-    let setting = Setting {
+    let seen = model.as_ref().map(ActiveModel::from_model);
+    let setting = ConversationSetup {
         host: host.clone(),
-        desk: desk.clone(),
+        call_context: desk.clone(),
         model,
-        system: flags.system(session).into(),
-        before: before.clone(),
-        rounds: USUAL_ROUNDS,
+        system_prompt: flags.system_text(session).into(),
+        history: before.clone(),
+        max_rounds: DEFAULT_MAX_ROUNDS,
     };
-    let (talk, happenings, task) = Talk::begin_kept(setting, chronicle);
-    Ok(Begun { desk, talk, happenings, task, model: seen, coming, before, trouble, warning })
+    let (talk, happenings, task) = Conversation::start_recorded(setting, chronicle);
+    Ok(StartedConversation {
+        call_context: desk,
+        conversation: talk,
+        events: happenings,
+        task,
+        model: seen,
+        pending_model: coming,
+        history: before,
+        model_failure: trouble,
+        warning,
+    })
 }
 
 /// Sets a model up beside everything else.
-pub fn model(session: &Session, wanted: Option<String>) -> Coming {
+pub fn load_model(session: &Invocation, wanted: Option<String>) -> PendingModel {
     let session = session.clone();
-    tokio::task::spawn_blocking(move || model_setup::model(&session, wanted.as_deref()))
+    tokio::task::spawn_blocking(move || model_setup::open(&session, wanted.as_deref()))
 }
 
 /// What is said when somebody leaves.
-pub fn farewell(standing: &Standing) -> String {
-    match (&standing.id, &standing.not_kept) {
+pub fn exit_message(standing: &ConversationStatus) -> String {
+    match (&standing.id, &standing.write_error) {
         (Some(id), None) => format!("To go on with this conversation: swb --resume {id}\n"),
         (_, Some(why)) => format!("This conversation could not be kept: {why}\n"),
         (None, None) => String::new(),

@@ -9,42 +9,42 @@ use ratatui::layout::Rect;
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
 
-use crate::screen::look::Look;
-use crate::screen::panel::roster::Roster;
+use crate::screen::look::ScreenTheme;
+use crate::screen::panel::roster::ConfiguredServers;
 
 /// A panel or a dialog.
 pub trait Overlay: Send {
     /// Draws itself into an area that is its own.
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look);
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme);
 
     /// Takes a key.
-    fn key(&mut self, key: KeyEvent) -> Reaction;
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome;
 
     /// Takes text that was pasted.
-    fn paste(&mut self, text: &str) -> Reaction {
+    fn on_paste(&mut self, text: &str) -> OverlayOutcome {
         let _not_a_place_to_write = text;
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
     /// Hears what changed. Says whether it has to be drawn again.
-    fn hear(&mut self, news: &News) -> Redraw {
+    fn on_notice(&mut self, news: &Notice) -> Redraw {
         let _of_no_concern = news;
         Redraw::No
     }
 
     /// The keys that do something here, for the line at the bottom: key and what it does.
-    fn keys(&self) -> Vec<(&'static str, &'static str)>;
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)>;
 }
 
 /// What became of a key.
 #[derive(Debug)]
-pub enum Reaction {
+pub enum OverlayOutcome {
     /// It stays, and is drawn again.
     Stay,
     /// It goes.
     Close,
     /// It stays, and this is to be done.
-    Do(Deed),
+    Run(ServerAction),
 }
 
 /// Is something to be drawn again?
@@ -58,22 +58,22 @@ pub enum Redraw {
 
 /// What changed.
 #[derive(Debug, Clone)]
-pub enum News {
+pub enum Notice {
     /// How servers are doing.
     Servers(Arc<Snapshot>),
     /// Which tools there are.
     Pool(Arc<Pool>),
     /// What is configured.
-    Configured(Arc<Roster>),
+    Configured(Arc<ConfiguredServers>),
     /// What came of a deed, in one line.
-    Done(String),
+    ActionDone(String),
     /// A quarter of a second went by (only while somebody shows something that moves).
     Tick,
 }
 
 /// Something to be done for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deed {
+pub enum ServerAction {
     /// Connect to a server anew.
     Reconnect(String),
     /// Switch a server on.

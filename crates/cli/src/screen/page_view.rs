@@ -5,49 +5,49 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use crate::screen::look::{Look, Tone};
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::look::{ScreenTheme, Tone};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 use crate::screen::painted;
-use crate::screen::wrapping::{Margin, shortened, wrap};
+use crate::screen::wrapping::{Margin, truncate, wrap};
 
 /// The text.
 #[derive(Debug)]
-pub struct PageView {
+pub struct Pager {
     title: String,
     text: String,
-    laid: Option<(u16, Vec<Line<'static>>)>,
+    layout: Option<(u16, Vec<Line<'static>>)>,
     top: usize,
     height: usize,
     /// What is looked for, and whether it is still being typed.
-    search: Option<(String, Typing)>,
+    search: Option<(String, SearchInput)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Typing {
-    GoesOn,
+enum SearchInput {
+    Editing,
     Done,
 }
 
 /// Where a text is looked at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
+pub enum StartPosition {
     /// At its beginning.
     Top,
     /// At its end.
     Bottom,
 }
 
-impl PageView {
+impl Pager {
     /// A text, which may hold our own colours.
-    pub fn new(title: &str, text: &str, begin: Begin) -> PageView {
+    pub fn new(title: &str, text: &str, begin: StartPosition) -> Pager {
         let top = match begin {
-            Begin::Top => 0,
-            Begin::Bottom => usize::MAX,
+            StartPosition::Top => 0,
+            StartPosition::Bottom => usize::MAX,
         };
-        PageView {
+        Pager {
             title: title.to_owned(),
             text: text.to_owned(),
-            laid: None,
+            layout: None,
             top,
             height: 1,
             search: None,
@@ -55,19 +55,19 @@ impl PageView {
     }
 
     fn lines(&self) -> &[Line<'static>] {
-        self.laid.as_ref().map_or(&[], |(_, lines)| lines)
+        self.layout.as_ref().map_or(&[], |(_, lines)| lines)
     }
 
-    fn most(&self) -> usize {
+    fn max_top(&self) -> usize {
         self.lines().len().saturating_sub(self.height)
     }
 
-    fn go(&mut self, top: usize) {
-        self.top = top.min(self.most());
+    fn scroll_to(&mut self, top: usize) {
+        self.top = top.min(self.max_top());
     }
 
     /// The next line that holds what is looked for, from one on and around the end.
-    fn find(&self, from: usize, step: Step) -> Option<usize> {
+    fn find(&self, from: usize, step: SearchDirection) -> Option<usize> {
         let (needle, _) = self.search.as_ref()?;
         let needle = needle.to_lowercase();
         let all = self.lines().len();
@@ -76,8 +76,8 @@ impl PageView {
             return None;
         }
         match step {
-            Step::Forward => (0..all).map(|it| (from + it) % all).find(is_found),
-            Step::Back => (0..all).map(|it| (from + all - it) % all).find(is_found),
+            SearchDirection::Forward => (0..all).map(|it| (from + it) % all).find(is_found),
+            SearchDirection::Backward => (0..all).map(|it| (from + all - it) % all).find(is_found),
         }
     }
 
@@ -86,7 +86,7 @@ impl PageView {
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => return,
             (KeyCode::Enter, _) => {
-                self.search = Some((text, Typing::Done));
+                self.search = Some((text, SearchInput::Done));
                 return;
             }
             (KeyCode::Backspace, _) => {
@@ -95,41 +95,41 @@ impl PageView {
             (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => text.push(c),
             (_, _) => {}
         }
-        self.search = Some((text, Typing::GoesOn));
-        if let Some(at) = self.find(self.top.min(self.most()), Step::Forward) {
-            self.go(at);
+        self.search = Some((text, SearchInput::Editing));
+        if let Some(at) = self.find(self.top.min(self.max_top()), SearchDirection::Forward) {
+            self.scroll_to(at);
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum SearchDirection {
     Forward,
-    Back,
+    Backward,
 }
 
-impl Overlay for PageView {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
+impl Overlay for Pager {
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
         if area.height < 2 {
             return;
         }
-        if self.laid.as_ref().is_none_or(|(width, _)| *width != area.width) {
+        if self.layout.as_ref().is_none_or(|(width, _)| *width != area.width) {
             let lines = painted::lines(&self.text, look);
             let wrapped = lines
                 .iter()
                 .flat_map(|it| wrap(&it.spans, usize::from(area.width), &Margin::none()));
-            self.laid = Some((area.width, wrapped.collect()));
+            self.layout = Some((area.width, wrapped.collect()));
         }
         self.height = usize::from(area.height - 1);
-        self.go(self.top);
+        self.scroll_to(self.top);
         let all = self.lines().len();
         let end = (self.top + self.height).min(all);
         let mut title = format!("{}  ({}-{end} of {all})", self.title, self.top + 1);
         if let Some((text, typing)) = &self.search {
-            let mark = if *typing == Typing::GoesOn { "_" } else { "" };
+            let mark = if *typing == SearchInput::Editing { "_" } else { "" };
             title.push_str(&format!("  /{text}{mark}"));
         }
-        let title = shortened(&title, usize::from(area.width));
+        let title = truncate(&title, usize::from(area.width));
         let buffer = frame.buffer_mut();
         buffer.set_string(area.x, area.y, &title, look.style(Tone::Accent));
         let needle = self.search.as_ref().map(|(it, _)| it.to_lowercase());
@@ -139,47 +139,51 @@ impl Overlay for PageView {
             let is_found = |it: &String| !it.is_empty() && text.to_lowercase().contains(it);
             if needle.as_ref().is_some_and(is_found) {
                 let row = Rect { y, height: 1, ..area };
-                buffer.set_style(row, look.style(Tone::Chosen));
+                buffer.set_style(row, look.style(Tone::Selected));
             }
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if let Some((_, Typing::GoesOn)) = self.search {
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if let Some((_, SearchInput::Editing)) = self.search {
             self.search_key(key);
-            return Reaction::Stay;
+            return OverlayOutcome::Stay;
         }
         let page = self.height.saturating_sub(1).max(1);
         match (key.code, key.modifiers) {
             (KeyCode::Esc | KeyCode::Char('q'), KeyModifiers::NONE)
-            | (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Reaction::Close,
-            (KeyCode::Up | KeyCode::Char('k'), _) => self.go(self.top.saturating_sub(1)),
-            (KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter, _) => self.go(self.top + 1),
-            (KeyCode::PageUp | KeyCode::Char('b'), _) => self.go(self.top.saturating_sub(page)),
-            (KeyCode::PageDown | KeyCode::Char(' ' | 'f'), _) => self.go(self.top + page),
-            (KeyCode::Home | KeyCode::Char('g'), _) => self.go(0),
-            (KeyCode::End | KeyCode::Char('G'), _) => self.go(usize::MAX),
-            (KeyCode::Char('/'), _) => self.search = Some((String::new(), Typing::GoesOn)),
+            | (KeyCode::Char('c'), KeyModifiers::CONTROL) => return OverlayOutcome::Close,
+            (KeyCode::Up | KeyCode::Char('k'), _) => self.scroll_to(self.top.saturating_sub(1)),
+            (KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter, _) => {
+                self.scroll_to(self.top + 1)
+            }
+            (KeyCode::PageUp | KeyCode::Char('b'), _) => {
+                self.scroll_to(self.top.saturating_sub(page))
+            }
+            (KeyCode::PageDown | KeyCode::Char(' ' | 'f'), _) => self.scroll_to(self.top + page),
+            (KeyCode::Home | KeyCode::Char('g'), _) => self.scroll_to(0),
+            (KeyCode::End | KeyCode::Char('G'), _) => self.scroll_to(usize::MAX),
+            (KeyCode::Char('/'), _) => self.search = Some((String::new(), SearchInput::Editing)),
             (KeyCode::Char('n'), _) => {
-                if let Some(at) = self.find(self.top + 1, Step::Forward) {
-                    self.go(at);
+                if let Some(at) = self.find(self.top + 1, SearchDirection::Forward) {
+                    self.scroll_to(at);
                 }
             }
             (KeyCode::Char('N'), _) => {
                 let from = self.top.checked_sub(1).unwrap_or(self.lines().len().saturating_sub(1));
-                if let Some(at) = self.find(from, Step::Back) {
-                    self.go(at);
+                if let Some(at) = self.find(from, SearchDirection::Backward) {
+                    self.scroll_to(at);
                 }
             }
             (_, _) => {}
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         match self.search {
-            Some((_, Typing::GoesOn)) => vec![("Enter", "search"), ("Esc", "back")],
-            Some((_, Typing::Done)) => vec![("n N", "next, last"), ("Esc", "close")],
+            Some((_, SearchInput::Editing)) => vec![("Enter", "search"), ("Esc", "back")],
+            Some((_, SearchInput::Done)) => vec![("n N", "next, last"), ("Esc", "close")],
             None => vec![("↑↓ PgUp PgDn", "scroll"), ("/", "search"), ("Esc", "close")],
         }
     }
@@ -191,11 +195,11 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::screen::look::{Palette, Signs};
+    use crate::screen::look::{GlyphSet, Palette};
 
-    const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
-    fn shown(page: &mut PageView) -> Vec<String> {
+    fn shown(page: &mut Pager) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(30, 4)).expect("it needs no terminal");
         terminal.draw(|frame| page.draw(frame, frame.area(), &LOOK)).expect("it needs no terminal");
         let buffer = terminal.backend().buffer();
@@ -203,17 +207,17 @@ mod tests {
         (0..4).map(|y| row(y).trim_end().to_owned()).collect()
     }
 
-    fn typed(page: &mut PageView, keys: &str) {
+    fn typed(page: &mut Pager, keys: &str) {
         for c in keys.chars() {
             let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
-            page.key(KeyEvent::new(code, KeyModifiers::NONE));
+            page.on_key(KeyEvent::new(code, KeyModifiers::NONE));
         }
     }
 
     #[test]
     fn it_scrolls_between_its_ends() {
         let text: String = (1..=9).map(|it| format!("line {it}\n")).collect();
-        let mut page = PageView::new("log", &text, Begin::Bottom);
+        let mut page = Pager::new("log", &text, StartPosition::Bottom);
         assert_eq!(shown(&mut page), ["log  (7-9 of 9)", "line 7", "line 8", "line 9"]);
         typed(&mut page, "kj g");
         assert_eq!(shown(&mut page)[1], "line 1");
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn a_search_goes_on_around_the_end() {
         let text: String = (1..=9).map(|it| format!("line {it}\n")).collect();
-        let mut page = PageView::new("log", &text, Begin::Top);
+        let mut page = Pager::new("log", &text, StartPosition::Top);
         shown(&mut page);
         typed(&mut page, "/5\n");
         assert_eq!(shown(&mut page)[1], "line 5");

@@ -3,17 +3,17 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::screen::clean_text::clean;
-use crate::screen::look::{Look, Tone};
+use crate::screen::clean_text::sanitize;
+use crate::screen::look::{ScreenTheme, Tone};
 
 /// The lines of such a text. What is none of our colours is cleaned away.
-pub fn lines(text: &str, look: &Look) -> Vec<Line<'static>> {
+pub fn lines(text: &str, look: &ScreenTheme) -> Vec<Line<'static>> {
     let mut tone = Tone::Text;
     let body = text.strip_suffix('\n').unwrap_or(text);
-    body.split('\n').map(|line| one(line, look, &mut tone)).collect()
+    body.split('\n').map(|line| parse_line(line, look, &mut tone)).collect()
 }
 
-fn one(line: &str, look: &Look, tone: &mut Tone) -> Line<'static> {
+fn parse_line(line: &str, look: &ScreenTheme, tone: &mut Tone) -> Line<'static> {
     let mut spans = Vec::new();
     let mut rest = line;
     let mut from = 0;
@@ -24,29 +24,29 @@ fn one(line: &str, look: &Look, tone: &mut Tone) -> Line<'static> {
             from = at + 2;
             continue;
         }
-        push(&mut spans, &rest[..at], look.style(*tone));
-        *tone = toned(&codes[..length], *tone);
+        push_span(&mut spans, &rest[..at], look.style(*tone));
+        *tone = tone_of_codes(&codes[..length], *tone);
         rest = &codes[length + 1..];
         from = 0;
     }
-    push(&mut spans, rest, look.style(*tone));
+    push_span(&mut spans, rest, look.style(*tone));
     Line::from(spans)
 }
 
-fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
+fn push_span(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
     if !text.is_empty() {
-        spans.push(Span::styled(clean(text), style));
+        spans.push(Span::styled(sanitize(text), style));
     }
 }
 
 /// What the codes of `style::paint` mean.
-fn toned(codes: &str, before: Tone) -> Tone {
+fn tone_of_codes(codes: &str, before: Tone) -> Tone {
     match codes {
         "" | "0" => Tone::Text,
-        "32" => Tone::Good,
-        "33" => Tone::Doubtful,
-        "31" => Tone::Bad,
-        "2" => Tone::Faint,
+        "32" => Tone::Success,
+        "33" => Tone::Warning,
+        "31" => Tone::Error,
+        "2" => Tone::Muted,
         "1" => Tone::Strong,
         _ => before,
     }
@@ -55,17 +55,17 @@ fn toned(codes: &str, before: Tone) -> Tone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::look::{Palette, Signs};
-    use crate::style::{Meaning, paint};
+    use crate::screen::look::{GlyphSet, Palette};
+    use crate::style::{TextStyle, paint};
 
     #[test]
     fn our_colours_become_tones_and_others_vanish() {
-        let look = Look { palette: Palette::Dark, signs: Signs::Drawn };
-        let text = format!("a {} b\n\u{1b}[2Jc\n", paint(Meaning::Bad, "bad"));
+        let look = ScreenTheme { palette: Palette::Dark, glyphs: GlyphSet::Unicode };
+        let text = format!("a {} b\n\u{1b}[2Jc\n", paint(TextStyle::Error, "bad"));
         let lines = lines(&text, &look);
         let shown: Vec<String> = lines.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["a bad b", "c"]);
-        assert_eq!(lines[0].spans[1].style, look.style(Tone::Bad));
+        assert_eq!(lines[0].spans[1].style, look.style(Tone::Error));
         assert_eq!(lines[0].spans[2].style, look.style(Tone::Text));
     }
 }

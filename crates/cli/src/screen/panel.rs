@@ -18,229 +18,255 @@ use ratatui::text::Span;
 use switchboard::engine::{Host, Snapshot};
 use switchboard::pool::Pool;
 
-use crate::describe::counted;
-use crate::screen::dialog::paper::cut;
-use crate::screen::dialog::text_box::Taken;
-use crate::screen::dialog::{framed, gives_up};
-use crate::screen::look::{Look, Tone};
-use crate::screen::overlay::{Deed, News, Overlay, Reaction, Redraw};
+use crate::describe::pluralize;
+use crate::screen::dialog::paper::sanitize_and_truncate;
+use crate::screen::dialog::text_box::KeyHandled;
+use crate::screen::dialog::{draw_frame, is_cancel_key};
+use crate::screen::look::{ScreenTheme, Tone};
+use crate::screen::overlay::{Notice, Overlay, OverlayOutcome, Redraw, ServerAction};
 
-use inventory::Inventory;
-use observing::{Observed, Observer, Wish};
-use portrait::{Mood, Portrait};
-use roster::{Footing, Roster};
+use inventory::ServerCatalogue;
+use observing::{Measurements, Monitor, MonitorTargets};
+use portrait::{ServerDetails, ServerHealth};
+use roster::{ConfiguredServers, Eligibility};
 use server_list::ServerList;
-use server_sheet::{Known, ServerSheet, Tab};
+use server_sheet::{PageContext, ServerPage, Tab};
 
 /// The panel. Looks at memory and logs while it is there.
 #[derive(Debug)]
-pub struct Panel {
-    roster: Arc<Roster>,
+pub struct ServerPanel {
+    configured: Arc<ConfiguredServers>,
     snapshot: Arc<Snapshot>,
     pool: Arc<Pool>,
-    observer: Observer,
-    observed: Arc<Observed>,
-    portraits: Vec<Portrait>,
+    monitor: Monitor,
+    measurements: Arc<Measurements>,
+    servers: Vec<ServerDetails>,
     list: ServerList,
-    sheet: Option<(ServerSheet, Inventory)>,
+    page: Option<(ServerPage, ServerCatalogue)>,
     /// What is said at the bottom.
-    said: Option<String>,
+    message: Option<String>,
     /// What the same key would do once more.
-    armed: Option<(KeyCode, Deed)>,
+    confirmation: Option<(KeyCode, ServerAction)>,
 }
 
-impl Panel {
+impl ServerPanel {
     /// Opens it. Must be called inside a runtime.
-    pub fn open(host: &Host, roster: Arc<Roster>) -> Panel {
-        let observer = Observer::start(host.logbook().clone());
+    pub fn open(host: &Host, roster: Arc<ConfiguredServers>) -> ServerPanel {
+        let observer = Monitor::start(host.stderr_log().clone());
         let pool = host.watch_pool().borrow().clone();
-        Panel::of(roster, host.snapshot(), pool, observer)
+        ServerPanel::with_monitor(roster, host.snapshot(), pool, observer)
     }
 
     /// Of what is known.
-    fn of(
-        roster: Arc<Roster>,
+    fn with_monitor(
+        roster: Arc<ConfiguredServers>,
         snapshot: Arc<Snapshot>,
         pool: Arc<Pool>,
-        observer: Observer,
-    ) -> Panel {
-        let observed = observer.found();
-        let portraits = portrait::all(&roster, &snapshot);
-        let panel = Panel {
-            roster,
+        observer: Monitor,
+    ) -> ServerPanel {
+        let observed = observer.latest();
+        let portraits = portrait::all_servers(&roster, &snapshot);
+        let panel = ServerPanel {
+            configured: roster,
             snapshot,
             pool,
-            observer,
-            observed,
-            portraits,
+            monitor: observer,
+            measurements: observed,
+            servers: portraits,
             list: ServerList::default(),
-            sheet: None,
-            said: None,
-            armed: None,
+            page: None,
+            message: None,
+            confirmation: None,
         };
-        panel.wish();
+        panel.update_monitor_targets();
         panel
     }
 
     /// The same with a server's sheet open.
-    pub fn at(mut self, server: &str, tab: Tab) -> Panel {
-        self.list.choose(server);
-        self.open_sheet(server, tab);
+    pub fn opened_at(mut self, server: &str, tab: Tab) -> ServerPanel {
+        self.list.select(server);
+        self.open_page(server, tab);
         self
     }
 
-    fn open_sheet(&mut self, server: &str, tab: Tab) {
-        if self.portraits.iter().any(|it| it.name == server) {
-            let inventory = self.inventory_of(server);
-            self.sheet = Some((ServerSheet::new(server, tab), inventory));
-            self.renew();
-            self.wish();
+    fn open_page(&mut self, server: &str, tab: Tab) {
+        if self.servers.iter().any(|it| it.name == server) {
+            let inventory = self.catalogue_of(server);
+            self.page = Some((ServerPage::new(server, tab), inventory));
+            self.refresh_page();
+            self.update_monitor_targets();
         }
     }
 
-    fn inventory_of(&self, server: &str) -> Inventory {
+    fn catalogue_of(&self, server: &str) -> ServerCatalogue {
         let view = self.snapshot.servers.get(server);
-        view.map(|it| Inventory::of(it, &self.pool)).unwrap_or_default()
+        view.map(|it| ServerCatalogue::for_server(it, &self.pool)).unwrap_or_default()
     }
 
     /// Writes the open sheet anew.
-    fn renew(&mut self) {
-        if let Some((sheet, inventory)) = &mut self.sheet {
-            match known(&self.portraits, &self.roster, &self.observed, (&sheet.name, inventory)) {
-                Some(known) => sheet.renew(known),
+    fn refresh_page(&mut self) {
+        if let Some((sheet, inventory)) = &mut self.page {
+            match page_context(
+                &self.servers,
+                &self.configured,
+                &self.measurements,
+                (&sheet.name, inventory),
+            ) {
+                Some(known) => sheet.refresh(known),
                 // It is gone.
-                None => self.sheet = None,
+                None => self.page = None,
             }
         }
     }
 
-    fn wish(&self) {
-        let programs = self.portraits.iter().filter_map(|it| it.process).collect();
-        let log = self.sheet.as_ref().filter(|it| it.0.tab() == Tab::Log);
-        self.observer.wish(Wish { programs, log: log.map(|it| it.0.name.clone()) });
+    fn update_monitor_targets(&self) {
+        let programs = self.servers.iter().filter_map(|it| it.process).collect();
+        let log = self.page.as_ref().filter(|it| it.0.tab() == Tab::Log);
+        self.monitor.set_targets(MonitorTargets {
+            processes: programs,
+            log: log.map(|it| it.0.name.clone()),
+        });
     }
 
-    fn portray(&mut self) {
-        self.portraits = portrait::all(&self.roster, &self.snapshot);
-        if let Some(name) = self.sheet.as_ref().map(|it| it.0.name.clone()) {
-            let inventory = self.inventory_of(&name);
-            if let Some(sheet) = &mut self.sheet {
+    fn refresh_servers(&mut self) {
+        self.servers = portrait::all_servers(&self.configured, &self.snapshot);
+        if let Some(name) = self.page.as_ref().map(|it| it.0.name.clone()) {
+            let inventory = self.catalogue_of(&name);
+            if let Some(sheet) = &mut self.page {
                 sheet.1 = inventory;
             }
         }
-        self.renew();
-        self.wish();
+        self.refresh_page();
+        self.update_monitor_targets();
     }
 
     /// The server that keys are about.
-    fn subject(&self) -> Option<&Portrait> {
-        match &self.sheet {
-            Some((sheet, _)) => self.portraits.iter().find(|it| it.name == sheet.name),
-            None => self.list.chosen(&self.portraits),
+    fn selected_server(&self) -> Option<&ServerDetails> {
+        match &self.page {
+            Some((sheet, _)) => self.servers.iter().find(|it| it.name == sheet.name),
+            None => self.list.selected(&self.servers),
         }
     }
 
     fn title(&self) -> String {
-        if let Some((sheet, _)) = &self.sheet {
+        if let Some((sheet, _)) = &self.page {
             return sheet.name.clone();
         }
-        let is_connected = |it: &&Portrait| it.mood == Mood::Connected;
-        let connected = self.portraits.iter().filter(is_connected).count();
-        let tools: usize = self.portraits.iter().filter_map(|it| it.counts[0]).sum();
-        let all = counted(self.portraits.len(), "server", "servers");
-        format!("{all}, {connected} connected, {}", counted(tools, "tool", "tools"))
+        let is_connected = |it: &&ServerDetails| it.health == ServerHealth::Connected;
+        let connected = self.servers.iter().filter(is_connected).count();
+        let tools: usize = self.servers.iter().filter_map(|it| it.counts[0]).sum();
+        let all = pluralize(self.servers.len(), "server", "servers");
+        format!("{all}, {connected} connected, {}", pluralize(tools, "tool", "tools"))
     }
 
-    fn say(&mut self, text: String) -> Reaction {
-        self.said = Some(text);
-        Reaction::Stay
+    fn show_message(&mut self, text: String) -> OverlayOutcome {
+        self.message = Some(text);
+        OverlayOutcome::Stay
     }
 
     /// Asks for the same key once more.
-    fn arm(&mut self, code: KeyCode, deed: Deed, text: String) -> Reaction {
-        self.armed = Some((code, deed));
-        self.say(text)
+    fn ask_again(&mut self, code: KeyCode, deed: ServerAction, text: String) -> OverlayOutcome {
+        self.confirmation = Some((code, deed));
+        self.show_message(text)
     }
 
     /// The keys that do something about a server.
-    fn action(&mut self, key: KeyEvent) -> Option<Reaction> {
-        let it = self.subject()?;
-        let (name, footing, is_remote) = (it.name.clone(), it.footing, it.is_remote);
+    fn on_action_key(&mut self, key: KeyEvent) -> Option<OverlayOutcome> {
+        let it = self.selected_server()?;
+        let (name, footing, is_remote) = (it.name.clone(), it.eligibility, it.is_remote);
         let is_plain = !key.modifiers.contains(KeyModifiers::CONTROL);
         let KeyCode::Char(letter) = key.code else { return None };
-        let decides = matches!(footing, Footing::Undecided | Footing::Rejected);
+        let decides = matches!(footing, Eligibility::PendingApproval | Eligibility::Rejected);
         Some(match (letter, is_plain) {
             ('r', true) => match footing {
-                Footing::Runs => Reaction::Do(Deed::Reconnect(name)),
-                Footing::Undecided | Footing::Rejected | Footing::Off | Footing::Stopped => {
-                    self.say(format!("`{name}` does not run, so there is nothing to reconnect"))
-                }
+                Eligibility::Runnable => OverlayOutcome::Run(ServerAction::Reconnect(name)),
+                Eligibility::PendingApproval
+                | Eligibility::Rejected
+                | Eligibility::Disabled
+                | Eligibility::Blocked => self.show_message(format!(
+                    "`{name}` does not run, so there is nothing to reconnect"
+                )),
             },
             ('e', true) => match footing {
-                Footing::Off => Reaction::Do(Deed::Enable(name)),
-                Footing::Runs | Footing::Undecided => Reaction::Do(Deed::Disable(name)),
-                Footing::Rejected | Footing::Stopped => {
-                    self.say(format!("`{name}` does not run anyway"))
+                Eligibility::Disabled => OverlayOutcome::Run(ServerAction::Enable(name)),
+                Eligibility::Runnable | Eligibility::PendingApproval => {
+                    OverlayOutcome::Run(ServerAction::Disable(name))
+                }
+                Eligibility::Rejected | Eligibility::Blocked => {
+                    self.show_message(format!("`{name}` does not run anyway"))
                 }
             },
             ('a' | 'c', true) if !is_remote => {
-                self.say(format!("`{name}` is no server that one signs in to"))
+                self.show_message(format!("`{name}` is no server that one signs in to"))
             }
-            ('a', true) => Reaction::Do(Deed::SignIn(name)),
+            ('a', true) => OverlayOutcome::Run(ServerAction::SignIn(name)),
             ('c', true) => {
                 let text = format!("c once more forgets the login of `{name}`");
-                self.arm(key.code, Deed::SignOut(name), text)
+                self.ask_again(key.code, ServerAction::SignOut(name), text)
             }
             // Nothing is approved unseen: what it runs is on the first page of its sheet.
             ('p' | 'x', true) if decides => {
-                self.list.choose(&name);
-                self.open_sheet(&name, Tab::Overview);
-                let shown = self.roster.find(&name).and_then(|it| it.fingerprint.clone());
+                self.list.select(&name);
+                self.open_page(&name, Tab::Overview);
+                let shown = self.configured.find(&name).and_then(|it| it.fingerprint.clone());
                 let (word, deed) = match (letter, shown) {
                     ('p', Some(fingerprint)) => {
-                        ("approves", Deed::ApproveShown { name: name.clone(), fingerprint })
+                        ("approves", ServerAction::ApproveShown { name: name.clone(), fingerprint })
                     }
-                    ('p', None) => ("approves", Deed::Approve(name.clone())),
-                    (_, _) => ("rejects", Deed::Reject(name.clone())),
+                    ('p', None) => ("approves", ServerAction::Approve(name.clone())),
+                    (_, _) => ("rejects", ServerAction::Reject(name.clone())),
                 };
                 let text = format!("{letter} once more {word} `{name}` as it is shown here");
-                self.arm(key.code, deed, text)
+                self.ask_again(key.code, deed, text)
             }
-            ('p' | 'x', true) => self.say(format!("`{name}` needs no approval")),
-            ('l', true) => Reaction::Do(Deed::ShowLog(name)),
+            ('p' | 'x', true) => self.show_message(format!("`{name}` needs no approval")),
+            ('l', true) => OverlayOutcome::Run(ServerAction::ShowLog(name)),
             (_, _) => return None,
         })
     }
 
-    fn draw_said(&self, frame: &mut Frame<'_>, area: Rect, look: &Look) -> Rect {
-        let Some(said) = self.said.as_ref().filter(|_| area.height > 2) else { return area };
-        let tone = if self.armed.is_some() { Tone::Doubtful } else { Tone::Text };
-        let text = Span::styled(cut(said, usize::from(area.width)), look.style(tone));
+    fn draw_message(&self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) -> Rect {
+        let Some(said) = self.message.as_ref().filter(|_| area.height > 2) else { return area };
+        let tone = if self.confirmation.is_some() { Tone::Warning } else { Tone::Text };
+        let text =
+            Span::styled(sanitize_and_truncate(said, usize::from(area.width)), look.style(tone));
         frame.buffer_mut().set_span(area.x, area.bottom() - 1, &text, area.width);
         Rect { height: area.height - 1, ..area }
     }
 }
 
 /// What is known of the server whose sheet is open.
-fn known<'k>(
-    portraits: &'k [Portrait],
-    roster: &'k Roster,
-    observed: &'k Observed,
-    (name, inventory): (&str, &'k Inventory),
-) -> Option<Known<'k>> {
+fn page_context<'k>(
+    portraits: &'k [ServerDetails],
+    roster: &'k ConfiguredServers,
+    observed: &'k Measurements,
+    (name, inventory): (&str, &'k ServerCatalogue),
+) -> Option<PageContext<'k>> {
     let portrait = portraits.iter().find(|it| it.name == name)?;
-    Some(Known { portrait, enrolled: roster.find(name), inventory, observed })
+    Some(PageContext {
+        details: portrait,
+        configured: roster.find(name),
+        catalogue: inventory,
+        measurements: observed,
+    })
 }
 
-impl Overlay for Panel {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let inner = framed(frame, area, look, &self.title());
-        let inner = self.draw_said(frame, inner, look);
-        let Panel { portraits, roster, observed, list, sheet, .. } = self;
+impl Overlay for ServerPanel {
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let inner = draw_frame(frame, area, look, &self.title());
+        let inner = self.draw_message(frame, inner, look);
+        let ServerPanel {
+            servers: portraits,
+            configured: roster,
+            measurements: observed,
+            list,
+            page: sheet,
+            ..
+        } = self;
         match sheet {
             Some((sheet, inventory)) => {
                 let name = sheet.name.clone();
-                if let Some(known) = known(portraits, roster, observed, (&name, inventory)) {
+                if let Some(known) = page_context(portraits, roster, observed, (&name, inventory)) {
                     sheet.draw(frame, inner, look, known);
                 }
             }
@@ -248,70 +274,76 @@ impl Overlay for Panel {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        self.said = None;
-        if let Some((code, deed)) = self.armed.take()
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        self.message = None;
+        if let Some((code, deed)) = self.confirmation.take()
             && code == key.code
         {
-            return Reaction::Do(deed);
+            return OverlayOutcome::Run(deed);
         }
-        if self.sheet.is_none() {
-            if self.list.key(key, &self.portraits) == Taken::Yes {
-                return Reaction::Stay;
+        if self.page.is_none() {
+            if self.list.on_key(key, &self.servers) == KeyHandled::Yes {
+                return OverlayOutcome::Stay;
             }
-            if gives_up(key) || key.code == KeyCode::Char('q') {
-                return Reaction::Close;
+            if is_cancel_key(key) || key.code == KeyCode::Char('q') {
+                return OverlayOutcome::Close;
             }
             if key.code == KeyCode::Enter {
-                if let Some(name) = self.list.chosen(&self.portraits).map(|it| it.name.clone()) {
-                    self.list.choose(&name);
-                    self.open_sheet(&name, Tab::Overview);
+                if let Some(name) = self.list.selected(&self.servers).map(|it| it.name.clone()) {
+                    self.list.select(&name);
+                    self.open_page(&name, Tab::Overview);
                 }
-                return Reaction::Stay;
+                return OverlayOutcome::Stay;
             }
-        } else if gives_up(key) || matches!(key.code, KeyCode::Char('q') | KeyCode::Backspace) {
-            self.sheet = None;
-            self.wish();
-            return Reaction::Stay;
+        } else if is_cancel_key(key) || matches!(key.code, KeyCode::Char('q') | KeyCode::Backspace)
+        {
+            self.page = None;
+            self.update_monitor_targets();
+            return OverlayOutcome::Stay;
         }
-        if let Some(reaction) = self.action(key) {
+        if let Some(reaction) = self.on_action_key(key) {
             return reaction;
         }
-        if let Some((sheet, inventory)) = &mut self.sheet {
+        if let Some((sheet, inventory)) = &mut self.page {
             let name = sheet.name.clone();
-            let known = known(&self.portraits, &self.roster, &self.observed, (&name, inventory));
+            let known = page_context(
+                &self.servers,
+                &self.configured,
+                &self.measurements,
+                (&name, inventory),
+            );
             if let Some(known) = known {
-                sheet.key(key, known);
+                sheet.on_key(key, known);
             }
-            self.wish();
+            self.update_monitor_targets();
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn paste(&mut self, text: &str) -> Reaction {
-        self.list.paste(text);
-        Reaction::Stay
+    fn on_paste(&mut self, text: &str) -> OverlayOutcome {
+        self.list.on_paste(text);
+        OverlayOutcome::Stay
     }
 
-    fn hear(&mut self, news: &News) -> Redraw {
+    fn on_notice(&mut self, news: &Notice) -> Redraw {
         match news {
-            News::Servers(snapshot) => {
+            Notice::Servers(snapshot) => {
                 self.snapshot = snapshot.clone();
-                self.portray();
+                self.refresh_servers();
             }
-            News::Pool(pool) => {
+            Notice::Pool(pool) => {
                 self.pool = pool.clone();
-                self.portray();
+                self.refresh_servers();
             }
-            News::Configured(roster) => {
-                self.roster = roster.clone();
-                self.portray();
+            Notice::Configured(roster) => {
+                self.configured = roster.clone();
+                self.refresh_servers();
             }
-            News::Done(text) => self.said = Some(text.clone()),
-            News::Tick => match self.observer.news() {
+            Notice::ActionDone(text) => self.message = Some(text.clone()),
+            Notice::Tick => match self.monitor.changed() {
                 Some(observed) => {
-                    self.observed = observed;
-                    self.renew();
+                    self.measurements = observed;
+                    self.refresh_page();
                 }
                 None => return Redraw::No,
             },
@@ -319,27 +351,27 @@ impl Overlay for Panel {
         Redraw::Yes
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
-        if self.list.is_typing() && self.sheet.is_none() {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
+        if self.list.is_filtering() && self.page.is_none() {
             return vec![("Enter", "keep"), ("Esc", "show all")];
         }
-        let mut keys = match self.sheet {
+        let mut keys = match self.page {
             Some(_) => vec![("←→", "page"), ("Enter", "more or less"), ("Esc", "back")],
             None => vec![("Enter", "open"), ("/", "filter"), ("s", "failing first")],
         };
-        let it = self.subject();
-        match it.map(|it| it.footing) {
-            Some(Footing::Runs) => keys.extend([("r", "reconnect"), ("e", "disable")]),
-            Some(Footing::Off) => keys.push(("e", "enable")),
-            Some(Footing::Undecided) => keys.extend([("p", "approve"), ("x", "reject")]),
-            Some(Footing::Rejected) => keys.push(("p", "approve")),
-            Some(Footing::Stopped) | None => {}
+        let it = self.selected_server();
+        match it.map(|it| it.eligibility) {
+            Some(Eligibility::Runnable) => keys.extend([("r", "reconnect"), ("e", "disable")]),
+            Some(Eligibility::Disabled) => keys.push(("e", "enable")),
+            Some(Eligibility::PendingApproval) => keys.extend([("p", "approve"), ("x", "reject")]),
+            Some(Eligibility::Rejected) => keys.push(("p", "approve")),
+            Some(Eligibility::Blocked) | None => {}
         }
-        if it.is_some_and(|it| it.is_remote && it.footing == Footing::Runs) {
+        if it.is_some_and(|it| it.is_remote && it.eligibility == Eligibility::Runnable) {
             keys.extend([("a", "sign in"), ("c", "sign out")]);
         }
         keys.push(("l", "log"));
-        if self.sheet.is_none() {
+        if self.page.is_none() {
             keys.push(("Esc", "close"));
         }
         keys

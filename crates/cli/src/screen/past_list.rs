@@ -7,45 +7,49 @@ use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifier
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use switchboard_chat::chronicle::Past;
+use switchboard_chat::chronicle::TranscriptSummary;
 
-use crate::describe::counted;
-use crate::screen::clean_text::clean_line;
-use crate::screen::look::{Look, Tone};
+use crate::describe::pluralize;
+use crate::screen::clean_text::sanitize_line;
+use crate::screen::look::{ScreenTheme, Tone};
 use crate::screen::raw_terminal::RawTerminal;
-use crate::screen::wrapping::shortened;
+use crate::screen::wrapping::truncate;
 
 /// The list.
 #[derive(Debug)]
-pub struct PastList {
-    all: Vec<Past>,
-    chosen: usize,
+pub struct ConversationPicker {
+    conversations: Vec<TranscriptSummary>,
+    selected: usize,
     now: SystemTime,
 }
 
 /// What became of a key.
 #[derive(Debug, PartialEq, Eq)]
-enum Chosen {
-    NotYet,
-    Nothing,
-    One(String),
+enum PickOutcome {
+    Pending,
+    Cancelled,
+    Selected(String),
 }
 
-impl PastList {
+impl ConversationPicker {
     /// A list of conversations, the latest first.
-    pub fn new(all: Vec<Past>, now: SystemTime) -> PastList {
-        PastList { all, chosen: 0, now }
+    pub fn new(conversations: Vec<TranscriptSummary>, now: SystemTime) -> ConversationPicker {
+        ConversationPicker { conversations, selected: 0, now }
     }
 
     /// Lets somebody choose; nothing where nobody wants any of them. Blocks until then.
-    pub fn choose(mut self, terminal: &mut RawTerminal, look: &Look) -> io::Result<Option<String>> {
+    pub fn choose(
+        mut self,
+        terminal: &mut RawTerminal,
+        look: &ScreenTheme,
+    ) -> io::Result<Option<String>> {
         loop {
             terminal.draw(|frame| self.draw(frame, frame.area(), look))?;
             match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => match self.key(key) {
-                    Chosen::NotYet => {}
-                    Chosen::Nothing => return Ok(None),
-                    Chosen::One(id) => return Ok(Some(id)),
+                Event::Key(key) if key.kind != KeyEventKind::Release => match self.on_key(key) {
+                    PickOutcome::Pending => {}
+                    PickOutcome::Cancelled => return Ok(None),
+                    PickOutcome::Selected(id) => return Ok(Some(id)),
                 },
                 Event::Key(_)
                 | Event::Resize(_, _)
@@ -57,24 +61,26 @@ impl PastList {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Chosen {
+    fn on_key(&mut self, key: KeyEvent) -> PickOutcome {
         match (key.code, key.modifiers) {
             (KeyCode::Esc | KeyCode::Char('q'), KeyModifiers::NONE)
-            | (KeyCode::Char('c' | 'd'), KeyModifiers::CONTROL) => return Chosen::Nothing,
-            (KeyCode::Up | KeyCode::Char('k'), _) => self.chosen = self.chosen.saturating_sub(1),
+            | (KeyCode::Char('c' | 'd'), KeyModifiers::CONTROL) => return PickOutcome::Cancelled,
+            (KeyCode::Up | KeyCode::Char('k'), _) => {
+                self.selected = self.selected.saturating_sub(1)
+            }
             (KeyCode::Down | KeyCode::Char('j'), _) => {
-                self.chosen = (self.chosen + 1).min(self.all.len().saturating_sub(1));
+                self.selected = (self.selected + 1).min(self.conversations.len().saturating_sub(1));
             }
             (KeyCode::Enter, _) => {
-                let chosen = self.all.get(self.chosen).map(|it| it.id.clone());
-                return chosen.map_or(Chosen::Nothing, Chosen::One);
+                let chosen = self.conversations.get(self.selected).map(|it| it.id.clone());
+                return chosen.map_or(PickOutcome::Cancelled, PickOutcome::Selected);
             }
             (_, _) => {}
         }
-        Chosen::NotYet
+        PickOutcome::Pending
     }
 
-    fn draw(&self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
         let buffer = frame.buffer_mut();
         let title = "Which conversation?  (arrows and Enter; Esc leaves)";
         buffer.set_stringn(
@@ -85,14 +91,16 @@ impl PastList {
             look.style(Tone::Accent),
         );
         let rows = usize::from(area.height.saturating_sub(2));
-        let first = (self.chosen + 1).saturating_sub(rows);
-        for ((y, past), at) in (area.y + 2..area.bottom()).zip(&self.all[first..]).zip(first..) {
-            let tone = if at == self.chosen { Tone::Chosen } else { Tone::Text };
-            let when = format!(" {:>9} ", ago(past, self.now));
+        let first = (self.selected + 1).saturating_sub(rows);
+        for ((y, past), at) in
+            (area.y + 2..area.bottom()).zip(&self.conversations[first..]).zip(first..)
+        {
+            let tone = if at == self.selected { Tone::Selected } else { Tone::Text };
+            let when = format!(" {:>9} ", age_text(past, self.now));
             let room = usize::from(area.width).saturating_sub(when.len() + 1);
             let line = Line::from(vec![
-                Span::styled(when, look.style(Tone::Faint)),
-                Span::styled(shortened(&clean_line(&past.first_words), room), look.style(tone)),
+                Span::styled(when, look.style(Tone::Muted)),
+                Span::styled(truncate(&sanitize_line(&past.preview), room), look.style(tone)),
             ]);
             buffer.set_line(area.x, y, &line, area.width);
         }
@@ -100,42 +108,42 @@ impl PastList {
 }
 
 /// How long ago somebody last spoke in it.
-fn ago(past: &Past, now: SystemTime) -> String {
-    let since = now.duration_since(past.when).unwrap_or(Duration::ZERO).as_secs();
+fn age_text(past: &TranscriptSummary, now: SystemTime) -> String {
+    let since = now.duration_since(past.modified).unwrap_or(Duration::ZERO).as_secs();
     let (count, one, many) = match since {
         0..60 => return "just now".to_owned(),
         60..3600 => (since / 60, "minute", "minutes"),
         3600..86_400 => (since / 3600, "hour", "hours"),
         86_400.. => (since / 86_400, "day", "days"),
     };
-    counted(usize::try_from(count).unwrap_or(usize::MAX), one, many)
+    pluralize(usize::try_from(count).unwrap_or(usize::MAX), one, many)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::dialog::stage::{LOOK, seen};
+    use crate::screen::dialog::stage::{TEST_THEME, render};
 
-    fn list() -> PastList {
+    fn list() -> ConversationPicker {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let past = |id: &str, seconds: u64, words: &str| Past {
+        let past = |id: &str, seconds: u64, words: &str| TranscriptSummary {
             id: id.to_owned(),
-            when: now - Duration::from_secs(seconds),
-            first_words: words.to_owned(),
-            utterances: 2,
+            modified: now - Duration::from_secs(seconds),
+            preview: words.to_owned(),
+            messages: 2,
         };
         let all = vec![
             past("a", 5, "the latest"),
             past("b", 7300, "an older\none"),
             past("c", 400_000, "\u{1b}[2Jthe oldest"),
         ];
-        PastList::new(all, now)
+        ConversationPicker::new(all, now)
     }
 
     #[test]
     fn the_latest_is_first_and_texts_do_nothing() {
         let list = list();
-        insta::assert_snapshot!(seen((50, 6), |frame| list.draw(frame, frame.area(), &LOOK)), @r"
+        insta::assert_snapshot!(render((50, 6), |frame| list.draw(frame, frame.area(), &TEST_THEME)), @r"
         Which conversation?  (arrows and Enter; Esc leaves
 
           just now the latest
@@ -149,10 +157,10 @@ mod tests {
         let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
         let mut list = list();
         for _ in 0..5 {
-            assert_eq!(list.key(key(KeyCode::Down)), Chosen::NotYet);
+            assert_eq!(list.on_key(key(KeyCode::Down)), PickOutcome::Pending);
         }
-        assert_eq!(list.key(key(KeyCode::Up)), Chosen::NotYet);
-        assert_eq!(list.key(key(KeyCode::Enter)), Chosen::One("b".to_owned()));
-        assert_eq!(list.key(key(KeyCode::Esc)), Chosen::Nothing);
+        assert_eq!(list.on_key(key(KeyCode::Up)), PickOutcome::Pending);
+        assert_eq!(list.on_key(key(KeyCode::Enter)), PickOutcome::Selected("b".to_owned()));
+        assert_eq!(list.on_key(key(KeyCode::Esc)), PickOutcome::Cancelled);
     }
 }

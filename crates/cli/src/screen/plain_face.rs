@@ -5,235 +5,248 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard::calling::Consent;
-use switchboard::connection::state::Persistence;
-use switchboard::engine::{Host, Options, Snapshot};
-use switchboard_chat::happening::{CallEnd, CallSeen, Happening, TurnEnd};
+use switchboard::calling::PermissionPrompt;
+use switchboard::connection::state::RetryPolicy;
+use switchboard::engine::{Host, HostOptions, Snapshot};
+use switchboard_chat::happening::{CallOutcome, ConversationEvent, ToolCallView, TurnEnd};
 use tokio::sync::mpsc;
 
-use crate::commands::print::Print;
+use crate::commands::print::ConversationArgs;
 use crate::connected;
 use crate::live::{self, Interrupts};
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::screen::cards::seconds;
-use crate::screen::chat::{Act, Event, NO_MODEL, PromptAsked, model_failure};
-use crate::screen::clean_text::{clean, clean_line};
-use crate::screen::deeds::{Deeds, ForWindow};
-use crate::screen::opening::{self, Answerer, Patience, Terms};
-use crate::screen::performance::Performance;
-use crate::screen::questions::{self, Circumstances};
-use crate::screen::recital::Prompter;
-use crate::screen::slash::{self, Slash};
-use crate::screen::word_order::{Requests, WordOrder};
-use crate::session::Session;
+use crate::screen::cards::format_duration;
+use crate::screen::chat::{Effect, NO_MODEL, PromptInvocation, ScreenEvent, model_error_text};
+use crate::screen::clean_text::{sanitize, sanitize_line};
+use crate::screen::deeds::{EffectRunner, TerminalEffect};
+use crate::screen::opening::{self, ModelWait, SharedModel, StartOptions};
+use crate::screen::performance::DemoScript;
+use crate::screen::questions::{self, ElicitorContext};
+use crate::screen::recital::DemoAnswers;
+use crate::screen::slash::{self, SlashCommand};
+use crate::screen::word_order::{QuestionOrder, QuestionTurns};
+use crate::session::Invocation;
 
 /// How many outcomes may wait.
-const REPORTS: usize = 64;
+const EVENT_BUFFER: usize = 64;
 /// How many lines of a result are said.
-const PREVIEW: usize = 20;
+const PREVIEW_LINES: usize = 20;
 /// How often a call that goes on says how far it is.
-const PROGRESS: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Converses until somebody leaves.
-pub fn run(session: &Session, flags: &Print) -> Result<Done, Failure> {
-    let (order, requests) = WordOrder::new();
-    let left = live::adapted(
+pub fn run(session: &Invocation, flags: &ConversationArgs) -> Result<CommandOutput, Failure> {
+    let (order, requests) = QuestionOrder::new();
+    let left = live::with_custom_host(
         session,
-        Persistence::Patient,
-        |options| Options { asker: Arc::new(order.keep(options.asker)), ..options },
+        RetryPolicy::RetryWithBackoff,
+        |options| HostOptions { elicitor: Arc::new(order.ordered(options.elicitor)), ..options },
         async |host, interrupts| {
-            let consent = Arc::new(order.keep(Arc::new(session.person.clone())));
-            let flags = &chosen(session, flags).await;
-            let terms = Terms { flags, patience: Patience::Endless, model: None };
-            let mut face = PlainFace::open(session, host, terms, (consent, requests)).await?;
-            face.converse(interrupts).await;
+            let consent = Arc::new(order.ordered(Arc::new(session.prompt.clone())));
+            let flags = &with_chosen_conversation(session, flags).await;
+            let terms = StartOptions { flags, model_wait: ModelWait::UntilReady, model: None };
+            let mut face = PlainChat::open(session, host, terms, (consent, requests)).await?;
+            face.read_lines(interrupts).await;
             Ok(face.close().await)
         },
     )?;
-    Ok(Done::text(left))
+    Ok(CommandOutput::text(left))
 }
 
 /// Plays a conversation, from the first line to the last.
-pub fn recite(
-    session: &Session,
-    flags: &Print,
-    performance: Performance,
-    model: Answerer,
+pub fn run_demo(
+    session: &Invocation,
+    flags: &ConversationArgs,
+    performance: DemoScript,
+    model: SharedModel,
 ) -> Result<(), Failure> {
-    let Performance { scenes, written, .. } = performance;
-    let (order, requests) = WordOrder::new();
-    let prompter = Arc::new(order.keep(Arc::new(Prompter::new(written))));
+    let DemoScript { steps: scenes, form_values: written, .. } = performance;
+    let (order, requests) = QuestionOrder::new();
+    let prompter = Arc::new(order.ordered(Arc::new(DemoAnswers::new(written))));
     let asker = prompter.clone();
-    let adapt = |options: Options| Options { asker, ..options };
-    live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
-        let terms = Terms { flags, patience: Patience::Endless, model: Some(model) };
-        let mut face = PlainFace::open(session, host, terms, (prompter, requests)).await?;
-        live::settle(session, host, None, Snapshot::is_settled).await;
-        host.settled_pool().await;
-        for scene in scenes {
-            face.say(&format!("\n> {}\n", scene.line));
-            let stay = face.line(&scene.line, interrupts).await;
-            if stay == Stay::No || face.is_interrupted {
-                break;
+    let adapt = |options: HostOptions| HostOptions { elicitor: asker, ..options };
+    live::with_custom_host(
+        session,
+        RetryPolicy::RetryWithBackoff,
+        adapt,
+        async |host, interrupts| {
+            let terms =
+                StartOptions { flags, model_wait: ModelWait::UntilReady, model: Some(model) };
+            let mut face = PlainChat::open(session, host, terms, (prompter, requests)).await?;
+            live::wait_until_settled(session, host, None, Snapshot::is_settled).await;
+            host.settled_pool().await;
+            for scene in scenes {
+                face.print(&format!("\n> {}\n", scene.input));
+                let stay = face.on_line(&scene.input, interrupts).await;
+                if stay == KeepRunning::No || face.is_interrupted {
+                    break;
+                }
             }
-        }
-        face.close().await;
-        Ok(())
-    })
+            face.close().await;
+            Ok(())
+        },
+    )
 }
 
-struct PlainFace {
-    session: Session,
-    deeds: Deeds,
-    happenings: mpsc::Receiver<Happening>,
-    reports: mpsc::Receiver<Event>,
+struct PlainChat {
+    session: Invocation,
+    effects: EffectRunner,
+    conversation_events: mpsc::Receiver<ConversationEvent>,
+    effect_events: mpsc::Receiver<ScreenEvent>,
     /// Questions that wait until all has been said.
-    requests: Requests,
+    question_turns: QuestionTurns,
     /// Is the model at work?
     is_in_turn: bool,
     /// Was what is under way stopped?
     is_interrupted: bool,
     /// Was the last thing that was said a line without its end?
-    is_open: bool,
+    is_line_open: bool,
     /// The titles of calls under way, and when each last said something.
     calls: BTreeMap<Arc<str>, (String, Instant)>,
     /// A prompt whose arguments are to be asked for.
-    asked: Option<PromptAsked>,
+    prompt: Option<PromptInvocation>,
     task: tokio::task::JoinHandle<()>,
 }
 
 /// Goes it on?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stay {
+enum KeepRunning {
     Yes,
     No,
 }
 
-impl PlainFace {
+impl PlainChat {
     async fn open(
-        session: &Session,
+        session: &Invocation,
         host: &Host,
-        terms: Terms<'_>,
-        (consent, requests): (Arc<dyn Consent>, Requests),
-    ) -> Result<PlainFace, Failure> {
+        terms: StartOptions<'_>,
+        (consent, requests): (Arc<dyn PermissionPrompt>, QuestionTurns),
+    ) -> Result<PlainChat, Failure> {
         let configuration = session.load()?;
-        let begun = opening::begin(session, host, (&configuration, terms), consent).await?;
-        live::apply(host, &configuration, &[]).await;
+        let begun = opening::start(session, host, (&configuration, terms), consent).await?;
+        live::apply_configuration(host, &configuration, &[]).await;
         // Nobody looks at this queue: what is asked is asked in lines.
-        let (questions, _arrivals) = questions::channel(Circumstances::of(session, &configuration));
-        let (tell, reports) = mpsc::channel(REPORTS);
-        let known = (begun.desk, Arc::new(configuration));
-        let mut deeds =
-            Deeds::new(session.clone(), host.clone(), known, (begun.talk, questions), tell);
+        let (questions, _arrivals) =
+            questions::channel(ElicitorContext::from_session(session, &configuration));
+        let (tell, reports) = mpsc::channel(EVENT_BUFFER);
+        let known = (begun.call_context, Arc::new(configuration));
+        let mut deeds = EffectRunner::new(
+            session.clone(),
+            host.clone(),
+            known,
+            (begun.conversation, questions),
+            tell,
+        );
         deeds.model = begun.model;
         let snapshot = host.snapshot();
         let servers = match snapshot.servers.len() {
             1 => "1 server".to_owned(),
             count => format!("{count} servers"),
         };
-        let model = deeds.model.as_ref().map_or("no model".to_owned(), |it| clean_line(&it.name));
-        report::say(&format!("Switchboard. {model}, {servers}. /help lists commands.\n"));
-        if !begun.before.is_empty() {
-            report::say(&format!("Going on after {} utterances.\n", begun.before.len()));
+        let model =
+            deeds.model.as_ref().map_or("no model".to_owned(), |it| sanitize_line(&it.name));
+        report::print_stdout(&format!("Switchboard. {model}, {servers}. /help lists commands.\n"));
+        if !begun.history.is_empty() {
+            report::print_stdout(&format!("Going on after {} utterances.\n", begun.history.len()));
         }
-        report::aside(&begun.warning);
-        if let Some(failure) = &begun.trouble {
-            report::aside(&report::failure_text(failure));
+        report::print_stderr(&begun.warning);
+        if let Some(failure) = &begun.model_failure {
+            report::print_stderr(&report::failure_text(failure));
         }
-        Ok(PlainFace {
+        Ok(PlainChat {
             session: session.clone(),
-            deeds,
-            happenings: begun.happenings,
-            reports,
-            requests,
+            effects: deeds,
+            conversation_events: begun.events,
+            effect_events: reports,
+            question_turns: requests,
             is_in_turn: false,
             is_interrupted: false,
-            is_open: false,
+            is_line_open: false,
             calls: BTreeMap::new(),
-            asked: None,
+            prompt: None,
             task: begun.task,
         })
     }
 
-    async fn converse(&mut self, interrupts: &mut Interrupts) {
+    async fn read_lines(&mut self, interrupts: &mut Interrupts) {
         loop {
-            let person = self.session.person.clone();
+            let person = self.session.prompt.clone();
             let line = tokio::select! {
-                line = person.next_line("> ") => line,
+                line = person.read_line("> ") => line,
                 () = interrupts.next() => None,
             };
             let Some(line) = line else {
-                report::aside("\n");
+                report::print_stderr("\n");
                 return;
             };
-            if self.line(line.trim(), interrupts).await == Stay::No {
+            if self.on_line(line.trim(), interrupts).await == KeepRunning::No {
                 return;
             }
         }
     }
 
-    async fn line(&mut self, line: &str, interrupts: &mut Interrupts) -> Stay {
+    async fn on_line(&mut self, line: &str, interrupts: &mut Interrupts) -> KeepRunning {
         if line.is_empty() {
-            return Stay::Yes;
+            return KeepRunning::Yes;
         }
         let act = if line.starts_with('/') {
             match slash::parse(line) {
-                Ok(Slash::Mcp(_)) => return self.servers(),
-                Ok(slash) => Act::Run(slash),
+                Ok(SlashCommand::Mcp(_)) => return self.servers(),
+                Ok(slash) => Effect::RunCommand(slash),
                 Err(why) => {
-                    self.say(&format!("error: {}\n", clean(&why)));
-                    return Stay::Yes;
+                    self.print(&format!("error: {}\n", sanitize(&why)));
+                    return KeepRunning::Yes;
                 }
             }
-        } else if self.deeds.model.is_none() {
-            self.say(&format!("{NO_MODEL}\n"));
-            return Stay::Yes;
+        } else if self.effects.model.is_none() {
+            self.print(&format!("{NO_MODEL}\n"));
+            return KeepRunning::Yes;
         } else {
             self.is_in_turn = true;
-            Act::Say(line.to_owned())
+            Effect::SendMessage(line.to_owned())
         };
-        if self.deeds.act(act).await == Some(ForWindow::Quit) {
-            return Stay::No;
+        if self.effects.run(act).await == Some(TerminalEffect::Quit) {
+            return KeepRunning::No;
         }
-        self.settle(interrupts).await;
-        while let Some(asked) = self.asked.take() {
+        self.run_until_idle(interrupts).await;
+        while let Some(asked) = self.prompt.take() {
             self.ask_arguments(asked).await;
-            self.settle(interrupts).await;
+            self.run_until_idle(interrupts).await;
         }
-        Stay::Yes
+        KeepRunning::Yes
     }
 
-    fn servers(&mut self) -> Stay {
-        let snapshot = self.deeds.host.snapshot();
+    fn servers(&mut self) -> KeepRunning {
+        let snapshot = self.effects.host.snapshot();
         for view in snapshot.servers.values() {
-            let name = clean_line(&view.name);
-            self.say(&format!("{name}: {}\n{}", view.status.id(), connected::trouble(view)));
+            let name = sanitize_line(&view.name);
+            self.print(&format!("{name}: {}\n{}", view.status.id(), connected::problem_text(view)));
         }
-        Stay::Yes
+        KeepRunning::Yes
     }
 
     /// Says what comes until nothing is under way.
-    async fn settle(&mut self, interrupts: &mut Interrupts) {
+    async fn run_until_idle(&mut self, interrupts: &mut Interrupts) {
         loop {
-            for event in self.deeds.take_said() {
-                self.heard(event);
+            for event in self.effects.take_pending_events() {
+                self.on_event(event);
             }
             tokio::select! {
                 biased;
-                Some(event) = self.reports.recv() => self.heard(event),
-                Some(happening) = self.happenings.recv() => self.happened(happening),
+                Some(event) = self.effect_events.recv() => self.on_event(event),
+                Some(happening) = self.conversation_events.recv() => self.on_conversation_event(happening),
                 // After what happened, so that nothing of it waits any more.
-                Some(question) = self.requests.recv() => {
+                Some(question) = self.question_turns.recv() => {
                     self.end_line();
                     let _given_up = question.send(());
                 }
-                Some(_) = self.deeds.tasks.join_next() => {}
+                Some(_) = self.effects.tasks.join_next() => {}
                 () = interrupts.next() => {
                     self.is_interrupted = true;
-                    self.deeds.act(Act::Interrupt).await;
+                    self.effects.run(Effect::Interrupt).await;
                 }
-                () = std::future::ready(()), if self.is_done() => {
+                () = std::future::ready(()), if self.is_idle() => {
                     self.end_line();
                     return;
                 }
@@ -241,92 +254,94 @@ impl PlainFace {
         }
     }
 
-    fn is_done(&self) -> bool {
-        !self.is_in_turn && self.deeds.tasks.is_empty() && self.reports.is_empty()
+    fn is_idle(&self) -> bool {
+        !self.is_in_turn && self.effects.tasks.is_empty() && self.effect_events.is_empty()
     }
 
-    fn heard(&mut self, event: Event) {
+    fn on_event(&mut self, event: ScreenEvent) {
         match event {
-            Event::Happened(happening) => self.happened(happening),
-            Event::Note(text) | Event::Text { text, .. } | Event::Page { text, .. } => {
-                self.say(&format!("{}\n", text.trim_end()));
+            ScreenEvent::Conversation(happening) => self.on_conversation_event(happening),
+            ScreenEvent::Note(text)
+            | ScreenEvent::Text { text, .. }
+            | ScreenEvent::Page { text, .. } => {
+                self.print(&format!("{}\n", text.trim_end()));
             }
-            Event::Fault(text) => {
+            ScreenEvent::Error(text) => {
                 self.end_line();
-                report::aside(&format!("{}\n", text.trim_end()));
+                report::print_stderr(&format!("{}\n", text.trim_end()));
             }
-            Event::Said(_) => self.is_in_turn = true,
-            Event::Prompt(asked) => self.asked = Some(asked),
-            Event::Model(model) => self.deeds.model = model,
-            Event::Key(_)
-            | Event::Paste(_)
-            | Event::Drawn
-            | Event::Servers(_)
-            | Event::Configured(_)
-            | Event::Pool(_)
-            | Event::Tick
-            | Event::Over(_)
-            | Event::Composed(_)
-            | Event::Context(_)
-            | Event::TakenBack(_)
-            | Event::Completed { .. }
-            | Event::Focus(_)
-            | Event::Arrived(_) => {}
+            ScreenEvent::MessageQueued(_) => self.is_in_turn = true,
+            ScreenEvent::Prompt(asked) => self.prompt = Some(asked),
+            ScreenEvent::Model(model) => self.effects.model = model,
+            ScreenEvent::Key(_)
+            | ScreenEvent::Paste(_)
+            | ScreenEvent::Redraw
+            | ScreenEvent::Servers(_)
+            | ScreenEvent::Configured(_)
+            | ScreenEvent::Pool(_)
+            | ScreenEvent::Tick
+            | ScreenEvent::OpenOverlay(_)
+            | ScreenEvent::DraftReplaced(_)
+            | ScreenEvent::ContextTokens(_)
+            | ScreenEvent::MessageWithdrawn(_)
+            | ScreenEvent::Completions { .. }
+            | ScreenEvent::Focus(_)
+            | ScreenEvent::Elicitor(_) => {}
         }
     }
 
-    fn happened(&mut self, happening: Happening) {
+    fn on_conversation_event(&mut self, happening: ConversationEvent) {
         match happening {
-            Happening::Text(text) => {
-                let text = clean(&text);
-                self.is_open = !text.ends_with('\n');
-                report::say(&text);
+            ConversationEvent::Text(text) => {
+                let text = sanitize(&text);
+                self.is_line_open = !text.ends_with('\n');
+                report::print_stdout(&text);
             }
-            Happening::CallBegan(call) => self.call_began(call),
-            Happening::CallProgress { id, done, of, message } => {
+            ConversationEvent::CallStarted(call) => self.call_began(call),
+            ConversationEvent::CallProgress { id, progress: done, total: of, message } => {
                 let Some((title, said)) = self.calls.get_mut(&id) else { return };
-                if said.elapsed() < PROGRESS {
+                if said.elapsed() < PROGRESS_INTERVAL {
                     return;
                 }
                 *said = Instant::now();
                 let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
-                let message = message.map(|it| format!(", {}", clean_line(&it)));
+                let message = message.map(|it| format!(", {}", sanitize_line(&it)));
                 let line = format!("{title}: {done}{of}{}\n", message.unwrap_or_default());
-                self.say(&line);
+                self.print(&line);
             }
-            Happening::CallEnded { id, ended, text, took } => {
+            ConversationEvent::CallEnded { id, outcome: ended, text, duration: took } => {
                 let title = self.calls.remove(&id).map(|it| it.0).unwrap_or_default();
                 let how = match ended {
-                    CallEnd::Done => "done",
-                    CallEnd::ToolError => "the tool failed",
-                    CallEnd::Failed => "not made",
-                    CallEnd::Denied => "not allowed",
-                    CallEnd::Interrupted => "stopped",
+                    CallOutcome::Done => "done",
+                    CallOutcome::ToolError => "the tool failed",
+                    CallOutcome::Failed => "not made",
+                    CallOutcome::Denied => "not allowed",
+                    CallOutcome::Interrupted => "stopped",
                 };
-                self.say(&format!("{title}: {how} after {}\n", seconds(took)));
-                self.say(&preview(&text));
+                self.print(&format!("{title}: {how} after {}\n", format_duration(took)));
+                self.print(&preview(&text));
             }
-            Happening::Again { attempt, after, because } => {
-                let because = clean_line(&because);
-                let after = seconds(after);
-                self.say(&format!("asked again in {after} (attempt {attempt}): {because}\n"));
+            ConversationEvent::Retrying { attempt, after, reason: because } => {
+                let because = sanitize_line(&because);
+                let after = format_duration(after);
+                self.print(&format!("asked again in {after} (attempt {attempt}): {because}\n"));
             }
-            Happening::TurnEnded(end) => {
+            ConversationEvent::TurnEnded(end) => {
                 self.is_in_turn = false;
                 self.end_line();
                 self.turn_ended(&end);
             }
-            Happening::TakenUp { .. }
-            | Happening::Thought(_)
-            | Happening::AnswerEnded
-            | Happening::Used(_) => {}
+            ConversationEvent::MessagesAccepted { .. }
+            | ConversationEvent::Thinking(_)
+            | ConversationEvent::ResponseEnded
+            | ConversationEvent::Usage(_) => {}
         }
     }
 
-    fn call_began(&mut self, call: CallSeen) {
-        let title = clean_line(&call.title);
-        let arguments = switchboard::config::shown::values(&call.arguments);
-        self.say(&format!("calling {title} {}\n", clean_line(&arguments.to_string())));
+    fn call_began(&mut self, call: ToolCallView) {
+        let title = sanitize_line(&call.title);
+        let arguments = switchboard::config::shown::masked_json(&call.arguments);
+        self.print(&format!("calling {title} {}\n", sanitize_line(&arguments.to_string())));
         self.calls.insert(call.id, (title, Instant::now()));
     }
 
@@ -337,76 +352,80 @@ impl PlainFace {
             TurnEnd::Refused => "The model would not answer.".to_owned(),
             TurnEnd::Interrupted => "Stopped.".to_owned(),
             TurnEnd::TooManyRounds => "Too many rounds of calls; say “go on”.".to_owned(),
-            TurnEnd::Failed(error) => model_failure(error),
+            TurnEnd::Failed(error) => model_error_text(error),
         };
-        self.say(&format!("{text}\n"));
+        self.print(&format!("{text}\n"));
     }
 
     /// Asks for the arguments of a prompt, a line each.
-    async fn ask_arguments(&mut self, mut asked: PromptAsked) {
+    async fn ask_arguments(&mut self, mut asked: PromptInvocation) {
         for argument in asked.arguments.clone() {
-            if asked.given.contains_key(&argument.name) {
+            if asked.values.contains_key(&argument.name) {
                 continue;
             }
             let need = if argument.is_required { "" } else { " (may be left empty)" };
-            let (name, about) = (clean_line(&argument.name), clean_line(&argument.about));
+            let (name, about) =
+                (sanitize_line(&argument.name), sanitize_line(&argument.description));
             let text = format!("{name}{need}, {about}: ");
-            let person = self.session.person.clone();
-            match person.next_line(&text).await {
+            let person = self.session.prompt.clone();
+            match person.read_line(&text).await {
                 None => return,
                 Some(line) if line.is_empty() && argument.is_required => {
-                    return self.say("It needs this, so nothing is done.\n");
+                    return self.print("It needs this, so nothing is done.\n");
                 }
                 Some(line) if line.is_empty() => {}
                 Some(line) => {
-                    asked.given.insert(argument.name, line);
+                    asked.values.insert(argument.name, line);
                 }
             }
         }
-        self.deeds.act(Act::GetPrompt(asked)).await;
+        self.effects.run(Effect::GetPrompt(asked)).await;
     }
 
-    fn say(&mut self, text: &str) {
+    fn print(&mut self, text: &str) {
         self.end_line();
-        report::say(text);
+        report::print_stdout(text);
     }
 
     fn end_line(&mut self) {
-        if std::mem::take(&mut self.is_open) {
-            report::say("\n");
+        if std::mem::take(&mut self.is_line_open) {
+            report::print_stdout("\n");
         }
     }
 
     async fn close(self) -> String {
-        let PlainFace { mut deeds, happenings, task, .. } = self;
-        let standing = deeds.talk.standing();
+        let PlainChat { effects: mut deeds, conversation_events: happenings, task, .. } = self;
+        let standing = deeds.conversation.status();
         deeds.tasks.shutdown().await;
-        deeds.desk.audit.settle().await;
+        deeds.call_context.audit.flush().await;
         drop((deeds, happenings));
         let _panicked = tokio::time::timeout(Duration::from_secs(2), task).await;
-        opening::farewell(&standing)
+        opening::exit_message(&standing)
     }
 }
 
 fn preview(text: &str) -> String {
-    let text = clean(text.trim_end());
+    let text = sanitize(text.trim_end());
     let count = text.lines().count();
-    let mut lines: Vec<&str> = text.lines().take(PREVIEW).collect();
-    let more = format!("({} more lines)", count.saturating_sub(PREVIEW));
-    if count > PREVIEW {
+    let mut lines: Vec<&str> = text.lines().take(PREVIEW_LINES).collect();
+    let more = format!("({} more lines)", count.saturating_sub(PREVIEW_LINES));
+    if count > PREVIEW_LINES {
         lines.push(&more);
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// The flags with the conversation that somebody chose, where somebody had to.
-async fn chosen(session: &Session, flags: &Print) -> Print {
-    let Some(all) = flags.choices(session) else { return flags.clone() };
+async fn with_chosen_conversation(
+    session: &Invocation,
+    flags: &ConversationArgs,
+) -> ConversationArgs {
+    let Some(all) = flags.resumable(session) else { return flags.clone() };
     for (at, past) in all.iter().enumerate() {
-        report::say(&format!("{}: {}\n", at + 1, clean_line(&past.first_words)));
+        report::print_stdout(&format!("{}: {}\n", at + 1, sanitize_line(&past.preview)));
     }
-    let line = session.person.next_line("Which conversation? A number, or nothing for a new one: ");
+    let line = session.prompt.read_line("Which conversation? A number, or nothing for a new one: ");
     let number = line.await.and_then(|it| it.trim().parse::<usize>().ok());
     let id = number.and_then(|it| all.get(it.checked_sub(1)?)).map(|it| it.id.clone());
-    Print { resume: id, ..flags.clone() }
+    ConversationArgs { resume: id, ..flags.clone() }
 }

@@ -4,8 +4,8 @@
 mod guidance;
 mod queue;
 
-pub use guidance::ScreenGuide;
-pub use queue::Queue;
+pub use guidance::ScreenLoginGuide;
+pub use queue::DialogQueue;
 
 use std::fmt;
 use std::io;
@@ -14,76 +14,85 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Map;
-use switchboard::calling::{Consent, Consented, Consenting, PermissionQuestion};
+use switchboard::calling::{
+    DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
 use switchboard::form::Form;
-use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Sample, Subject, Visit, Waited, Waiting};
+use switchboard::inquiry::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, SamplingRequest,
+    UrlElicitation, WaitFuture, WaitOutcome,
+};
 use switchboard::load::Configuration;
-use switchboard::read::{self, Content, Kinds};
+use switchboard::read::{self, AllowedFiles, FileContent};
 use switchboard::ruling::RuleFile;
 use tokio::sync::{Notify, mpsc, oneshot};
 use url::Url;
 
 use crate::browser;
-use crate::person::{SAID_NO, SAID_NOTHING};
-use crate::screen::dialog::edit_preview::{self, Doing, EditPreview};
+use crate::person::{DENIED_BY_USER, NO_ANSWER};
+use crate::screen::dialog::edit_preview::{self, EditKind, EditPreview};
 use crate::screen::dialog::form_dialog::FormDialog;
-use crate::screen::dialog::login_dialog::{LoginDialog, LoginPage, Pasted};
+use crate::screen::dialog::login_dialog::{LoginDialog, LoginInput, LoginPage};
 use crate::screen::dialog::permission_dialog::{PermissionDialog, ProposedCall};
-use crate::screen::dialog::project_dialog::{ProjectDialog, ProjectServer, Verdict};
-use crate::screen::dialog::visit_dialog::{self, Visiting};
+use crate::screen::dialog::project_dialog::{ApprovalChoice, ProjectServer, ProjectServersDialog};
+use crate::screen::dialog::visit_dialog::{self, UrlChoice};
 use crate::screen::dialog::{Dialog, sample_dialog};
-use crate::session::Session;
+use crate::session::Invocation;
 
 /// How many questions may wait for the window to take them. Who asks more waits.
-const WAITING: usize = 64;
+const REQUEST_BUFFER: usize = 64;
 /// How long a file that would change may take to be read.
-const READING: Duration = Duration::from_millis(500);
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is asked, with everything that is needed to ask it.
 #[derive(Debug)]
-pub enum Question {
+pub enum DialogRequest {
     /// May a tool be called?
-    Permission(Box<ProposedCall>, oneshot::Sender<Consented>),
+    Permission(Box<ProposedCall>, oneshot::Sender<PermissionDecision>),
     /// A server wants to know something.
-    Form(String, Form, oneshot::Sender<Reply>),
+    Form(String, Form, oneshot::Sender<ElicitResult>),
     /// A server wants somebody to go somewhere. Where that was tried, why it failed.
-    Visit(String, Visit, Option<String>, oneshot::Sender<Visiting>),
+    Url(String, UrlElicitation, Option<String>, oneshot::Sender<UrlChoice>),
     /// Somebody went there, and waits.
-    Wait(String, Visit, oneshot::Sender<Waited>),
+    UrlWait(String, UrlElicitation, oneshot::Sender<WaitOutcome>),
     /// A server wants to use the model.
-    Sample(String, Sample, oneshot::Sender<Reply>),
+    Sampling(String, SamplingRequest, oneshot::Sender<ElicitResult>),
     /// Somebody is to sign in.
-    SignIn(LoginPage, oneshot::Sender<Pasted>),
+    Login(LoginPage, oneshot::Sender<LoginInput>),
     /// A project has servers that nobody decided on.
-    Project(Vec<ProjectServer>, oneshot::Sender<Vec<Verdict>>),
+    ProjectServers(Vec<ProjectServer>, oneshot::Sender<Vec<ApprovalChoice>>),
 }
 
-impl Question {
+impl DialogRequest {
     /// The dialog that asks it.
-    pub fn dialog(self) -> Box<dyn Dialog> {
+    pub fn into_dialog(self) -> Box<dyn Dialog> {
         match self {
-            Question::Permission(call, reply) => Box::new(PermissionDialog::new(*call, reply)),
-            Question::Form(server, form, reply) => Box::new(FormDialog::new(&server, form, reply)),
-            Question::Visit(server, visit, trouble, reply) => {
-                Box::new(visit_dialog::visit(&server, &visit, trouble.as_deref(), reply))
+            DialogRequest::Permission(call, reply) => Box::new(PermissionDialog::new(*call, reply)),
+            DialogRequest::Form(server, form, reply) => {
+                Box::new(FormDialog::new(&server, form, reply))
             }
-            Question::Wait(server, visit, reply) => {
-                Box::new(visit_dialog::wait(&server, &visit, reply))
+            DialogRequest::Url(server, visit, trouble, reply) => {
+                Box::new(visit_dialog::url_dialog(&server, &visit, trouble.as_deref(), reply))
             }
-            Question::Sample(server, sample, reply) => {
-                Box::new(sample_dialog::sample(&server, &sample, reply))
+            DialogRequest::UrlWait(server, visit, reply) => {
+                Box::new(visit_dialog::url_wait_dialog(&server, &visit, reply))
             }
-            Question::SignIn(page, reply) => Box::new(LoginDialog::new(page, reply)),
-            Question::Project(servers, reply) => Box::new(ProjectDialog::new(servers, reply)),
+            DialogRequest::Sampling(server, sample, reply) => {
+                Box::new(sample_dialog::sampling_dialog(&server, &sample, reply))
+            }
+            DialogRequest::Login(page, reply) => Box::new(LoginDialog::new(page, reply)),
+            DialogRequest::ProjectServers(servers, reply) => {
+                Box::new(ProjectServersDialog::new(servers, reply))
+            }
         }
     }
 }
 
 /// What comes to the window.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum ElicitorMessage {
     /// A question.
-    Asked(Box<Question>),
+    Request(Box<DialogRequest>),
     /// Something that somebody should know.
     Note(String),
     /// Some question may be wanted no more.
@@ -92,184 +101,197 @@ pub enum Arrival {
 
 /// The window's end. Dropping it answers no to everything.
 #[derive(Debug)]
-pub struct Arrivals {
-    arrivals: mpsc::Receiver<Arrival>,
+pub struct ElicitorReceiver {
+    messages: mpsc::Receiver<ElicitorMessage>,
     withdrawn: Arc<Notify>,
 }
 
-impl Arrivals {
+impl ElicitorReceiver {
     /// What comes next; nothing where nobody is left who could ask. May be dropped and asked again.
-    pub async fn next(&mut self) -> Option<Arrival> {
+    pub async fn next(&mut self) -> Option<ElicitorMessage> {
         tokio::select! {
-            arrival = self.arrivals.recv() => arrival,
-            () = self.withdrawn.notified() => Some(Arrival::Withdrawn),
+            arrival = self.messages.recv() => arrival,
+            () = self.withdrawn.notified() => Some(ElicitorMessage::Withdrawn),
         }
     }
 }
 
 /// Opens a page.
-pub type Opener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
+pub type UrlOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
 
 /// What questions depend on.
 #[derive(Clone)]
-pub struct Circumstances {
+pub struct ElicitorContext {
     /// The file that rules are written to, as people read it.
     pub rule_file: String,
     /// Where paths in arguments begin.
     pub working_folder: PathBuf,
     /// Opens pages.
-    pub opener: Opener,
+    pub open_url: UrlOpener,
 }
 
-impl Circumstances {
+impl ElicitorContext {
     /// Those of a session.
-    pub fn of(session: &Session, configuration: &Configuration) -> Circumstances {
+    pub fn from_session(session: &Invocation, configuration: &Configuration) -> ElicitorContext {
         let project_root = configuration.project_root.clone();
-        let file = RuleFile::Local { project_root }.path(&session.machine.places);
-        let preferred = session.person.browser().map(str::to_owned);
-        Circumstances {
-            rule_file: session.shown_path(&file),
-            working_folder: session.machine.working_folder.clone(),
-            opener: Arc::new(move |url| browser::open(url, preferred.as_deref())),
+        let file = RuleFile::Local { project_root }.path(&session.env.paths);
+        let preferred = session.prompt.browser().map(str::to_owned);
+        ElicitorContext {
+            rule_file: session.display_path(&file),
+            working_folder: session.env.working_folder.clone(),
+            open_url: Arc::new(move |url| browser::open(url, preferred.as_deref())),
         }
     }
 }
 
 /// The askers' end. Clones are the same one.
 #[derive(Clone)]
-pub struct Questions {
-    arrivals: mpsc::Sender<Arrival>,
+pub struct ScreenElicitor {
+    messages: mpsc::Sender<ElicitorMessage>,
     withdrawn: Arc<Notify>,
-    circumstances: Arc<Circumstances>,
+    context: Arc<ElicitorContext>,
 }
 
-impl fmt::Debug for Questions {
+impl fmt::Debug for ScreenElicitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Questions").finish_non_exhaustive()
     }
 }
 
 /// Makes both ends.
-pub fn channel(circumstances: Circumstances) -> (Questions, Arrivals) {
-    let (sender, arrivals) = mpsc::channel(WAITING);
+pub fn channel(circumstances: ElicitorContext) -> (ScreenElicitor, ElicitorReceiver) {
+    let (sender, arrivals) = mpsc::channel(REQUEST_BUFFER);
     let withdrawn = Arc::new(Notify::new());
     let circumstances = Arc::new(circumstances);
-    let questions = Questions { arrivals: sender, withdrawn: withdrawn.clone(), circumstances };
-    (questions, Arrivals { arrivals, withdrawn })
+    let questions =
+        ScreenElicitor { messages: sender, withdrawn: withdrawn.clone(), context: circumstances };
+    (questions, ElicitorReceiver { messages: arrivals, withdrawn })
 }
 
 /// Rings when whoever asked is gone, so that the window looks.
-struct Bell(Arc<Notify>);
+struct WithdrawalNotifier(Arc<Notify>);
 
-impl Drop for Bell {
+impl Drop for WithdrawalNotifier {
     fn drop(&mut self) {
         self.0.notify_one();
     }
 }
 
-impl Questions {
+impl ScreenElicitor {
     /// Puts a question, and waits for what is said to it; nothing where the window is gone.
-    async fn put<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+    async fn request<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> DialogRequest,
+    ) -> Option<T> {
         // Before the channel, so that it rings once the channel is closed.
-        let _bell = Bell(self.withdrawn.clone());
+        let _bell = WithdrawalNotifier(self.withdrawn.clone());
         let (reply, answer) = oneshot::channel();
-        self.arrivals.send(Arrival::Asked(Box::new(question(reply)))).await.ok()?;
+        self.messages.send(ElicitorMessage::Request(Box::new(question(reply)))).await.ok()?;
         answer.await.ok()
     }
 
     /// Asks what is to become of a project's servers. Those that nobody decided on are for later.
-    pub async fn project(&self, servers: Vec<ProjectServer>) -> Vec<Verdict> {
+    pub async fn request_project_approvals(
+        &self,
+        servers: Vec<ProjectServer>,
+    ) -> Vec<ApprovalChoice> {
         let count = servers.len();
-        let verdicts = self.put(|reply| Question::Project(servers, reply)).await;
-        verdicts.unwrap_or_else(|| vec![Verdict::Later; count])
+        let verdicts = self.request(|reply| DialogRequest::ProjectServers(servers, reply)).await;
+        verdicts.unwrap_or_else(|| vec![ApprovalChoice::Later; count])
     }
 
-    async fn consented(&self, ask: &PermissionQuestion<'_>) -> Consented {
-        let mut call = ProposedCall::of(ask, &self.circumstances.rule_file);
-        call.edit = self.preview(&call).await;
+    async fn request_permission(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
+        let mut call = ProposedCall::from_request(ask, &self.context.rule_file);
+        call.edit = self.preview_edit(&call).await;
         let call = Box::new(call);
-        let consented = self.put(|reply| Question::Permission(call, reply)).await;
-        consented.unwrap_or_else(|| Consented::No(SAID_NOTHING.to_owned()))
+        let consented = self.request(|reply| DialogRequest::Permission(call, reply)).await;
+        consented.unwrap_or_else(|| PermissionDecision::Deny(NO_ANSWER.to_owned()))
     }
 
     /// What a call would change in a file. Nothing where that cannot be told: the arguments are shown anyway.
-    async fn preview(&self, call: &ProposedCall) -> Option<EditPreview> {
-        let edit = edit_preview::wanted(&call.arguments)?;
-        let path = self.circumstances.working_folder.join(&edit.path);
+    async fn preview_edit(&self, call: &ProposedCall) -> Option<EditPreview> {
+        let edit = edit_preview::detect_edit(&call.arguments)?;
+        let path = self.context.working_folder.join(&edit.path);
         let reading = tokio::task::spawn_blocking(move || {
-            let existing = match &edit.doing {
-                Doing::Replaced(_) => None,
-                Doing::Written(_) => match read::text(&path, Kinds::RegularOnly) {
-                    Ok(Content::Text(text)) => Some(text),
-                    Ok(Content::Absent) | Err(_) => None,
+            let existing = match &edit.kind {
+                EditKind::Replace(_) => None,
+                EditKind::Overwrite(_) => match read::read_text(&path, AllowedFiles::RegularOnly) {
+                    Ok(FileContent::Text(text)) => Some(text),
+                    Ok(FileContent::Absent) | Err(_) => None,
                 },
             };
             edit.preview(existing.as_deref())
         });
-        tokio::time::timeout(READING, reading).await.ok()?.ok()?
+        tokio::time::timeout(READ_TIMEOUT, reading).await.ok()?.ok()?
     }
 
-    async fn answered(&self, inquiry: &Inquiry) -> Reply {
+    async fn elicit(&self, inquiry: &Elicitation) -> ElicitResult {
         let server = inquiry.server.clone();
-        let reply = match inquiry.subject.clone() {
-            Subject::Form(form) => self.put(|reply| Question::Form(server, form, reply)).await,
-            Subject::Visit(visit) => Some(self.visited(&server, &visit).await),
-            Subject::Sample(sample) => {
-                self.put(|reply| Question::Sample(server, sample, reply)).await
+        let reply = match inquiry.kind.clone() {
+            ElicitationKind::Form(form) => {
+                self.request(|reply| DialogRequest::Form(server, form, reply)).await
+            }
+            ElicitationKind::Url(visit) => Some(self.elicit_url(&server, &visit).await),
+            ElicitationKind::Sampling(sample) => {
+                self.request(|reply| DialogRequest::Sampling(server, sample, reply)).await
             }
         };
-        reply.unwrap_or_else(gone)
+        reply.unwrap_or_else(no_answer)
     }
 
-    async fn visited(&self, server: &str, visit: &Visit) -> Reply {
+    async fn elicit_url(&self, server: &str, visit: &UrlElicitation) -> ElicitResult {
         let mut trouble = None;
         loop {
             let (server, visit) = (server.to_owned(), visit.clone());
             let url = visit.url.clone();
-            let said = self.put(|reply| Question::Visit(server, visit, trouble, reply)).await;
+            let said =
+                self.request(|reply| DialogRequest::Url(server, visit, trouble, reply)).await;
             match said {
-                Some(Visiting::Myself) => return Reply::Accept(Map::new()),
-                Some(Visiting::No) => return Reply::Decline(SAID_NO.to_owned()),
-                None => return gone(),
-                Some(Visiting::Open) => match (self.circumstances.opener)(&url) {
-                    Ok(()) => return Reply::Accept(Map::new()),
+                Some(UrlChoice::OpenManually) => return ElicitResult::Accept(Map::new()),
+                Some(UrlChoice::Decline) => {
+                    return ElicitResult::Decline(DENIED_BY_USER.to_owned());
+                }
+                None => return no_answer(),
+                Some(UrlChoice::Open) => match (self.context.open_url)(&url) {
+                    Ok(()) => return ElicitResult::Accept(Map::new()),
                     Err(error) => trouble = Some(format!("no browser could be started: {error}")),
                 },
             }
         }
     }
 
-    async fn waited(&self, inquiry: &Inquiry) -> Waited {
-        let Subject::Visit(visit) = inquiry.subject.clone() else {
+    async fn wait_for_url(&self, inquiry: &Elicitation) -> WaitOutcome {
+        let ElicitationKind::Url(visit) = inquiry.kind.clone() else {
             return std::future::pending().await;
         };
         let server = inquiry.server.clone();
-        let waited = self.put(|reply| Question::Wait(server, visit, reply)).await;
-        waited.unwrap_or(Waited::GivenUp)
+        let waited = self.request(|reply| DialogRequest::UrlWait(server, visit, reply)).await;
+        waited.unwrap_or(WaitOutcome::GivenUp)
     }
 }
 
-fn gone() -> Reply {
-    Reply::Cancel("nobody answered".to_owned())
+fn no_answer() -> ElicitResult {
+    ElicitResult::Cancel("nobody answered".to_owned())
 }
 
-impl Ask for Questions {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
-        Box::pin(self.answered(inquiry))
+impl Elicitor for ScreenElicitor {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+        Box::pin(self.elicit(inquiry))
     }
 
-    fn wait<'a>(&'a self, inquiry: &'a Inquiry) -> Waiting<'a> {
-        Box::pin(self.waited(inquiry))
+    fn wait_for_completion<'a>(&'a self, inquiry: &'a Elicitation) -> WaitFuture<'a> {
+        Box::pin(self.wait_for_url(inquiry))
     }
 }
 
-impl Consent for Questions {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        Box::pin(self.consented(ask))
+impl PermissionPrompt for ScreenElicitor {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(self.request_permission(ask))
     }
 
-    fn note(&self, text: &str) {
-        let _window_is_busy_or_gone = self.arrivals.try_send(Arrival::Note(text.to_owned()));
+    fn warn(&self, text: &str) {
+        let _window_is_busy_or_gone =
+            self.messages.try_send(ElicitorMessage::Note(text.to_owned()));
     }
 }
 

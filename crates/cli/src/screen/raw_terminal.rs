@@ -22,29 +22,29 @@ use switchboard::config::shown::printable;
 use crate::report;
 
 /// Room for what one frame changes.
-const BUFFER: usize = 64 * 1024;
+const FRAME_BUFFER: usize = 64 * 1024;
 
 /// Does the screen have the terminal now?
-static IS_OURS: AtomicBool = AtomicBool::new(false);
-static HOOK: Once = Once::new();
+static IS_RAW: AtomicBool = AtomicBool::new(false);
+static PANIC_HOOK: Once = Once::new();
 /// What is said once the terminal is given back, and how much of it.
-static LATE: Mutex<Vec<String>> = Mutex::new(Vec::new());
-const MOST_LATE: usize = 20;
+static DEFERRED_PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const MAX_DEFERRED: usize = 20;
 
 /// The terminal. Dropping it gives it back.
 pub struct RawTerminal {
-    terminal: Drawn,
+    terminal: CrosstermTerminal,
 }
 
 impl RawTerminal {
     /// Takes the terminal.
     pub fn enter() -> io::Result<RawTerminal> {
-        HOOK.call_once(restore_on_panic);
-        take()?;
-        match empty() {
+        PANIC_HOOK.call_once(restore_on_panic);
+        enter_raw_mode()?;
+        match new_terminal() {
             Ok(terminal) => Ok(RawTerminal { terminal }),
             Err(error) => {
-                give_back();
+                leave_raw_mode();
                 Err(error)
             }
         }
@@ -59,45 +59,45 @@ impl RawTerminal {
     }
 
     /// Everything is to be drawn again. Asks the terminal nothing: not all of them answer.
-    pub fn forget(&mut self) -> io::Result<()> {
+    pub fn clear(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
-        self.terminal = empty()?;
+        self.terminal = new_terminal()?;
         Ok(())
     }
 
     /// Makes a sound.
-    pub fn ring(&mut self) -> io::Result<()> {
+    pub fn ring_bell(&mut self) -> io::Result<()> {
         let out = self.terminal.backend_mut();
         out.write_all(b"\x07")?;
         out.flush()
     }
 
     /// Gives the terminal to somebody else for a while, and takes it back.
-    pub fn lend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
-        give_back();
+    pub fn suspend_while<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
+        leave_raw_mode();
         let outcome = work();
-        take()?;
-        self.forget()?;
+        enter_raw_mode()?;
+        self.clear()?;
         Ok(outcome)
     }
 }
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        give_back();
+        leave_raw_mode();
     }
 }
 
-type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+type CrosstermTerminal = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
 /// A terminal on which nothing is drawn yet.
-fn empty() -> io::Result<Drawn> {
-    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(BUFFER, io::stdout())))
+fn new_terminal() -> io::Result<CrosstermTerminal> {
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(FRAME_BUFFER, io::stdout())))
 }
 
-fn take() -> io::Result<()> {
+fn enter_raw_mode() -> io::Result<()> {
     enable_raw_mode()?;
-    IS_OURS.store(true, Ordering::SeqCst);
+    IS_RAW.store(true, Ordering::SeqCst);
     let flags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
     let taken = execute!(
         io::stdout(),
@@ -108,14 +108,14 @@ fn take() -> io::Result<()> {
         PushKeyboardEnhancementFlags(flags),
     );
     if taken.is_err() {
-        give_back();
+        leave_raw_mode();
     }
     taken
 }
 
 /// Makes the terminal what it was. More than once does no harm.
-fn give_back() {
-    if !IS_OURS.swap(false, Ordering::SeqCst) {
+fn leave_raw_mode() {
+    if !IS_RAW.swap(false, Ordering::SeqCst) {
         return;
     }
     let _terminal_is_gone = execute!(
@@ -129,9 +129,9 @@ fn give_back() {
         Show,
     );
     let _terminal_is_gone = disable_raw_mode();
-    let late = std::mem::take(&mut *LATE.lock().unwrap_or_else(PoisonError::into_inner));
+    let late = std::mem::take(&mut *DEFERRED_PANICS.lock().unwrap_or_else(PoisonError::into_inner));
     for text in late {
-        report::aside(&format!("{}\n", printable(&text)));
+        report::print_stderr(&format!("{}\n", printable(&text)));
     }
 }
 
@@ -142,11 +142,11 @@ fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().id() == ours {
-            give_back();
+            leave_raw_mode();
         }
-        if IS_OURS.load(Ordering::SeqCst) {
-            let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
-            if late.len() < MOST_LATE {
+        if IS_RAW.load(Ordering::SeqCst) {
+            let mut late = DEFERRED_PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+            if late.len() < MAX_DEFERRED {
                 late.push(panic.to_string());
             }
         } else {
@@ -157,7 +157,7 @@ fn restore_on_panic() {
 
 /// Stops this program as a shell's Ctrl-Z does; comes back when it goes on.
 #[cfg(unix)]
-pub fn stop_ourselves() {
+pub fn suspend_process() {
     let _not_permitted =
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
 }

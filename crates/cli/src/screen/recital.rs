@@ -3,71 +3,75 @@
 use std::fmt::Write;
 
 use serde_json::{Map, Value as Json};
-use switchboard::calling::{Consent, Consented, Consenting, Holds, PermissionQuestion};
+use switchboard::calling::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
 use switchboard::config::shown::printable;
-use switchboard::form::{Field, Form};
-use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Subject, Waited, Waiting};
+use switchboard::form::{Form, FormField};
+use switchboard::inquiry::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, WaitFuture, WaitOutcome,
+};
 
-use crate::proposal::Proposal;
+use crate::proposal::ProposedCall;
 use crate::report;
 
 /// Whoever answers.
 #[derive(Debug)]
-pub struct Prompter {
-    written: Vec<(&'static str, String)>,
+pub struct DemoAnswers {
+    form_values: Vec<(&'static str, String)>,
 }
 
-impl Prompter {
+impl DemoAnswers {
     /// Writes these into fields of these names.
-    pub fn new(written: Vec<(&'static str, String)>) -> Prompter {
-        Prompter { written }
+    pub fn new(form_values: Vec<(&'static str, String)>) -> DemoAnswers {
+        DemoAnswers { form_values }
     }
 
-    fn value(&self, field: &Field) -> Option<Json> {
-        let written = self.written.iter().find(|(name, _)| *name == field.name);
+    fn value_for(&self, field: &FormField) -> Option<Json> {
+        let written = self.form_values.iter().find(|(name, _)| *name == field.name);
         let value = written.and_then(|(_, text)| field.parse(text).ok());
         value.or_else(|| field.default.clone())
     }
 
-    fn fill(&self, server: &str, form: &Form) -> Reply {
+    fn fill_form(&self, server: &str, form: &Form) -> ElicitResult {
         let mut text = format!("{} asks: {}\n", printable(server), printable(&form.message));
         let mut answers = Map::new();
         for field in &form.fields {
-            let Some(value) = self.value(field) else { continue };
+            let Some(value) = self.value_for(field) else { continue };
             let title = field.title.as_ref().unwrap_or(&field.name);
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let _infallible = writeln!(text, "  {}: {}", printable(title), printable(&shown));
             answers.insert(field.name.clone(), value);
         }
-        report::say(&text);
-        Reply::Accept(answers)
+        report::print_stdout(&text);
+        ElicitResult::Accept(answers)
     }
 }
 
-impl Consent for Prompter {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        report::say(&format!("{}? y\n", Proposal::of_question(ask).question()));
+impl PermissionPrompt for DemoAnswers {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        report::print_stdout(&format!("{}? y\n", ProposedCall::from_request(ask).question_text()));
         let who = "the script of the demonstration says yes".to_owned();
-        Box::pin(async { Consented::Yes { who, holds: Holds::Once } })
+        Box::pin(async { PermissionDecision::Allow { decided_by: who, scope: GrantScope::Once } })
     }
 
-    fn note(&self, text: &str) {
-        report::say(&format!("note: {}\n", printable(text)));
+    fn warn(&self, text: &str) {
+        report::print_stdout(&format!("note: {}\n", printable(text)));
     }
 }
 
-impl Ask for Prompter {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
-        let reply = match &inquiry.subject {
-            Subject::Form(form) => self.fill(&inquiry.server, form),
-            Subject::Visit(_) | Subject::Sample(_) => {
-                Reply::Decline("that is not in the script".to_owned())
+impl Elicitor for DemoAnswers {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+        let reply = match &inquiry.kind {
+            ElicitationKind::Form(form) => self.fill_form(&inquiry.server, form),
+            ElicitationKind::Url(_) | ElicitationKind::Sampling(_) => {
+                ElicitResult::Decline("that is not in the script".to_owned())
             }
         };
         Box::pin(async { reply })
     }
 
-    fn wait<'a>(&'a self, _inquiry: &'a Inquiry) -> Waiting<'a> {
-        Box::pin(async { Waited::GivenUp })
+    fn wait_for_completion<'a>(&'a self, _inquiry: &'a Elicitation) -> WaitFuture<'a> {
+        Box::pin(async { WaitOutcome::GivenUp })
     }
 }

@@ -4,7 +4,7 @@ use switchboard::config::decode::nearest;
 
 /// A command as it is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
+pub struct CommandHelp {
     /// Its name.
     pub name: &'static str,
     /// What may follow it.
@@ -14,31 +14,31 @@ pub struct Listed {
 }
 
 /// All of them, in the order in which they are shown.
-pub const COMMANDS: [Listed; 12] = [
-    listed("help", "", "keys and commands"),
-    listed("mcp", "[SERVER]", "servers: how they are, and what to do about it"),
-    listed("tools", "[SERVER]", "every tool, by the name that a model sees"),
-    listed("call", "TOOL [k=v … | {json}]", "call a tool yourself"),
-    listed("resources", "[SERVER]", "what can be read from servers"),
-    listed("read", "SERVER URI", "read a resource"),
-    listed("permissions", "", "the rules about tools"),
-    listed("model", "[NAME]", "which model answers, or another one"),
-    listed("clear", "", "begin a new conversation"),
-    listed("logs", "[SERVER]", "what a server said on standard error"),
-    listed("doctor", "[SERVER]", "what is wrong with servers, and how to mend it"),
-    listed("quit", "", "leave (also Ctrl-D)"),
+pub const COMMANDS: [CommandHelp; 12] = [
+    command_help("help", "", "keys and commands"),
+    command_help("mcp", "[SERVER]", "servers: how they are, and what to do about it"),
+    command_help("tools", "[SERVER]", "every tool, by the name that a model sees"),
+    command_help("call", "TOOL [k=v … | {json}]", "call a tool yourself"),
+    command_help("resources", "[SERVER]", "what can be read from servers"),
+    command_help("read", "SERVER URI", "read a resource"),
+    command_help("permissions", "", "the rules about tools"),
+    command_help("model", "[NAME]", "which model answers, or another one"),
+    command_help("clear", "", "begin a new conversation"),
+    command_help("logs", "[SERVER]", "what a server said on standard error"),
+    command_help("doctor", "[SERVER]", "what is wrong with servers, and how to mend it"),
+    command_help("quit", "", "leave (also Ctrl-D)"),
 ];
 
-const fn listed(name: &'static str, usage: &'static str, about: &'static str) -> Listed {
-    Listed { name, usage, about }
+const fn command_help(name: &'static str, usage: &'static str, about: &'static str) -> CommandHelp {
+    CommandHelp { name, usage, about }
 }
 
 /// What server prompts begin with.
-pub const PROMPT: &str = "mcp__";
+pub const PROMPT_PREFIX: &str = "mcp__";
 
 /// A command that somebody gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Slash {
+pub enum SlashCommand {
     /// Keys and commands.
     Help,
     /// Servers, or one of them.
@@ -78,34 +78,36 @@ pub enum Slash {
         /// Its name as it is typed, without the slash.
         name: String,
         /// Arguments that were typed behind it.
-        given: Vec<String>,
+        arguments: Vec<String>,
     },
 }
 
 /// Reads a line that begins with a slash. The error says what is wrong with it.
-pub fn parse(line: &str) -> Result<Slash, String> {
+pub fn parse(line: &str) -> Result<SlashCommand, String> {
     let line = line.trim().trim_start_matches('/');
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
-    let words = words(rest);
+    let words = split_words(rest);
     let optional = || words.first().cloned();
     Ok(match name {
-        "help" | "?" => Slash::Help,
-        "mcp" => Slash::Mcp(optional()),
-        "tools" => Slash::Tools(optional()),
-        "call" => call(rest)?,
-        "resources" => Slash::Resources(optional()),
+        "help" | "?" => SlashCommand::Help,
+        "mcp" => SlashCommand::Mcp(optional()),
+        "tools" => SlashCommand::Tools(optional()),
+        "call" => parse_call(rest)?,
+        "resources" => SlashCommand::Resources(optional()),
         "read" => match &words[..] {
-            [server, uri] => Slash::Read { server: server.clone(), uri: uri.clone() },
+            [server, uri] => SlashCommand::Read { server: server.clone(), uri: uri.clone() },
             [_, ..] | [] => return Err("write /read SERVER URI".to_owned()),
         },
-        "permissions" => Slash::Permissions,
-        "model" => Slash::Model(optional()),
-        "clear" => Slash::Clear,
-        "logs" => Slash::Logs(optional()),
-        "doctor" => Slash::Doctor(optional()),
-        "quit" | "exit" => Slash::Quit,
-        name if name.starts_with(PROMPT) => Slash::Prompt { name: name.to_owned(), given: words },
+        "permissions" => SlashCommand::Permissions,
+        "model" => SlashCommand::Model(optional()),
+        "clear" => SlashCommand::Clear,
+        "logs" => SlashCommand::Logs(optional()),
+        "doctor" => SlashCommand::Doctor(optional()),
+        "quit" | "exit" => SlashCommand::Quit,
+        name if name.starts_with(PROMPT_PREFIX) => {
+            SlashCommand::Prompt { name: name.to_owned(), arguments: words }
+        }
         name => {
             let names = COMMANDS.iter().map(|it| it.name);
             return Err(match nearest(name, names) {
@@ -116,18 +118,18 @@ pub fn parse(line: &str) -> Result<Slash, String> {
     })
 }
 
-fn call(rest: &str) -> Result<Slash, String> {
+fn parse_call(rest: &str) -> Result<SlashCommand, String> {
     let (tool, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     if tool.is_empty() {
         return Err("write /call TOOL and its arguments: k=v, k:=json, or {json}".to_owned());
     }
     let rest = rest.trim();
-    let arguments = if rest.starts_with('{') { vec![rest.to_owned()] } else { words(rest) };
-    Ok(Slash::Call { tool: tool.to_owned(), arguments })
+    let arguments = if rest.starts_with('{') { vec![rest.to_owned()] } else { split_words(rest) };
+    Ok(SlashCommand::Call { tool: tool.to_owned(), arguments })
 }
 
 /// The words of a text. Quotes hold words together, a backslash the letter behind it.
-pub fn words(text: &str) -> Vec<String> {
+pub fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -157,24 +159,27 @@ mod tests {
 
     #[test]
     fn a_line_becomes_a_command_with_its_words() {
-        assert_eq!(parse("/help"), Ok(Slash::Help));
-        assert_eq!(parse("/tools files"), Ok(Slash::Tools(Some("files".to_owned()))));
+        assert_eq!(parse("/help"), Ok(SlashCommand::Help));
+        assert_eq!(parse("/tools files"), Ok(SlashCommand::Tools(Some("files".to_owned()))));
         assert_eq!(
             parse("/call mcp__a__b text='two words' n:=3"),
-            Ok(Slash::Call {
+            Ok(SlashCommand::Call {
                 tool: "mcp__a__b".to_owned(),
                 arguments: vec!["text=two words".to_owned(), "n:=3".to_owned()]
             })
         );
         assert_eq!(
             parse(r#"/call t {"a": "b c"}"#),
-            Ok(Slash::Call { tool: "t".to_owned(), arguments: vec![r#"{"a": "b c"}"#.to_owned()] })
+            Ok(SlashCommand::Call {
+                tool: "t".to_owned(),
+                arguments: vec![r#"{"a": "b c"}"#.to_owned()]
+            })
         );
         assert_eq!(
             parse("/mcp__demo__write topic=tea"),
-            Ok(Slash::Prompt {
+            Ok(SlashCommand::Prompt {
                 name: "mcp__demo__write".to_owned(),
-                given: vec!["topic=tea".to_owned()]
+                arguments: vec!["topic=tea".to_owned()]
             })
         );
     }
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn quotes_and_backslashes_hold_words_together() {
-        assert_eq!(words(r#"a\ b "c d" 'e"f' """#), ["a b", "c d", "e\"f", ""]);
-        assert_eq!(words("  "), Vec::<String>::new());
+        assert_eq!(split_words(r#"a\ b "c d" 'e"f' """#), ["a b", "c d", "e\"f", ""]);
+        assert_eq!(split_words("  "), Vec::<String>::new());
     }
 }

@@ -1,17 +1,17 @@
 //! The line at the bottom: who answers, how servers are doing, what it cost, how much is asked, where we are.
 
 use ratatui::text::{Line, Span};
-use switchboard::config::permission::Mode;
+use switchboard::config::permission::PermissionMode;
 use switchboard::config::shown::printable;
 use switchboard::connection::Status;
 use switchboard::engine::Snapshot;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::look::{Look, Signs, Tone};
-use crate::screen::wrapping::shortened;
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
+use crate::screen::wrapping::truncate;
 
 /// How many failing servers are named.
-const NAMED: usize = 2;
+const MAX_NAMED: usize = 2;
 
 /// What the line says.
 #[derive(Debug, Clone)]
@@ -19,23 +19,23 @@ pub struct StatusLine<'s> {
     /// The model's name.
     pub model: Option<&'s str>,
     /// How many tokens the model looks at, and how many it could.
-    pub context: (u64, Option<u64>),
+    pub context_tokens: (u64, Option<u64>),
     /// What was used in all: read and written.
-    pub used: (u64, u64),
+    pub total_tokens: (u64, u64),
     /// The servers.
     pub snapshot: &'s Snapshot,
     /// How much is asked.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Where we are.
     pub folder: &'s str,
 }
 
 impl StatusLine<'_> {
     /// The line for a width. What matters less is left out where there is no room.
-    pub fn line(&self, width: usize, look: &Look) -> Line<'static> {
-        let dot = match look.signs {
-            Signs::Drawn => " · ",
-            Signs::Ascii => " | ",
+    pub fn line(&self, width: usize, look: &ScreenTheme) -> Line<'static> {
+        let dot = match look.glyphs {
+            GlyphSet::Unicode => " · ",
+            GlyphSet::Ascii => " | ",
         };
         // The pieces in the order in which they stand, each with its weight: the lightest goes first.
         let mut pieces: Vec<(u8, Span<'static>)> = vec![
@@ -43,7 +43,7 @@ impl StatusLine<'_> {
             (5, self.servers_piece(look)),
             (2, self.tokens_piece(look)),
             (3, self.mode_piece(look)),
-            (1, Span::styled(shortened(self.folder, 30), look.style(Tone::Faint))),
+            (1, Span::styled(truncate(self.folder, 30), look.style(Tone::Muted))),
         ];
         pieces.retain(|(_, span)| !span.content.is_empty());
         let wide = |pieces: &[(u8, Span<'static>)]| {
@@ -57,21 +57,21 @@ impl StatusLine<'_> {
         let mut spans = Vec::new();
         for (_, piece) in pieces {
             if !spans.is_empty() {
-                spans.push(Span::styled(dot, look.style(Tone::Faint)));
+                spans.push(Span::styled(dot, look.style(Tone::Muted)));
             }
             spans.push(piece);
         }
         Line::from(spans)
     }
 
-    fn model_piece(&self, look: &Look) -> Span<'static> {
+    fn model_piece(&self, look: &ScreenTheme) -> Span<'static> {
         match self.model {
-            Some(model) => Span::styled(shortened(&printable(model), 40), look.style(Tone::Accent)),
-            None => Span::styled("no model", look.style(Tone::Doubtful)),
+            Some(model) => Span::styled(truncate(&printable(model), 40), look.style(Tone::Accent)),
+            None => Span::styled("no model", look.style(Tone::Warning)),
         }
     }
 
-    fn servers_piece(&self, look: &Look) -> Span<'static> {
+    fn servers_piece(&self, look: &ScreenTheme) -> Span<'static> {
         let servers = &self.snapshot.servers;
         let is_ready = |status: &Status| *status == Status::Connected;
         let ready = servers.values().filter(|it| is_ready(&it.status)).count();
@@ -86,25 +86,25 @@ impl StatusLine<'_> {
             all => format!("{ready}/{all} servers"),
         };
         if !bad.is_empty() {
-            let named: Vec<&str> = bad.iter().take(NAMED).map(String::as_str).collect();
+            let named: Vec<&str> = bad.iter().take(MAX_NAMED).map(String::as_str).collect();
             let more = bad.len() - named.len();
             let more = if more > 0 { format!(" +{more}") } else { String::new() };
-            text.push_str(&format!(" (not: {}{more})", shortened(&named.join(", "), 30)));
+            text.push_str(&format!(" (not: {}{more})", truncate(&named.join(", "), 30)));
         }
         let tone = match (bad.is_empty(), ready == servers.len()) {
-            (false, _) => Tone::Bad,
-            (true, true) => Tone::Good,
-            (true, false) => Tone::Doubtful,
+            (false, _) => Tone::Error,
+            (true, true) => Tone::Success,
+            (true, false) => Tone::Warning,
         };
         Span::styled(text, look.style(tone))
     }
 
-    fn tokens_piece(&self, look: &Look) -> Span<'static> {
-        let (input, output) = self.used;
+    fn tokens_piece(&self, look: &ScreenTheme) -> Span<'static> {
+        let (input, output) = self.total_tokens;
         if input + output == 0 {
             return Span::raw("");
         }
-        let (context, window) = self.context;
+        let (context, window) = self.context_tokens;
         let share = match window {
             Some(window) if window > 0 => {
                 format!(", {} % of context", context.saturating_mul(100) / window)
@@ -113,15 +113,15 @@ impl StatusLine<'_> {
         };
         let text = format!("{} tokens{share}", thousands(input + output));
         let is_full = window.is_some_and(|it| context.saturating_mul(10) > it.saturating_mul(8));
-        Span::styled(text, look.style(if is_full { Tone::Doubtful } else { Tone::Faint }))
+        Span::styled(text, look.style(if is_full { Tone::Warning } else { Tone::Muted }))
     }
 
-    fn mode_piece(&self, look: &Look) -> Span<'static> {
+    fn mode_piece(&self, look: &ScreenTheme) -> Span<'static> {
         let tone = match self.mode {
-            Mode::Default => Tone::Faint,
-            Mode::Plan => Tone::Good,
-            Mode::DontAsk | Mode::AcceptEdits => Tone::Doubtful,
-            Mode::Bypass => Tone::Bad,
+            PermissionMode::Default => Tone::Muted,
+            PermissionMode::Plan => Tone::Success,
+            PermissionMode::DontAsk | PermissionMode::AcceptEdits => Tone::Warning,
+            PermissionMode::Bypass => Tone::Error,
         };
         Span::styled(self.mode.id(), look.style(tone))
     }
@@ -143,13 +143,13 @@ mod tests {
 
     #[track_caller]
     fn check(width: usize, expected: &str) {
-        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+        let look = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
         let line = StatusLine {
             model: Some("some-model"),
-            context: (50_000, Some(200_000)),
-            used: (60_000, 1_234),
+            context_tokens: (50_000, Some(200_000)),
+            total_tokens: (60_000, 1_234),
             snapshot: &Snapshot::default(),
-            mode: Mode::AcceptEdits,
+            mode: PermissionMode::AcceptEdits,
             folder: "~/project",
         };
         assert_eq!(line.line(width, &look).to_string(), expected);

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use switchboard_chat::happening::{CallEnd, CallSeen};
+use switchboard_chat::happening::{CallOutcome, ToolCallView};
 
-use crate::screen::cards::Card;
-use crate::screen::clean_text::clean;
-use crate::screen::look::{Look, Palette, Signs, Tone};
-use crate::screen::markdown::{self, Answer};
+use crate::screen::cards::ToolCallCard;
+use crate::screen::clean_text::sanitize;
+use crate::screen::look::{GlyphSet, Palette, ScreenTheme, Tone};
+use crate::screen::markdown::{self, StreamedMarkdown};
 
 use entry_lines::lines_of;
-use gaze::{Gaze, Spot};
+use gaze::{LinePosition, Viewport};
 
 /// How much of something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,78 +25,78 @@ pub enum Detail {
     /// The beginning.
     Folded,
     /// All of it.
-    Whole,
+    Expanded,
 }
 
 impl Detail {
-    fn other(self) -> Detail {
+    fn toggled(self) -> Detail {
         match self {
-            Detail::Folded => Detail::Whole,
-            Detail::Whole => Detail::Folded,
+            Detail::Folded => Detail::Expanded,
+            Detail::Expanded => Detail::Folded,
         }
     }
 }
 
 /// Something that was said or done.
 #[derive(Debug)]
-enum Body {
+enum EntryBody {
     /// The person said it.
-    Person(String),
+    User(String),
     /// The model said it.
-    Answer(Answer),
+    Response(StreamedMarkdown),
     /// The model thought it.
-    Thought(String),
+    Thinking(String),
     /// A call.
-    Call(Card),
+    ToolCall(ToolCallCard),
     /// We say it; with our own colours.
     Note(String),
     /// We say that something went wrong, and what helps.
-    Fault(String),
+    Error(String),
 }
 
 #[derive(Debug)]
 struct Entry {
-    body: Body,
+    body: EntryBody,
     /// Where it differs from all others.
     detail: Option<Detail>,
-    laid: Option<Laid>,
+    layout: Option<EntryLayout>,
 }
 
 #[derive(Debug)]
-struct Laid {
+struct EntryLayout {
     width: usize,
     detail: Detail,
-    edition: u64,
+    highlighter_version: u64,
     lines: Vec<Line<'static>>,
     /// How many of the lines stay when the text goes on.
-    settled: usize,
+    stable_lines: usize,
 }
 
 /// All of it.
 #[derive(Debug)]
-pub struct Transcript {
+pub struct TranscriptView {
     entries: Vec<Entry>,
-    gaze: Gaze,
+    viewport: Viewport,
     detail: Detail,
     /// The card that was chosen.
-    chosen: Option<usize>,
+    selected: Option<usize>,
     width: usize,
     height: usize,
-    look: Look,
+    look: ScreenTheme,
     now: Instant,
 }
 
-impl Transcript {
+impl TranscriptView {
     /// Nothing yet.
-    pub fn new(now: Instant) -> Transcript {
-        Transcript {
+    pub fn new(now: Instant) -> TranscriptView {
+        TranscriptView {
             entries: Vec::new(),
-            gaze: Gaze::Bottom,
+            viewport: Viewport::Bottom,
             detail: Detail::Folded,
-            chosen: None,
+            selected: None,
             width: 80,
             height: 20,
-            look: Look { palette: Palette::Plain, signs: Signs::Ascii },
+            look: ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Ascii },
             now,
         }
     }
@@ -109,105 +109,115 @@ impl Transcript {
     /// Takes everything away.
     pub fn clear(&mut self) {
         self.entries.clear();
-        self.gaze = Gaze::Bottom;
-        self.chosen = None;
+        self.viewport = Viewport::Bottom;
+        self.selected = None;
     }
 
     /// The person said something.
-    pub fn person(&mut self, text: &str) {
-        self.push(Body::Person(clean(text)));
+    pub fn push_user(&mut self, text: &str) {
+        self.push(EntryBody::User(sanitize(text)));
     }
 
     /// We say something; the text may hold our own colours.
-    pub fn note(&mut self, text: &str) {
-        self.push(Body::Note(text.to_owned()));
+    pub fn push_note(&mut self, text: &str) {
+        self.push(EntryBody::Note(text.to_owned()));
     }
 
     /// We say that something went wrong; the text may hold our own colours.
-    pub fn fault(&mut self, text: &str) {
-        self.push(Body::Fault(text.to_owned()));
+    pub fn push_error(&mut self, text: &str) {
+        self.push(EntryBody::Error(text.to_owned()));
     }
 
     /// The model goes on with its words.
-    pub fn answer(&mut self, text: &str) {
-        if let Some(Entry { body: Body::Answer(answer), .. }) = self.entries.last_mut() {
+    pub fn push_response(&mut self, text: &str) {
+        if let Some(Entry { body: EntryBody::Response(answer), .. }) = self.entries.last_mut() {
             answer.push(text);
             return;
         }
-        let mut answer = Answer::default();
+        let mut answer = StreamedMarkdown::default();
         answer.push(text);
-        self.push(Body::Answer(answer));
+        self.push(EntryBody::Response(answer));
     }
 
     /// The model goes on thinking.
-    pub fn thought(&mut self, text: &str) {
-        if let Some(Entry { body: Body::Thought(thought), laid, .. }) = self.entries.last_mut() {
+    pub fn push_thinking(&mut self, text: &str) {
+        if let Some(Entry { body: EntryBody::Thinking(thought), layout: laid, .. }) =
+            self.entries.last_mut()
+        {
             thought.push_str(text);
             *laid = None;
             return;
         }
-        self.push(Body::Thought(text.to_owned()));
+        self.push(EntryBody::Thinking(text.to_owned()));
     }
 
     /// What the model said of this answer so far does not count.
-    pub fn take_back_answer(&mut self) {
-        while let Some(Entry { body: Body::Answer(_) | Body::Thought(_), .. }) = self.entries.last()
+    pub fn discard_response(&mut self) {
+        while let Some(Entry { body: EntryBody::Response(_) | EntryBody::Thinking(_), .. }) =
+            self.entries.last()
         {
             self.entries.pop();
         }
-        self.keep_gaze();
+        self.clamp_viewport();
     }
 
     /// A call begins.
-    pub fn call(&mut self, call: CallSeen, now: Instant) {
-        self.push(Body::Call(Card::new(call, now)));
+    pub fn push_call(&mut self, call: ToolCallView, now: Instant) {
+        self.push(EntryBody::ToolCall(ToolCallCard::new(call, now)));
     }
 
     /// A call says how far it is.
-    pub fn advance(&mut self, id: &str, done: f64, of: Option<f64>, message: Option<String>) {
-        if let Some((card, _)) = self.card(id) {
-            card.advance(done, of, message);
+    pub fn set_call_progress(
+        &mut self,
+        id: &str,
+        done: f64,
+        of: Option<f64>,
+        message: Option<String>,
+    ) {
+        if let Some((card, _)) = self.call_entry(id) {
+            card.set_progress(done, of, message);
         }
     }
 
     /// A call has ended.
-    pub fn end_call(&mut self, id: &str, how: CallEnd, text: &str, took: Duration) {
-        if let Some((card, laid)) = self.card(id) {
-            card.end(how, text, took);
+    pub fn finish_call(&mut self, id: &str, how: CallOutcome, text: &str, took: Duration) {
+        if let Some((card, laid)) = self.call_entry(id) {
+            card.finish(how, text, took);
             *laid = None;
         }
     }
 
     /// Does something in it move?
-    pub fn is_moving(&self) -> bool {
-        let is_running = |it: &Entry| matches!(&it.body, Body::Call(card) if card.is_running());
+    pub fn is_animating(&self) -> bool {
+        let is_running =
+            |it: &Entry| matches!(&it.body, EntryBody::ToolCall(card) if card.is_running());
         self.entries.iter().rev().take(64).any(is_running)
     }
 
-    fn card(&mut self, id: &str) -> Option<(&mut Card, &mut Option<Laid>)> {
+    fn call_entry(&mut self, id: &str) -> Option<(&mut ToolCallCard, &mut Option<EntryLayout>)> {
         self.entries.iter_mut().rev().find_map(|entry| match &mut entry.body {
-            Body::Call(card) if &*card.id == id => Some((card, &mut entry.laid)),
-            Body::Call(_)
-            | Body::Person(_)
-            | Body::Answer(_)
-            | Body::Thought(_)
-            | Body::Note(_)
-            | Body::Fault(_) => None,
+            EntryBody::ToolCall(card) if &*card.id == id => Some((card, &mut entry.layout)),
+            EntryBody::ToolCall(_)
+            | EntryBody::User(_)
+            | EntryBody::Response(_)
+            | EntryBody::Thinking(_)
+            | EntryBody::Note(_)
+            | EntryBody::Error(_) => None,
         })
     }
 
-    fn push(&mut self, body: Body) {
-        self.entries.push(Entry { body, detail: None, laid: None });
+    fn push(&mut self, body: EntryBody) {
+        self.entries.push(Entry { body, detail: None, layout: None });
     }
 
     /// Folds and unfolds: the card that was chosen, or everything.
-    pub fn toggle_detail(&mut self) {
-        match self.chosen.and_then(|at| self.entries.get_mut(at)) {
+    pub fn toggle_expanded(&mut self) {
+        match self.selected.and_then(|at| self.entries.get_mut(at)) {
             Some(entry) => {
-                entry.detail = Some(entry.detail.unwrap_or(self.detail).other());
+                entry.detail = Some(entry.detail.unwrap_or(self.detail).toggled());
             }
             None => {
-                self.detail = self.detail.other();
+                self.detail = self.detail.toggled();
                 for entry in &mut self.entries {
                     entry.detail = None;
                 }
@@ -216,51 +226,51 @@ impl Transcript {
     }
 
     /// Chooses the card before the chosen one, or the last.
-    pub fn choose_before(&mut self) {
-        let end = self.chosen.unwrap_or(self.entries.len());
+    pub fn select_previous(&mut self) {
+        let end = self.selected.unwrap_or(self.entries.len());
         let found = self.entries[..end].iter().rposition(is_foldable);
         if let Some(found) = found {
-            self.chosen = Some(found);
-            self.reveal(found);
+            self.selected = Some(found);
+            self.scroll_into_view(found);
         }
     }
 
     /// Chooses the card after the chosen one; after the last, none.
-    pub fn choose_after(&mut self) {
-        let Some(chosen) = self.chosen else { return };
+    pub fn select_next(&mut self) {
+        let Some(chosen) = self.selected else { return };
         let found = self.entries.iter().skip(chosen + 1).position(is_foldable);
-        self.chosen = found.map(|at| at + chosen + 1);
-        match self.chosen {
-            Some(found) => self.reveal(found),
-            None => self.look_at_bottom(),
+        self.selected = found.map(|at| at + chosen + 1);
+        match self.selected {
+            Some(found) => self.scroll_into_view(found),
+            None => self.scroll_to_bottom(),
         }
     }
 
     /// Is a card chosen?
-    pub fn has_chosen(&self) -> bool {
-        self.chosen.is_some()
+    pub fn has_selection(&self) -> bool {
+        self.selected.is_some()
     }
 
     /// Chooses nothing.
-    pub fn choose_none(&mut self) {
-        self.chosen = None;
+    pub fn clear_selection(&mut self) {
+        self.selected = None;
     }
 
     /// Draws what the eye is on.
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, now: Instant) {
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme, now: Instant) {
         if (self.width, self.look) != (usize::from(area.width), *look) {
             self.width = usize::from(area.width);
             self.look = *look;
         }
         self.height = usize::from(area.height);
         self.now = now;
-        self.keep_gaze();
-        let Spot { mut entry, mut line } = self.top();
+        self.clamp_viewport();
+        let LinePosition { mut entry, mut line } = self.top();
         let mut y = area.top();
         while y < area.bottom() && entry < self.entries.len() {
-            let is_chosen = self.chosen == Some(entry);
+            let is_chosen = self.selected == Some(entry);
             let accent = self.look.style(Tone::Accent);
-            let lines = &self.laid(entry).lines;
+            let lines = &self.layout_entry(entry).lines;
             for shown in lines.iter().skip(line) {
                 if y >= area.bottom() {
                     break;
@@ -277,39 +287,47 @@ impl Transcript {
         }
     }
 
-    fn height_of(&mut self, entry: usize) -> usize {
-        self.laid(entry).lines.len()
+    fn entry_height(&mut self, entry: usize) -> usize {
+        self.layout_entry(entry).lines.len()
     }
 
     /// The lines of an entry, made anew where they are not what they should be.
-    fn laid(&mut self, at: usize) -> &Laid {
-        let is_apart = at > 0 && stands_apart(&self.entries[at - 1].body, &self.entries[at].body);
+    fn layout_entry(&mut self, at: usize) -> &EntryLayout {
+        let is_apart = at > 0 && needs_gap(&self.entries[at - 1].body, &self.entries[at].body);
         let (width, look, now) = (self.width, self.look, self.now);
         let entry = &mut self.entries[at];
         let detail = entry.detail.unwrap_or(self.detail);
-        let edition = markdown::edition(look.palette);
-        let is_kept = entry.laid.as_ref().is_some_and(|laid| {
+        let edition = markdown::highlighter_version(look.palette);
+        let is_kept = entry.layout.as_ref().is_some_and(|laid| {
             let is_same = (laid.width, laid.detail) == (width, detail);
             is_same
                 && match &entry.body {
-                    Body::Answer(answer) => laid.edition == edition && !answer.has_news(),
-                    Body::Call(card) => !card.is_running(),
-                    Body::Person(_) | Body::Thought(_) | Body::Note(_) | Body::Fault(_) => true,
+                    EntryBody::Response(answer) => {
+                        laid.highlighter_version == edition && !answer.is_dirty()
+                    }
+                    EntryBody::ToolCall(card) => !card.is_running(),
+                    EntryBody::User(_)
+                    | EntryBody::Thinking(_)
+                    | EntryBody::Note(_)
+                    | EntryBody::Error(_) => true,
                 }
         });
         if !is_kept {
-            let before = entry.laid.take().filter(|it| it.width == width && it.edition == edition);
+            let before = entry
+                .layout
+                .take()
+                .filter(|it| it.width == width && it.highlighter_version == edition);
             let gap = usize::from(is_apart);
             let (mut lines, settled) = match (&mut entry.body, before) {
-                (Body::Answer(answer), Some(mut before)) => {
-                    before.lines.truncate(before.settled.max(gap));
-                    let settled = answer.go_on(&mut before.lines, width, &look);
+                (EntryBody::Response(answer), Some(mut before)) => {
+                    before.lines.truncate(before.stable_lines.max(gap));
+                    let settled = answer.layout(&mut before.lines, width, &look);
                     (before.lines, settled)
                 }
-                (Body::Answer(answer), None) => {
+                (EntryBody::Response(answer), None) => {
                     let mut lines = vec![Line::default(); gap];
-                    answer.begin_anew();
-                    let settled = answer.go_on(&mut lines, width, &look);
+                    answer.reset_layout();
+                    let settled = answer.layout(&mut lines, width, &look);
                     (lines, settled)
                 }
                 (body, _) => {
@@ -319,17 +337,23 @@ impl Transcript {
                 }
             };
             lines.shrink_to_fit();
-            entry.laid = Some(Laid { width, detail, edition, lines, settled });
+            entry.layout = Some(EntryLayout {
+                width,
+                detail,
+                highlighter_version: edition,
+                lines,
+                stable_lines: settled,
+            });
         }
-        entry.laid.as_ref().expect("it was just made where it was missing")
+        entry.layout.as_ref().expect("it was just made where it was missing")
     }
 }
 
 fn is_foldable(entry: &Entry) -> bool {
-    matches!(entry.body, Body::Call(_) | Body::Thought(_))
+    matches!(entry.body, EntryBody::ToolCall(_) | EntryBody::Thinking(_))
 }
 
 /// Is there an empty line between the two?
-fn stands_apart(before: &Body, this: &Body) -> bool {
-    !matches!((before, this), (Body::Note(_), Body::Note(_)))
+fn needs_gap(before: &EntryBody, this: &EntryBody) -> bool {
+    !matches!((before, this), (EntryBody::Note(_), EntryBody::Note(_)))
 }

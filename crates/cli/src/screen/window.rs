@@ -8,350 +8,371 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use switchboard::connection::state::Persistence;
-use switchboard::engine::{Host, Options};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::engine::{Host, HostOptions};
 use switchboard::load::Configuration;
 use switchboard::places::project_root;
-use switchboard::reload::Follower;
-use switchboard_chat::happening::Happening;
+use switchboard::reload::ConfigWatcher;
+use switchboard_chat::happening::ConversationEvent;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::commands::print::Print;
+use crate::commands::print::ConversationArgs;
 use crate::exit::Exit;
 use crate::live::{self, Interrupts};
-use crate::outcome::{Done, Failure};
-use crate::screen::chat::{Chat, Event, Focus};
+use crate::outcome::{CommandOutput, Failure};
+use crate::screen::chat::{ScreenEvent, ScreenState, WindowFocus};
 use crate::screen::chat_frame;
-use crate::screen::deeds::{Deeds, ForWindow, fault};
+use crate::screen::deeds::{EffectRunner, TerminalEffect, error_event};
 use crate::screen::editor_run;
-use crate::screen::history::History;
-use crate::screen::look::Look;
+use crate::screen::history::InputHistory;
+use crate::screen::look::ScreenTheme;
 use crate::screen::markdown;
-use crate::screen::opening::{self, Patience, Terms};
-use crate::screen::panel::roster::Roster;
-use crate::screen::past_list::PastList;
-use crate::screen::performance::Player;
-use crate::screen::questions::{self, Arrivals, Circumstances, Questions};
-use crate::screen::raw_terminal::{RawTerminal, stop_ourselves};
-use crate::screen::stand_in::{self, StandIn, TAKEN_OVER, Touch};
-use crate::session::Session;
+use crate::screen::opening::{self, ModelWait, StartOptions};
+use crate::screen::panel::roster::ConfiguredServers;
+use crate::screen::past_list::ConversationPicker;
+use crate::screen::performance::InputSource;
+use crate::screen::questions::{self, ElicitorContext, ElicitorReceiver, ScreenElicitor};
+use crate::screen::raw_terminal::{RawTerminal, suspend_process};
+use crate::screen::stand_in::{self, KeyPlayer, TAKEN_OVER, UserTakeover};
+use crate::session::Invocation;
 
 /// The least time between two frames.
-const FRAME: Duration = Duration::from_millis(8);
+const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(8);
 /// How often what moves is drawn.
-const TICK: Duration = Duration::from_millis(250);
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 /// How many outcomes may wait for the screen.
-const REPORTS: usize = 64;
+const EVENT_BUFFER: usize = 64;
 
 /// Opens the screen, and stays until somebody leaves.
-pub fn run(session: &Session, flags: &Print, player: Player) -> Result<Done, Failure> {
-    let look = Look::of(&session.machine.variables, None);
-    let folder = session.shown_path(&session.machine.working_folder);
-    let mut chat = Chat::new(look, folder, Instant::now());
-    let mut terminal = RawTerminal::enter().map_err(no_terminal)?;
-    let flags = &match flags.choices(session) {
+pub fn run(
+    session: &Invocation,
+    flags: &ConversationArgs,
+    player: InputSource,
+) -> Result<CommandOutput, Failure> {
+    let look = ScreenTheme::detect(&session.env.variables, None);
+    let folder = session.display_path(&session.env.working_folder);
+    let mut chat = ScreenState::new(look, folder, Instant::now());
+    let mut terminal = RawTerminal::enter().map_err(terminal_failure)?;
+    let flags = &match flags.resumable(session) {
         None => flags.clone(),
         Some(all) => {
-            let list = PastList::new(all, SystemTime::now());
-            match list.choose(&mut terminal, &chat.look).map_err(no_terminal)? {
-                Some(id) => Print { resume: Some(id), ..flags.clone() },
-                None => return Ok(Done::default()),
+            let list = ConversationPicker::new(all, SystemTime::now());
+            match list.choose(&mut terminal, &chat.theme).map_err(terminal_failure)? {
+                Some(id) => ConversationArgs { resume: Some(id), ..flags.clone() },
+                None => return Ok(CommandOutput::default()),
             }
         }
     };
     // Before anything is read that could take its time.
-    terminal.draw(|frame| chat_frame::draw(&mut chat, frame)).map_err(no_terminal)?;
+    terminal.draw(|frame| chat_frame::draw(&mut chat, frame)).map_err(terminal_failure)?;
     let configuration = session.load()?;
-    chat.look = Look::of(&session.machine.variables, configuration.theme);
-    let root = project_root(&session.machine.working_folder);
-    chat.history = History::of(&session.machine.places, &root);
-    let (questions, arrivals) = questions::channel(Circumstances::of(session, &configuration));
-    let asker = live::asker(session, Arc::new(questions.clone()))?;
-    let adapt = |options: Options| Options { asker, ..options };
-    let left = live::adapted(session, Persistence::Patient, adapt, async |host, interrupts| {
-        let face = Face { chat, terminal, questions, arrivals, player };
-        let known = (configuration, flags);
-        let mut window = Window::open(session, host, known, face).await?;
-        let outcome = window.run(interrupts).await;
-        window.close(outcome).await
-    })?;
-    Ok(Done::text(left))
+    chat.theme = ScreenTheme::detect(&session.env.variables, configuration.theme);
+    let root = project_root(&session.env.working_folder);
+    chat.history = InputHistory::for_project(&session.env.paths, &root);
+    let (questions, arrivals) =
+        questions::channel(ElicitorContext::from_session(session, &configuration));
+    let asker = live::elicitor(session, Arc::new(questions.clone()))?;
+    let adapt = |options: HostOptions| HostOptions { elicitor: asker, ..options };
+    let left = live::with_custom_host(
+        session,
+        RetryPolicy::RetryWithBackoff,
+        adapt,
+        async |host, interrupts| {
+            let face = ScreenParts { chat, terminal, questions, arrivals, player };
+            let known = (configuration, flags);
+            let mut window = Screen::open(session, host, known, face).await?;
+            let outcome = window.run(interrupts).await;
+            window.close(outcome).await
+        },
+    )?;
+    Ok(CommandOutput::text(left))
 }
 
-fn no_terminal(error: io::Error) -> Failure {
-    Failure::new(Exit::Failure, "the terminal cannot be used").because(error)
+fn terminal_failure(error: io::Error) -> Failure {
+    Failure::new(Exit::Failure, "the terminal cannot be used").caused_by(error)
 }
 
 /// What the window is made of before there is a host.
-struct Face {
-    chat: Chat,
+struct ScreenParts {
+    chat: ScreenState,
     terminal: RawTerminal,
-    questions: Questions,
-    arrivals: Arrivals,
-    player: Player,
+    questions: ScreenElicitor,
+    arrivals: ElicitorReceiver,
+    player: InputSource,
 }
 
-struct Window {
-    chat: Chat,
+struct Screen {
+    chat: ScreenState,
     terminal: RawTerminal,
-    deeds: Deeds,
+    effects: EffectRunner,
     host: Host,
     keys: EventStream,
     /// Who presses keys until somebody else does.
-    stand_in: Option<StandIn>,
-    happenings: mpsc::Receiver<Happening>,
-    reports: mpsc::Receiver<Event>,
-    arrivals: Arrivals,
+    key_player: Option<KeyPlayer>,
+    conversation_events: mpsc::Receiver<ConversationEvent>,
+    effect_events: mpsc::Receiver<ScreenEvent>,
+    elicitor_messages: ElicitorReceiver,
     configurations: mpsc::Receiver<Configuration>,
-    talking: tokio::task::JoinHandle<()>,
+    conversation_task: tokio::task::JoinHandle<()>,
     /// When it was drawn last.
-    drawn: Instant,
+    last_frame: Instant,
     /// Has anything changed since?
-    is_stale: bool,
+    needs_redraw: bool,
 }
 
 /// Goes it on?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stay {
+enum KeepRunning {
     Yes,
     No,
 }
 
-impl Window {
+impl Screen {
     async fn open(
-        session: &Session,
+        session: &Invocation,
         host: &Host,
-        (configuration, flags): (Configuration, &Print),
-        face: Face,
-    ) -> Result<Window, Failure> {
-        let Face { mut chat, terminal, questions, arrivals, player } = face;
+        (configuration, flags): (Configuration, &ConversationArgs),
+        face: ScreenParts,
+    ) -> Result<Screen, Failure> {
+        let ScreenParts { mut chat, terminal, questions, arrivals, player } = face;
         let (stand_in, model) = match player {
-            Player::Person => (None, None),
-            Player::Script(performance, model) => (Some(StandIn::new(performance)), Some(model)),
+            InputSource::User => (None, None),
+            InputSource::Script(performance, model) => {
+                (Some(KeyPlayer::new(performance)), Some(model))
+            }
         };
-        live::apply(host, &configuration, &[]).await;
-        let follower = Follower::start(session.surroundings(), &configuration).ok();
+        live::apply_configuration(host, &configuration, &[]).await;
+        let follower = ConfigWatcher::start(session.load_options(), &configuration).ok();
         let consent = Arc::new(questions.clone());
-        let terms = Terms { flags, patience: Patience::Short, model };
-        let begun = opening::begin(session, host, (&configuration, terms), consent).await?;
-        chat.mode = begun.desk.mode;
+        let terms = StartOptions { flags, model_wait: ModelWait::Briefly, model };
+        let begun = opening::start(session, host, (&configuration, terms), consent).await?;
+        chat.mode = begun.call_context.mode;
         chat.model.clone_from(&begun.model);
-        chat.recall(&begun.before);
-        let (tell, reports) = mpsc::channel(REPORTS);
+        chat.restore(&begun.history);
+        let (tell, reports) = mpsc::channel(EVENT_BUFFER);
         let mut session = session.clone();
-        session.machine.terminal.width = width();
-        let known = (begun.desk, Arc::new(configuration));
-        let mut deeds = Deeds::new(session, host.clone(), known, (begun.talk, questions), tell);
+        session.env.terminal.width = terminal_width();
+        let known = (begun.call_context, Arc::new(configuration));
+        let mut deeds =
+            EffectRunner::new(session, host.clone(), known, (begun.conversation, questions), tell);
         deeds.model = begun.model;
-        if let Some(coming) = begun.coming {
-            deeds.await_model(coming);
+        if let Some(coming) = begun.pending_model {
+            deeds.set_model_when_ready(coming);
         }
         if !begun.warning.is_empty() {
-            chat.on(Event::Note(begun.warning), Instant::now());
+            chat.update(ScreenEvent::Note(begun.warning), Instant::now());
         }
-        if let Some(failure) = &begun.trouble {
-            chat.on(fault(failure), Instant::now());
+        if let Some(failure) = &begun.model_failure {
+            chat.update(error_event(failure), Instant::now());
         }
         // One place: who changes files faster than they are taken up waits.
         let (changed, configurations) = mpsc::channel(1);
         if let Some(follower) = follower {
-            deeds.tasks.spawn(follow(follower, changed));
+            deeds.tasks.spawn(forward_configurations(follower, changed));
         }
-        deeds.ask_about_project();
-        Ok(Window {
+        deeds.request_project_approvals();
+        Ok(Screen {
             chat,
             terminal,
-            deeds,
+            effects: deeds,
             host: host.clone(),
             keys: EventStream::new(),
-            stand_in,
-            happenings: begun.happenings,
-            reports,
-            arrivals,
+            key_player: stand_in,
+            conversation_events: begun.events,
+            effect_events: reports,
+            elicitor_messages: arrivals,
             configurations,
-            talking: begun.task,
-            drawn: Instant::now(),
-            is_stale: true,
+            conversation_task: begun.task,
+            last_frame: Instant::now(),
+            needs_redraw: true,
         })
     }
 
     async fn run(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
         let (mut snapshots, mut pools) = (self.host.watch(), self.host.watch_pool());
-        let mut next_tick = Instant::now() + TICK;
+        let mut next_tick = Instant::now() + TICK_INTERVAL;
         loop {
-            let due = self.drawn + FRAME;
-            if self.is_stale && Instant::now() >= due {
+            let due = self.last_frame + MIN_FRAME_INTERVAL;
+            if self.needs_redraw && Instant::now() >= due {
                 self.draw()?;
             }
-            let is_moving = self.chat.is_moving();
+            let is_moving = self.chat.is_animating();
             if !is_moving {
-                next_tick = Instant::now() + TICK;
+                next_tick = Instant::now() + TICK_INTERVAL;
             }
             let chat = &self.chat;
-            let played = self.stand_in.as_mut().and_then(|it| it.due(chat, Instant::now()));
+            let played =
+                self.key_player.as_mut().and_then(|it| it.next_key_at(chat, Instant::now()));
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => return Ok(()),
                 key = self.keys.next() => match key {
-                    Some(Ok(key)) => match self.touched(&key) {
-                        Touch::None => self.terminal_event(key),
-                        Touch::TakeOver => Some(Event::Note(TAKEN_OVER.to_owned())),
-                        Touch::Leave => return Ok(()),
+                    Some(Ok(key)) => match self.take_over(&key) {
+                        UserTakeover::None => self.terminal_event(key),
+                        UserTakeover::TakeControl => Some(ScreenEvent::Note(TAKEN_OVER.to_owned())),
+                        UserTakeover::Quit => return Ok(()),
                     },
                     // Nobody can type any more.
                     Some(Err(_)) | None => return Ok(()),
                 },
-                () = sleep_until(due.into()), if self.is_stale => continue,
-                Some(arrival) = self.arrivals.next() => Some(Event::Arrived(arrival)),
-                Some(report) = self.reports.recv() => Some(report),
-                Some(happening) = self.happenings.recv() => Some(Event::Happened(happening)),
+                () = sleep_until(due.into()), if self.needs_redraw => continue,
+                Some(arrival) = self.elicitor_messages.next() => Some(ScreenEvent::Elicitor(arrival)),
+                Some(report) = self.effect_events.recv() => Some(report),
+                Some(happening) = self.conversation_events.recv() => Some(ScreenEvent::Conversation(happening)),
                 Ok(()) = snapshots.changed() => {
-                    Some(Event::Servers(snapshots.borrow_and_update().clone()))
+                    Some(ScreenEvent::Servers(snapshots.borrow_and_update().clone()))
                 }
-                Ok(()) = pools.changed() => Some(Event::Pool(pools.borrow_and_update().clone())),
+                Ok(()) = pools.changed() => Some(ScreenEvent::Pool(pools.borrow_and_update().clone())),
                 Some(configuration) = self.configurations.recv() => {
-                    self.deeds.reconfigure(configuration).await;
-                    let Deeds { session, configuration, .. } = &self.deeds;
-                    Some(Event::Configured(Arc::new(Roster::of(session, configuration))))
+                    self.effects.apply_configuration(configuration).await;
+                    let EffectRunner { session, configuration, .. } = &self.effects;
+                    Some(ScreenEvent::Configured(Arc::new(ConfiguredServers::from_configuration(session, configuration))))
                 }
                 () = sleep_until(played.unwrap_or(due).into()), if played.is_some() => {
-                    self.stand_in.as_mut().and_then(StandIn::key).map(Event::Key)
+                    self.key_player.as_mut().and_then(KeyPlayer::key).map(ScreenEvent::Key)
                 }
-                () = markdown::loaded() => Some(Event::Drawn),
+                () = markdown::highlighter_loaded() => Some(ScreenEvent::Redraw),
                 () = sleep_until(next_tick.into()), if is_moving => {
-                    next_tick += TICK;
-                    Some(Event::Tick)
+                    next_tick += TICK_INTERVAL;
+                    Some(ScreenEvent::Tick)
                 }
             };
             let Some(event) = event else { continue };
-            if self.hear(event).await? == Stay::No {
+            if self.apply_events(event).await? == KeepRunning::No {
                 return Ok(());
             }
         }
     }
 
     /// Has somebody taken the keys from who plays them? What they pressed did that and nothing else.
-    fn touched(&mut self, event: &TerminalEvent) -> Touch {
-        let Some(_) = &self.stand_in else { return Touch::None };
-        let touch = stand_in::touch(event);
-        if touch != Touch::None {
-            self.stand_in = None;
+    fn take_over(&mut self, event: &TerminalEvent) -> UserTakeover {
+        let Some(_) = &self.key_player else { return UserTakeover::None };
+        let touch = stand_in::takeover_of(event);
+        if touch != UserTakeover::None {
+            self.key_player = None;
         }
         touch
     }
 
-    fn terminal_event(&mut self, event: TerminalEvent) -> Option<Event> {
+    fn terminal_event(&mut self, event: TerminalEvent) -> Option<ScreenEvent> {
         match event {
-            TerminalEvent::Key(key) => Some(Event::Key(key)),
-            TerminalEvent::Paste(text) => Some(Event::Paste(text)),
+            TerminalEvent::Key(key) => Some(ScreenEvent::Key(key)),
+            TerminalEvent::Paste(text) => Some(ScreenEvent::Paste(text)),
             TerminalEvent::Resize(columns, _) => {
-                self.deeds.session.machine.terminal.width = usize::from(columns);
-                Some(Event::Drawn)
+                self.effects.session.env.terminal.width = usize::from(columns);
+                Some(ScreenEvent::Redraw)
             }
-            TerminalEvent::FocusGained => Some(Event::Focus(Focus::Here)),
-            TerminalEvent::FocusLost => Some(Event::Focus(Focus::Elsewhere)),
+            TerminalEvent::FocusGained => Some(ScreenEvent::Focus(WindowFocus::Focused)),
+            TerminalEvent::FocusLost => Some(ScreenEvent::Focus(WindowFocus::Unfocused)),
             TerminalEvent::Mouse(_) => None,
         }
     }
 
-    async fn hear(&mut self, event: Event) -> Result<Stay, Failure> {
+    async fn apply_events(&mut self, event: ScreenEvent) -> Result<KeepRunning, Failure> {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            if self.hear_one(event).await? == Stay::No {
-                return Ok(Stay::No);
+            if self.apply_event(event).await? == KeepRunning::No {
+                return Ok(KeepRunning::No);
             }
-            events.extend(self.deeds.take_said());
+            events.extend(self.effects.take_pending_events());
         }
-        Ok(Stay::Yes)
+        Ok(KeepRunning::Yes)
     }
 
-    async fn hear_one(&mut self, event: Event) -> Result<Stay, Failure> {
-        self.is_stale = true;
-        let ends_answer = matches!(&event, Event::Happened(Happening::Used(_)));
-        if let Event::Model(model) = &event {
-            self.deeds.model.clone_from(model);
+    async fn apply_event(&mut self, event: ScreenEvent) -> Result<KeepRunning, Failure> {
+        self.needs_redraw = true;
+        let ends_answer = matches!(&event, ScreenEvent::Conversation(ConversationEvent::Usage(_)));
+        if let ScreenEvent::Model(model) = &event {
+            self.effects.model.clone_from(model);
         }
-        let acts = self.chat.on(event, Instant::now());
+        let acts = self.chat.update(event, Instant::now());
         for act in acts {
-            if let Some(act) = self.deeds.act(act).await
-                && self.perform(act)? == Stay::No
+            if let Some(act) = self.effects.run(act).await
+                && self.run_terminal_effect(act)? == KeepRunning::No
             {
-                return Ok(Stay::No);
+                return Ok(KeepRunning::No);
             }
         }
         if ends_answer {
-            let standing = self.deeds.talk.standing();
-            self.chat.on(Event::Context(standing.context), Instant::now());
+            let standing = self.effects.conversation.status();
+            self.chat.update(ScreenEvent::ContextTokens(standing.context_tokens), Instant::now());
         }
-        Ok(Stay::Yes)
+        Ok(KeepRunning::Yes)
     }
 
-    fn perform(&mut self, act: ForWindow) -> Result<Stay, Failure> {
+    fn run_terminal_effect(&mut self, act: TerminalEffect) -> Result<KeepRunning, Failure> {
         match act {
-            ForWindow::Quit => return Ok(Stay::No),
-            ForWindow::Ring => self.terminal.ring().map_err(no_terminal)?,
-            ForWindow::Repaint => self.terminal.forget().map_err(no_terminal)?,
-            ForWindow::Suspend => {
-                self.lend(stop_ourselves)?;
+            TerminalEffect::Quit => return Ok(KeepRunning::No),
+            TerminalEffect::RingBell => self.terminal.ring_bell().map_err(terminal_failure)?,
+            TerminalEffect::Repaint => self.terminal.clear().map_err(terminal_failure)?,
+            TerminalEffect::Suspend => {
+                self.suspend_while(suspend_process)?;
             }
-            ForWindow::Remember(text) => {
+            TerminalEffect::SaveHistory(text) => {
                 if let Err(error) = self.chat.history.add(&text) {
                     let what = Failure::new(Exit::Failure, "what you sent cannot be remembered");
-                    self.chat.on(fault(&what.because(error)), Instant::now());
+                    self.chat.update(error_event(&what.caused_by(error)), Instant::now());
                     // Said once is enough.
-                    self.chat.history = History::default();
+                    self.chat.history = InputHistory::default();
                 }
             }
-            ForWindow::Edit(text) => {
-                let variables = self.deeds.session.machine.variables.clone();
-                let edited = self.lend(|| editor_run::edit(&variables, &text))?;
+            TerminalEffect::OpenEditor(text) => {
+                let variables = self.effects.session.env.variables.clone();
+                let edited = self.suspend_while(|| editor_run::edit_text(&variables, &text))?;
                 let event = match edited {
-                    Ok(text) => Event::Composed(text),
-                    Err(failure) => fault(&failure),
+                    Ok(text) => ScreenEvent::DraftReplaced(text),
+                    Err(failure) => error_event(&failure),
                 };
-                self.chat.on(event, Instant::now());
+                self.chat.update(event, Instant::now());
             }
         }
-        Ok(Stay::Yes)
+        Ok(KeepRunning::Yes)
     }
 
     /// Gives the terminal and its keys to somebody else for a while.
-    fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    fn suspend_while<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Failure> {
         // Whoever reads keys must not take them from somebody else.
         drop(std::mem::take(&mut self.keys));
-        let outcome = self.terminal.lend(work).map_err(no_terminal)?;
-        self.deeds.session.machine.terminal.width = width();
+        let outcome = self.terminal.suspend_while(work).map_err(terminal_failure)?;
+        self.effects.session.env.terminal.width = terminal_width();
         Ok(outcome)
     }
 
     fn draw(&mut self) -> Result<(), Failure> {
         self.chat.now = Instant::now();
-        self.is_stale = false;
+        self.needs_redraw = false;
         let chat = &mut self.chat;
-        self.terminal.draw(|frame| chat_frame::draw(chat, frame)).map_err(no_terminal)?;
-        self.drawn = Instant::now();
+        self.terminal.draw(|frame| chat_frame::draw(chat, frame)).map_err(terminal_failure)?;
+        self.last_frame = Instant::now();
         Ok(())
     }
 
     /// Ends everything, and gives what is said on the ordinary screen.
     async fn close(self, outcome: Result<(), Failure>) -> Result<String, Failure> {
-        let Window { mut deeds, terminal, keys, talking, happenings, .. } = self;
+        let Screen {
+            effects: mut deeds,
+            terminal,
+            keys,
+            conversation_task: talking,
+            conversation_events: happenings,
+            ..
+        } = self;
         drop(keys);
         drop(terminal);
-        let standing = deeds.talk.standing();
+        let standing = deeds.conversation.status();
         deeds.tasks.shutdown().await;
-        deeds.desk.audit.settle().await;
+        deeds.call_context.audit.flush().await;
         drop((deeds, happenings));
         let _panicked = tokio::time::timeout(Duration::from_secs(2), talking).await;
         outcome?;
-        Ok(opening::farewell(&standing))
+        Ok(opening::exit_message(&standing))
     }
 }
 
 /// Passes on every configuration that comes. A task of its own: whoever waits beside other things would lose a change
 /// that is half read.
-async fn follow(mut follower: Follower, changes: mpsc::Sender<Configuration>) {
+async fn forward_configurations(mut follower: ConfigWatcher, changes: mpsc::Sender<Configuration>) {
     while let Some(configuration) = follower.next().await {
         if changes.send(configuration).await.is_err() {
             return;
@@ -359,6 +380,6 @@ async fn follow(mut follower: Follower, changes: mpsc::Sender<Configuration>) {
     }
 }
 
-fn width() -> usize {
+fn terminal_width() -> usize {
     crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
 }

@@ -4,107 +4,107 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::{Consent, Consenting, PermissionQuestion};
-use switchboard::inquiry::{Ask, Asking, Inquiry, Waiting};
+use switchboard::calling::{DecisionFuture, PermissionPrompt, PermissionRequest};
+use switchboard::inquiry::{ElicitFuture, Elicitation, Elicitor, WaitFuture};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 /// How many questions may wait to be asked.
-const WAITING: usize = 16;
+const TURN_BUFFER: usize = 16;
 /// How long a question waits. Where nothing is under way nobody says that all has been said.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Those who wait until all has been said.
-pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
+pub type QuestionTurns = mpsc::Receiver<oneshot::Sender<()>>;
 
 /// Asks when all has been said.
 #[derive(Debug, Clone)]
-pub struct WordOrder {
-    requests: mpsc::Sender<oneshot::Sender<()>>,
+pub struct QuestionOrder {
+    turns: mpsc::Sender<oneshot::Sender<()>>,
 }
 
-impl WordOrder {
+impl QuestionOrder {
     /// An order of words, and the end of whoever says them.
-    pub fn new() -> (WordOrder, Requests) {
-        let (requests, waiting) = mpsc::channel(WAITING);
-        (WordOrder { requests }, waiting)
+    pub fn new() -> (QuestionOrder, QuestionTurns) {
+        let (requests, waiting) = mpsc::channel(TURN_BUFFER);
+        (QuestionOrder { turns: requests }, waiting)
     }
 
     /// Somebody who asks in turn.
-    pub fn keep<Who: ?Sized>(&self, who: Arc<Who>) -> InTurn<Who> {
-        InTurn { order: self.clone(), who }
+    pub fn ordered<Who: ?Sized>(&self, who: Arc<Who>) -> OrderedPrompts<Who> {
+        OrderedPrompts { order: self.clone(), inner: who }
     }
 
-    async fn all_said(&self) {
+    async fn wait_for_output(&self) {
         let (tell, told) = oneshot::channel();
         let wait = async {
-            if self.requests.send(tell).await.is_ok() {
+            if self.turns.send(tell).await.is_ok() {
                 let _nobody_speaks_any_more = told.await;
             }
         };
-        let _asked_all_the_same = timeout(PATIENCE, wait).await;
+        let _asked_all_the_same = timeout(MAX_WAIT, wait).await;
     }
 }
 
 /// Somebody who asks in turn.
-pub struct InTurn<Who: ?Sized> {
-    order: WordOrder,
-    who: Arc<Who>,
+pub struct OrderedPrompts<Who: ?Sized> {
+    order: QuestionOrder,
+    inner: Arc<Who>,
 }
 
-impl<Who: Consent + ?Sized> Consent for InTurn<Who> {
-    fn consent<'a>(&'a self, ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
+impl<Who: PermissionPrompt + ?Sized> PermissionPrompt for OrderedPrompts<Who> {
+    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async {
-            self.order.all_said().await;
-            self.who.consent(ask).await
+            self.order.wait_for_output().await;
+            self.inner.decide(ask).await
         })
     }
 
-    fn note(&self, text: &str) {
-        self.who.note(text);
+    fn warn(&self, text: &str) {
+        self.inner.warn(text);
     }
 }
 
-impl<Who: Ask + ?Sized> Ask for InTurn<Who> {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
+impl<Who: Elicitor + ?Sized> Elicitor for OrderedPrompts<Who> {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async {
-            self.order.all_said().await;
-            self.who.ask(inquiry).await
+            self.order.wait_for_output().await;
+            self.inner.elicit(inquiry).await
         })
     }
 
-    fn wait<'a>(&'a self, inquiry: &'a Inquiry) -> Waiting<'a> {
-        self.who.wait(inquiry)
+    fn wait_for_completion<'a>(&'a self, inquiry: &'a Elicitation) -> WaitFuture<'a> {
+        self.inner.wait_for_completion(inquiry)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switchboard::inquiry::{Reply, Subject};
+    use switchboard::inquiry::{ElicitResult, ElicitationKind};
 
-    struct Scribe(mpsc::Sender<&'static str>);
+    struct RecordingElicitor(mpsc::Sender<&'static str>);
 
-    impl Ask for Scribe {
-        fn ask<'a>(&'a self, _inquiry: &'a Inquiry) -> Asking<'a> {
+    impl Elicitor for RecordingElicitor {
+        fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
             Box::pin(async {
                 self.0.send("asked").await.expect("the test listens");
-                Reply::Decline("no".to_owned())
+                ElicitResult::Decline("no".to_owned())
             })
         }
     }
 
-    fn inquiry() -> Inquiry {
+    fn inquiry() -> Elicitation {
         let form = switchboard::form::Form { message: "?".to_owned(), fields: Vec::new() };
-        Inquiry { server: "demo".to_owned(), subject: Subject::Form(form) }
+        Elicitation { server: "demo".to_owned(), kind: ElicitationKind::Form(form) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_question_waits_until_all_has_been_said() {
-        let (order, mut requests) = WordOrder::new();
+        let (order, mut requests) = QuestionOrder::new();
         let (log, mut lines) = mpsc::channel(4);
-        let asker = order.keep(Arc::new(Scribe(log.clone())));
-        let task = tokio::spawn(async move { asker.ask(&inquiry()).await });
+        let asker = order.ordered(Arc::new(RecordingElicitor(log.clone())));
+        let task = tokio::spawn(async move { asker.elicit(&inquiry()).await });
 
         let waits = requests.recv().await.expect("it waits");
         log.send("said").await.expect("the test listens");
@@ -116,13 +116,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn where_nobody_speaks_a_question_is_asked_all_the_same() {
-        let (order, requests) = WordOrder::new();
+        let (order, requests) = QuestionOrder::new();
         let (log, mut lines) = mpsc::channel(4);
-        let asker = order.keep(Arc::new(Scribe(log)));
+        let asker = order.ordered(Arc::new(RecordingElicitor(log)));
 
-        asker.ask(&inquiry()).await;
+        asker.elicit(&inquiry()).await;
         drop(requests);
-        asker.ask(&inquiry()).await;
+        asker.elicit(&inquiry()).await;
 
         assert_eq!((lines.recv().await, lines.recv().await), (Some("asked"), Some("asked")));
     }

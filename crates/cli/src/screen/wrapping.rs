@@ -34,7 +34,7 @@ impl Margin {
 }
 
 /// A letter as it is shown.
-struct Letter<'a> {
+struct Grapheme<'a> {
     text: &'a str,
     width: usize,
     style: Style,
@@ -43,14 +43,14 @@ struct Letter<'a> {
 
 /// Wraps one line of text.
 pub fn wrap(spans: &[Span<'_>], width: usize, margin: &Margin) -> Vec<Line<'static>> {
-    let letters: Vec<Letter<'_>> = spans.iter().flat_map(letters).collect();
+    let letters: Vec<Grapheme<'_>> = spans.iter().flat_map(graphemes_of).collect();
     let mut lines = Vec::new();
     let mut start = 0;
     loop {
         let front = if lines.is_empty() { &margin.first } else { &margin.rest };
         let taken: usize = front.iter().map(|it| it.content.width()).sum();
-        let (end, next) = cut(&letters, start, width.saturating_sub(taken).max(1));
-        lines.push(line(front, &letters[start..end]));
+        let (end, next) = break_line(&letters, start, width.saturating_sub(taken).max(1));
+        lines.push(build_line(front, &letters[start..end]));
         if next >= letters.len() {
             return lines;
         }
@@ -72,7 +72,7 @@ pub fn wrap_text(text: &str, style: Style, width: usize, margin: &Margin) -> Vec
 }
 
 /// The text, or as much of it as fits with an ellipsis behind.
-pub fn shortened(text: &str, width: usize) -> String {
+pub fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -92,9 +92,9 @@ pub fn shortened(text: &str, width: usize) -> String {
     kept
 }
 
-fn letters<'s>(span: &'s Span<'_>) -> impl Iterator<Item = Letter<'s>> {
+fn graphemes_of<'s>(span: &'s Span<'_>) -> impl Iterator<Item = Grapheme<'s>> {
     let style = span.style;
-    span.content.graphemes(true).map(move |text| Letter {
+    span.content.graphemes(true).map(move |text| Grapheme {
         text,
         width: text.width(),
         style,
@@ -103,7 +103,7 @@ fn letters<'s>(span: &'s Span<'_>) -> impl Iterator<Item = Letter<'s>> {
 }
 
 /// Where the line that begins at `start` ends, and where the next one begins.
-fn cut(letters: &[Letter<'_>], start: usize, room: usize) -> (usize, usize) {
+fn break_line(letters: &[Grapheme<'_>], start: usize, room: usize) -> (usize, usize) {
     let mut used = 0;
     let mut space = None;
     for (at, letter) in letters.iter().enumerate().skip(start) {
@@ -124,12 +124,12 @@ fn cut(letters: &[Letter<'_>], start: usize, room: usize) -> (usize, usize) {
     (letters.len(), letters.len())
 }
 
-fn after_spaces(letters: &[Letter<'_>], from: usize) -> usize {
+fn after_spaces(letters: &[Grapheme<'_>], from: usize) -> usize {
     let skipped = letters[from..].iter().take_while(|it| it.is_space).count();
     from + skipped
 }
 
-fn line(front: &[Span<'static>], letters: &[Letter<'_>]) -> Line<'static> {
+fn build_line(front: &[Span<'static>], letters: &[Grapheme<'_>]) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = front.to_vec();
     let mut text = String::new();
     let mut style = Style::default();
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_text_that_does_not_fit_is_shortened_by_whole_letters() {
-        assert_eq!(shortened("日本語", 5), "日本…");
-        assert_eq!(shortened("日本語", 4), "日…");
-        assert_eq!(shortened("abc", 3), "abc");
-        assert_eq!(shortened("abc", 0), "");
+        assert_eq!(truncate("日本語", 5), "日本…");
+        assert_eq!(truncate("日本語", 4), "日…");
+        assert_eq!(truncate("abc", 3), "abc");
+        assert_eq!(truncate("abc", 0), "");
     }
 }

@@ -9,7 +9,7 @@ use crate::support::{USER, local_settings, scene};
 fn added(arguments: &[&str]) -> serde_json::Value {
     let scene = scene();
     let all: Vec<&str> = ["add", "--scope", "user"].iter().chain(arguments).copied().collect();
-    scene.swb(&all).ok();
+    scene.swb(&all).expect_success();
     let json: serde_json::Value = serde_json::from_str(&scene.read(USER)).expect("it is JSON");
     json["mcpServers"]["s"].clone()
 }
@@ -97,7 +97,7 @@ fn a_url_is_added_in_every_form_that_people_know() {
 #[test]
 fn the_default_is_the_local_scope_in_a_private_file_outside_the_tree() {
     let scene = scene();
-    insta::assert_snapshot!(scene.swb(&["add", "s", "--", "x"]).shown());
+    insta::assert_snapshot!(scene.swb(&["add", "s", "--", "x"]).to_snapshot());
     let file = local_settings(&scene);
     assert!(!file.starts_with(scene.project()));
     let mode = file.metadata().expect("it is there").permissions().mode() & 0o777;
@@ -122,7 +122,7 @@ fn the_default_is_the_local_scope_in_a_private_file_outside_the_tree() {
 fn comments_order_and_style_of_the_file_stay() {
     let scene = scene();
     scene.write(".mcp.json", "// ours\n{\n\t\"mcpServers\": {\n\t\t\"z\": { \"command\": \"z\" }, // last letter\n\t},\n}\n");
-    scene.swb(&["add", "-s", "project", "a", "--", "a"]).ok();
+    scene.swb(&["add", "-s", "project", "a", "--", "a"]).expect_success();
     assert_eq!(
         scene.read(".mcp.json"),
         "// ours\n{\n\t\"mcpServers\": {\n\t\t\"z\": { \"command\": \"z\" }, // last letter\n\t\t\"a\": {\n\t\t\t\"type\": \"stdio\",\n\t\t\t\"command\": \"a\"\n\t\t},\n\t},\n}\n"
@@ -132,7 +132,7 @@ fn comments_order_and_style_of_the_file_stay() {
 #[test]
 fn a_secret_that_the_shell_put_in_is_written_as_its_variable() {
     let mut scene = scene();
-    scene.set("GITHUB_TOKEN", "canary-0123456789");
+    scene.set_env("GITHUB_TOKEN", "canary-0123456789");
     let ran = scene.swb(&[
         "add",
         "-s",
@@ -142,7 +142,7 @@ fn a_secret_that_the_shell_put_in_is_written_as_its_variable() {
         "-H",
         "Authorization: Bearer canary-0123456789",
     ]);
-    insta::assert_snapshot!(ran.shown());
+    insta::assert_snapshot!(ran.to_snapshot());
     assert!(!scene.read(".mcp.json").contains("canary"), "{}", scene.read(".mcp.json"));
 }
 
@@ -154,9 +154,9 @@ fn a_written_out_secret_in_a_shared_file_is_warned_of() {
     assert!(
         ran.stderr.contains("warning: everybody with access to the project can read"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
-    assert!(!ran.shown().contains("hunter2"), "{}", ran.shown());
+    assert!(!ran.to_snapshot().contains("hunter2"), "{}", ran.to_snapshot());
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
         ),
     ] {
         let ran = scene.swb(arguments);
-        assert!(ran.fails(code).contains(said), "{arguments:?}\n{}", ran.shown());
-        assert!(!ran.shown().contains("CANARY"), "{}", ran.shown());
+        assert!(ran.expect_failure(code).contains(said), "{arguments:?}\n{}", ran.to_snapshot());
+        assert!(!ran.to_snapshot().contains("CANARY"), "{}", ran.to_snapshot());
     }
     assert!(!scene.path(".mcp.json").exists() && !scene.home().join(".config").exists());
 }
@@ -212,13 +212,13 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
 #[test]
 fn the_same_name_twice_in_a_scope_is_a_conflict_until_told_otherwise() {
     let scene = scene();
-    scene.swb(&["add", "-s", "project", "s", "one"]).ok();
-    insta::assert_snapshot!(scene.swb(&["add", "-s", "project", "s", "two"]).fails(6), @r"
+    scene.swb(&["add", "-s", "project", "s", "one"]).expect_success();
+    insta::assert_snapshot!(scene.swb(&["add", "-s", "project", "s", "two"]).expect_failure(6), @r"
     error: `s` is already in the project scope (.mcp.json:3)
 
     hint: add --overwrite, or first: swb remove s --scope project
     ");
-    scene.swb(&["add", "-s", "project", "--overwrite", "s", "two"]).ok();
+    scene.swb(&["add", "-s", "project", "--overwrite", "s", "two"]).expect_success();
     assert!(
         scene.read(".mcp.json").contains("\"two\"") && !scene.read(".mcp.json").contains("\"one\"")
     );
@@ -227,23 +227,23 @@ fn the_same_name_twice_in_a_scope_is_a_conflict_until_told_otherwise() {
 #[test]
 fn another_scope_of_the_same_name_is_pointed_out() {
     let scene = scene();
-    scene.swb(&["add", "-s", "user", "s", "one"]).ok();
+    scene.swb(&["add", "-s", "user", "s", "one"]).expect_success();
     let ran = scene.swb(&["add", "s", "two"]);
     assert_eq!(
         ran.stderr,
         "note: it wins over `s` of the user scope (~/.config/switchboard/settings.json:3)\n"
     );
     let ran = scene.swb(&["add", "-s", "user", "--overwrite", "s", "three"]);
-    assert!(ran.stderr.starts_with("note: `s` of the local scope"), "{}", ran.shown());
+    assert!(ran.stderr.starts_with("note: `s` of the local scope"), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn a_client_secret_in_a_variable_is_named_not_copied() {
     let mut scene = scene();
-    scene.set("MCP_CLIENT_SECRET", "canary-0123456789");
+    scene.set_env("MCP_CLIENT_SECRET", "canary-0123456789");
     scene
         .swb(&["add", "-s", "user", "s", "https://h/", "--client-id", "c", "--client-secret"])
-        .ok();
+        .expect_success();
     assert!(
         scene.read(USER).contains("\"clientSecret\": \"${MCP_CLIENT_SECRET}\""),
         "{}",
@@ -258,7 +258,7 @@ fn what_a_policy_refuses_is_not_added() {
         "managed/managed-settings.json",
         "{\n  \"deniedMcpServers\": [{\"serverUrl\": \"https://*.evil.example/*\"}]\n}",
     );
-    insta::assert_snapshot!(scene.swb(&["add", "s", "https://a.evil.example/x"]).fails(4), @r"
+    insta::assert_snapshot!(scene.swb(&["add", "s", "https://a.evil.example/x"]).expect_failure(4), @r"
     error: `s` may not be added: a policy refuses it
 
     hint: denied by /etc/switchboard/managed-settings.json:2 (serverUrl https://*.evil.example/*)
@@ -269,9 +269,9 @@ fn what_a_policy_refuses_is_not_added() {
 fn a_secret_is_known_by_its_looks_and_an_ordinary_word_is_left_alone() {
     let mut scene = scene();
     scene
-        .set("OPENAI", "sk-canary0123456789abcdef")
-        .set("DATABASE_URL", "postgres://u:canary@h/db")
-        .set("PGPASSWORD", "password");
+        .set_env("OPENAI", "sk-canary0123456789abcdef")
+        .set_env("DATABASE_URL", "postgres://u:canary@h/db")
+        .set_env("PGPASSWORD", "password");
     scene
         .swb(&[
             "add",
@@ -287,7 +287,7 @@ fn a_secret_is_known_by_its_looks_and_an_ordinary_word_is_left_alone() {
             "--password",
             "foo",
         ])
-        .ok();
+        .expect_success();
     let text = scene.read(USER);
     assert!(!text.contains("canary") && text.contains("\"--password\", \"foo\""), "{text}");
     assert!(
@@ -300,9 +300,12 @@ fn a_secret_is_known_by_its_looks_and_an_ordinary_word_is_left_alone() {
 fn global_options_and_more_headers_may_follow_a_url() {
     let scene = scene();
     let ran = scene.swb(&["add", "-s", "user", "s", "https://h/", "-H", "A: b", "C: d", "--json"]);
-    assert!(ran.ok().starts_with('{'), "{}", ran.shown());
+    assert!(ran.expect_success().starts_with('{'), "{}", ran.to_snapshot());
     assert!(scene.read(USER).contains("\"C\": \"d\""), "{}", scene.read(USER));
     assert!(
-        scene.swb(&["add", "s", "https://h/", "--help"]).ok().contains("--bearer-token-env-var")
+        scene
+            .swb(&["add", "s", "https://h/", "--help"])
+            .expect_success()
+            .contains("--bearer-token-env-var")
     );
 }

@@ -16,7 +16,7 @@ fn an_entry_is_added_as_its_documentation_shows_it() {
             "s",
             r#"{"command": "npx", "args": ["-y", "x"], "alwaysLoad": true}"#,
         ])
-        .ok();
+        .expect_success();
     insta::assert_snapshot!(scene.read(USER), @r#"
     {
       "mcpServers": {
@@ -34,7 +34,7 @@ fn an_entry_is_added_as_its_documentation_shows_it() {
 fn unknown_keys_are_kept_with_a_warning() {
     let ran = scene().swb(&["add-json", "s", r#"{"command": "x", "alwaysLoad": true}"#]);
     assert_eq!(ran.stderr, "warning: unknown key, kept but without effect\n");
-    ran.ok();
+    ran.expect_success();
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn a_whole_file_from_a_readme_works_too() {
             "s",
             r#"{"mcpServers": {"other": {"type": "ws", "url": "wss://h/"}}}"#,
         ])
-        .ok();
+        .expect_success();
     assert!(scene.read(USER).contains("\"url\": \"wss://h/\""));
     let two = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
     let ran = scene.swb(&["add-json", "c", two]);
     assert!(
-        ran.fails(2).contains("the JSON holds 2 servers and none is called `c`"),
+        ran.expect_failure(2).contains("the JSON holds 2 servers and none is called `c`"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
-    scene.swb(&["add-json", "-s", "user", "b", two]).ok();
+    scene.swb(&["add-json", "-s", "user", "b", two]).expect_success();
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn it_can_come_from_standard_input() {
 #[test]
 fn what_is_wrong_is_shown_where_it_stands() {
     let scene = scene();
-    insta::assert_snapshot!(scene.swb(&["add-json", "s", "{\"command\": \"x\" \"args\": []}"]).fails(2), @r#"
+    insta::assert_snapshot!(scene.swb(&["add-json", "s", "{\"command\": \"x\" \"args\": []}"]).expect_failure(2), @r#"
     error: the entry is not JSON
     error: not valid JSON: expected comma
       --> the JSON given:1:16
        1 | {"command": "•" "args": []}
          |                ^
     "#);
-    insta::assert_snapshot!(scene.swb(&["add-json", "s", r#"{"command": "x", "args": ["a", 5]}"#]).fails(3), @r#"
+    insta::assert_snapshot!(scene.swb(&["add-json", "s", r#"{"command": "x", "args": ["a", 5]}"#]).expect_failure(3), @r#"
     error: `s` cannot be added as it is
     error: `s`, `args[1]`: expected a string, found a number
       --> the new entry:7:9
@@ -125,7 +125,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ),
     ] {
         let ran = scene.swb(&["add-json", "s", json]);
-        assert!(ran.fails(code).contains(said), "{json}\n{}", ran.shown());
+        assert!(ran.expect_failure(code).contains(said), "{json}\n{}", ran.to_snapshot());
     }
     assert!(!scene.home().join(".config").exists());
 }

@@ -5,27 +5,30 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use testkit::{Answers, Quirk, Ran, Scene, Script, Scripted, Served, Terminal};
+use testkit::{
+    CommandOutput, Quirk, ResponseFormat, Sandbox, Script, ScriptedProgram, ScriptedServer,
+    Terminal,
+};
 
-use crate::support::{USER, json as json_of, local_settings, scene, until};
+use crate::support::{USER, json as json_of, local_settings, scene, wait_for};
 
 /// Servers with settings of the person around them. Everything may be called.
-fn with(servers: &[(&str, &Script)], settings: Json) -> Scene {
+fn scene_with_servers(servers: &[(&str, &Script)], settings: Json) -> Sandbox {
     let scene = scene();
     let mut settings = settings;
     for (name, script) in servers {
-        let entry = Scripted::entry(script);
+        let entry = ScriptedProgram::config_entry(script);
         settings["mcpServers"][*name] = serde_json::from_str(&entry).expect("an entry is JSON");
     }
     scene.write(USER, &settings.to_string());
     scene
 }
 
-fn one(script: &Script) -> Scene {
-    with(&[("s", script)], json!({"permissions": {"allow": ["mcp__s"]}}))
+fn scene_with_server(script: &Script) -> Sandbox {
+    scene_with_servers(&[("s", script)], json!({"permissions": {"allow": ["mcp__s"]}}))
 }
 
-fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     Terminal::start(&scene.command(&scene.project(), arguments))
 }
 
@@ -40,44 +43,48 @@ fn answer(shown: &str, key: &str) -> Json {
 #[test]
 fn the_time_that_a_person_takes_is_not_the_servers() {
     for script in [Script::legacy(), Script::modern()] {
-        let mut scene = one(&script);
-        scene.set("MCP_TOOL_TIMEOUT", "500");
+        let mut scene = scene_with_server(&script);
+        scene.set_env("MCP_TOOL_TIMEOUT", "500");
         let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=elicitation"]);
-        terminal.sees("What is your name?").sees(": ");
+        terminal.wait_for_output("What is your name?").wait_for_output(": ");
         let asked = Instant::now();
-        until(|| asked.elapsed() > Duration::from_secs(2));
-        terminal.types("Ada\r").sees("Send it?").types("\r");
-        let (code, shown) = terminal.ends();
+        wait_for(|| asked.elapsed() > Duration::from_secs(2));
+        terminal.send_keys("Ada\r").wait_for_output("Send it?").send_keys("\r");
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, 0, "{shown}");
         assert_eq!(answer(&shown, "elicitation")["content"], json!({"name": "Ada"}), "{shown}");
         let slow = scene.swb(&["call", "mcp__s__slow", "ms:=30000", "steps:=1"]);
-        assert!(slow.fails(10).contains("within 0.5 s"), "{}", slow.shown());
+        assert!(slow.expect_failure(10).contains("within 0.5 s"), "{}", slow.to_snapshot());
     }
 }
 
 #[test]
 fn what_was_typed_for_a_question_that_is_withdrawn_answers_no_other() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=withdrawn", "ms:=600"]);
-    terminal.sees("The first question?").sees(": ").types("half an ans");
-    terminal.sees("withdrawn").sees("The second question?").sees(": ").types("Ada\r");
-    terminal.sees("Send it?").types("\r");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("The first question?").wait_for_output(": ").send_keys("half an ans");
+    terminal
+        .wait_for_output("withdrawn")
+        .wait_for_output("The second question?")
+        .wait_for_output(": ")
+        .send_keys("Ada\r");
+    terminal.wait_for_output("Send it?").send_keys("\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert_eq!(answer(&shown, "second")["content"], json!({"name": "Ada"}), "{shown}");
 }
 
 #[test]
 fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let ran = scene.swb(&["call", "mcp__s__ask", "kind=crowd"]);
-    let counts: Json = serde_json::from_str(ran.ok().trim()).expect("JSON");
+    let counts: Json = serde_json::from_str(ran.expect_success().trim()).expect("JSON");
     let (declined, refused) = (counts["decline"].as_u64(), counts["error"].as_u64());
-    assert_eq!(declined.unwrap_or(0) + refused.unwrap_or(0), 100, "{}", ran.shown());
+    assert_eq!(declined.unwrap_or(0) + refused.unwrap_or(0), 100, "{}", ran.to_snapshot());
     // A person can leave the crowd.
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=crowd"]);
-    terminal.sees("Question ").sees(": ").types("\u{3}");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("Question ").wait_for_output(": ").send_keys("\u{3}");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 130, "{shown}");
 }
 
@@ -85,20 +92,25 @@ fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
 fn two_terminals_with_a_question_each_do_not_meet() {
     let (one, two) = (Script::legacy(), Script::modern());
     let servers = [("one", &one), ("two", &two)];
-    let scene = with(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
+    let scene =
+        scene_with_servers(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
     // One is a form of a hundred fields, which is declined half-way.
     let mut first = at_terminal(&scene, &["call", "mcp__one__ask", "kind=long"]);
     let mut second = at_terminal(&scene, &["call", "mcp__two__ask", "kind=elicitation"]);
-    first.sees("one").sees("A long form.");
-    second.sees("two").sees("What is your name?").sees(": ").types("Eve\r");
+    first.wait_for_output("one").wait_for_output("A long form.");
+    second
+        .wait_for_output("two")
+        .wait_for_output("What is your name?")
+        .wait_for_output(": ")
+        .send_keys("Eve\r");
     for number in 0..50 {
-        first.sees(&format!("field_{number}")).sees(": ").types("\r");
+        first.wait_for_output(&format!("field_{number}")).wait_for_output(": ").send_keys("\r");
     }
-    first.types(":no\r");
-    second.sees("Send it?").types("\r");
-    let (_, shown) = first.ends();
+    first.send_keys(":no\r");
+    second.wait_for_output("Send it?").send_keys("\r");
+    let (_, shown) = first.wait_for_exit();
     assert_eq!(answer(&shown, "long")["action"], "decline", "{shown}");
-    let (_, shown) = second.ends();
+    let (_, shown) = second.wait_for_exit();
     assert_eq!(answer(&shown, "elicitation")["content"]["name"], "Eve", "{shown}");
 }
 
@@ -107,29 +119,37 @@ fn questions_of_two_servers_at_one_terminal_come_one_at_a_time_and_a_status_wait
     let scene = scene();
     let journals = [scene.path("~/ada"), scene.path("~/eve")];
     let script = |index: usize, name: &str| {
-        Script::legacy().named(name).quirk(Quirk::AsksAtOnce).journal(&journals[index])
+        Script::legacy().name(name).quirk(Quirk::ElicitsOnInitialized).journal(&journals[index])
     };
-    let entry = |script: &Script| Scripted::entry(script);
+    let entry = |script: &Script| ScriptedProgram::config_entry(script);
     let (ada, eve) = (entry(&script(0, "ada")), entry(&script(1, "eve")));
-    scene.servers(USER, &format!("\"ada\": {ada}, \"eve\": {eve}"));
-    let (code, shown) = at_terminal(&scene, &["status"]).ends();
+    scene.write_servers(USER, &format!("\"ada\": {ada}, \"eve\": {eve}"));
+    let (code, shown) = at_terminal(&scene, &["status"]).wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("connected"), "{shown}");
     for journal in &journals {
         std::fs::remove_file(journal).expect("it was written");
     }
     let mut terminal = at_terminal(&scene, &["status", "--watch"]);
-    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("first\r");
-    terminal.sees("Send it?").types("\r");
-    terminal.sees(" asks:").sees(" wants a name.").sees("name*: ").types("second\r");
-    terminal.sees("Send it?").types("\r");
+    terminal
+        .wait_for_output(" asks:")
+        .wait_for_output(" wants a name.")
+        .wait_for_output("name*: ")
+        .send_keys("first\r");
+    terminal.wait_for_output("Send it?").send_keys("\r");
+    terminal
+        .wait_for_output(" asks:")
+        .wait_for_output(" wants a name.")
+        .wait_for_output("name*: ")
+        .send_keys("second\r");
+    terminal.wait_for_output("Send it?").send_keys("\r");
     let answered = |journal: &std::path::PathBuf| {
-        let heard = testkit::scripted::journal(journal);
+        let heard = testkit::scripted::read_journal(journal);
         heard.iter().find_map(|it| it["result"]["content"]["name"].as_str().map(str::to_owned))
     };
-    until(|| journals.iter().all(|it| answered(it).is_some()));
-    terminal.types("\u{3}");
-    terminal.ends();
+    wait_for(|| journals.iter().all(|it| answered(it).is_some()));
+    terminal.send_keys("\u{3}");
+    terminal.wait_for_exit();
     let mut names: Vec<_> = journals.iter().filter_map(answered).collect();
     names.sort();
     assert_eq!(names, ["first", "second"]);
@@ -137,58 +157,79 @@ fn questions_of_two_servers_at_one_terminal_come_one_at_a_time_and_a_status_wait
 
 #[test]
 fn a_hundred_fields_can_be_filled_in_and_defaults_that_do_not_fit_are_not_offered() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=long"]);
-    terminal.sees("A long form.");
+    terminal.wait_for_output("A long form.");
     for number in 0..100 {
-        terminal.sees(&format!("field_{number}")).sees(": ").types(&format!("v{number}\r"));
+        terminal
+            .wait_for_output(&format!("field_{number}"))
+            .wait_for_output(": ")
+            .send_keys(&format!("v{number}\r"));
     }
-    terminal.sees("Send it?").types("\r");
-    let (_, shown) = terminal.ends();
+    terminal.wait_for_output("Send it?").send_keys("\r");
+    let (_, shown) = terminal.wait_for_exit();
     let given = answer(&shown, "long")["content"].clone();
     assert_eq!(given.as_object().map(serde_json::Map::len), Some(100), "{shown}");
     assert_eq!(given["field_99"], "v99");
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=unfit"]);
-    terminal.sees("Defaults that do not fit.").sees("colour*").sees(": ").types("\r");
-    terminal.sees("is wanted").types("2\r").sees("count*").sees(": ").types("\r");
-    terminal.sees("is wanted").types("many\r").sees("is wanted").types("4\r");
-    terminal.sees("mail").sees(": ").types("\r").sees("Send it?").types("\r");
-    let (_, shown) = terminal.ends();
+    terminal
+        .wait_for_output("Defaults that do not fit.")
+        .wait_for_output("colour*")
+        .wait_for_output(": ")
+        .send_keys("\r");
+    terminal
+        .wait_for_output("is wanted")
+        .send_keys("2\r")
+        .wait_for_output("count*")
+        .wait_for_output(": ")
+        .send_keys("\r");
+    terminal
+        .wait_for_output("is wanted")
+        .send_keys("many\r")
+        .wait_for_output("is wanted")
+        .send_keys("4\r");
+    terminal
+        .wait_for_output("mail")
+        .wait_for_output(": ")
+        .send_keys("\r")
+        .wait_for_output("Send it?")
+        .send_keys("\r");
+    let (_, shown) = terminal.wait_for_exit();
     let expected = json!({"colour": "green", "count": 4});
     assert_eq!(answer(&shown, "unfit")["content"], expected, "{shown}");
 }
 
 #[test]
 fn an_interrupt_in_a_question_ends_the_call_and_says_so_in_the_audit_log() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
-    terminal.sees("Your name").sees(": ").types("Ad\u{3}");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("Your name").wait_for_output(": ").send_keys("Ad\u{3}");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 130, "{shown}");
     let audit = json_of(&scene, &["audit", "--json"]);
     assert_eq!(audit["calls"][0]["outcome"], "cancelled", "{audit}");
-    let mut asking = with(&[("s", &Script::legacy())], json!({}));
-    asking.set("TERM", "dumb");
+    let mut asking = scene_with_servers(&[("s", &Script::legacy())], json!({}));
+    asking.set_env("TERM", "dumb");
     let mut terminal = at_terminal(&asking, &["call", "mcp__s__echo", "text=x"]);
-    terminal.sees("? ").types("\u{3}");
-    assert_eq!(terminal.ends().0, 130);
+    terminal.wait_for_output("? ").send_keys("\u{3}");
+    assert_eq!(terminal.wait_for_exit().0, 130);
 }
 
 #[test]
 fn bytes_that_are_no_text_do_not_end_the_keyboard() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
-    terminal.sees("Your name").sees(": ").types_bytes(b"Fran\xe7ois\r");
-    terminal.sees("guests").sees(": ").types(":no\r");
-    let (_, shown) = terminal.ends();
+    terminal.wait_for_output("Your name").wait_for_output(": ").send_bytes(b"Fran\xe7ois\r");
+    terminal.wait_for_output("guests").wait_for_output(": ").send_keys(":no\r");
+    let (_, shown) = terminal.wait_for_exit();
     assert_eq!(answer(&shown, "booking")["action"], "decline", "{shown}");
 }
 
 /// A scene whose questions go to a hook.
-fn hooked(command: &str, timeout: f64) -> Scene {
+fn scene_with_hook(command: &str, timeout: f64) -> Sandbox {
     let hook = json!([{"hooks": [{"type": "command", "command": command, "timeout": timeout}]}]);
     let settings = json!({"permissions": {"allow": ["mcp__s"]}, "hooks": {"Elicitation": hook}});
-    with(&[("s", &Script::legacy())], settings)
+    scene_with_servers(&[("s", &Script::legacy())], settings)
 }
 
 #[test]
@@ -205,75 +246,89 @@ fn a_hook_may_misbehave_as_it_likes() {
         ("exit 77", 20.0, "exit status: 77"),
         ("not-a-program-that-is-there", 20.0, "127"),
     ] {
-        let scene = hooked(command, timeout);
+        let scene = scene_with_hook(command, timeout);
         let began = Instant::now();
         let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
-        assert_eq!(answer(&ran.stdout, "elicitation")["action"], "decline", "{}", ran.shown());
+        assert_eq!(
+            answer(&ran.stdout, "elicitation")["action"],
+            "decline",
+            "{}",
+            ran.to_snapshot()
+        );
         assert!(began.elapsed() < Duration::from_secs(15), "{command}");
         let logs = scene.swb(&["logs", "s"]);
-        assert!(logs.ok().contains(said), "{command}\n{}", logs.stdout);
+        assert!(logs.expect_success().contains(said), "{command}\n{}", logs.stdout);
     }
 }
 
 #[test]
 fn a_hook_that_outlives_its_time_is_gone_with_its_children() {
     let command = "sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$HOME/pids\"; while :; do sleep 1; done' & echo $$ >> \"$HOME/pids\"; wait";
-    let scene = hooked(command, 0.5);
-    scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]).ok();
+    let scene = scene_with_hook(command, 0.5);
+    scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]).expect_success();
     let numbers = scene.read("~/pids");
     assert_eq!(numbers.lines().count(), 2, "{numbers}");
     for number in numbers.lines() {
-        until(|| !std::path::Path::new(&format!("/proc/{number}")).exists());
+        wait_for(|| !std::path::Path::new(&format!("/proc/{number}")).exists());
     }
 }
 
 #[test]
 fn a_record_that_the_disk_refuses_is_said() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let log = scene.path("~/.local/state/switchboard/audit.jsonl");
     std::fs::create_dir_all(&log).expect("a folder in its place");
     let ran = scene.swb(&["call", "mcp__s__echo", "text=hello"]);
-    assert_eq!(ran.ok(), "hello\n");
+    assert_eq!(ran.expect_success(), "hello\n");
     let warning =
         "warning: this call is not in the audit log: ~/.local/state/switchboard/audit.jsonl";
-    assert_eq!(ran.stderr.matches(warning).count(), 1, "{}", ran.shown());
+    assert_eq!(ran.stderr.matches(warning).count(), 1, "{}", ran.to_snapshot());
 }
 
 #[test]
 fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     let place = "~/.local/state/switchboard/pins.json";
     scene.write(place, "{\"s/sha256:1\": {\"turn\"");
     let call = ["call", "mcp__s__echo", "text=hello"];
     let ran = scene.swb(&call);
-    assert_eq!(ran.ok(), "hello\n");
-    assert!(ran.stderr.contains("changes to them are not noticed: ~/.local"), "{}", ran.shown());
+    assert_eq!(ran.expect_success(), "hello\n");
+    assert!(
+        ran.stderr.contains("changes to them are not noticed: ~/.local"),
+        "{}",
+        ran.to_snapshot()
+    );
     assert_eq!(scene.swb(&call).stderr, "", "it is written anew");
     std::fs::remove_file(scene.path(place)).expect("it is there");
     std::fs::create_dir(scene.path(place)).expect("a folder in its place");
     let ran = scene.swb(&call);
-    assert_eq!(ran.ok(), "hello\n");
-    assert!(ran.stderr.contains("could not be remembered"), "{}", ran.shown());
+    assert_eq!(ran.expect_success(), "hello\n");
+    assert!(ran.stderr.contains("could not be remembered"), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn a_rule_for_always_that_cannot_be_written_holds_now_and_says_so() {
-    let scene = with(&[("s", &Script::legacy())], json!({}));
+    let scene = scene_with_servers(&[("s", &Script::legacy())], json!({}));
     // Nothing can be made below a link that leads nowhere, whoever tries.
     let settings = local_settings(&scene);
     let folder = settings.parent().expect("it is in a folder");
     std::fs::create_dir_all(folder.parent().expect("which is in one")).expect("made");
     std::os::unix::fs::symlink("/proc/nowhere/at/all", folder).expect("a link");
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__echo", "text=hello"]);
-    terminal.sees("always").sees("? ").types("a\r").sees("] ").types("\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("always")
+        .wait_for_output("? ")
+        .send_keys("a\r")
+        .wait_for_output("] ")
+        .send_keys("\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("the rule holds for this session only"), "{shown}");
 }
 
 #[test]
 fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
-    let scene = one(&Script::legacy().tools(12));
+    let scene = scene_with_server(&Script::legacy().tools(12));
     let start = |number: usize| {
         let tool = format!("mcp__s__tool_{number}");
         let rule = format!("mcp__s__tool_{number}(subject=b)");
@@ -306,7 +361,7 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
 }
 
 /// Runs the program, and looks how much memory it holds while it runs: the code, the output, the peak in megabytes.
-fn measured(scene: &Scene, arguments: &[&str]) -> (Ran, u64) {
+fn run_measuring_memory(scene: &Sandbox, arguments: &[&str]) -> (CommandOutput, u64) {
     let mut command = scene.command(&scene.project(), arguments);
     let command = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = command.spawn().expect("it starts");
@@ -322,44 +377,45 @@ fn measured(scene: &Scene, arguments: &[&str]) -> (Ran, u64) {
         std::thread::sleep(Duration::from_millis(2)); // waits for another process
     }
     let output = ending.join().expect("it was waited for");
-    (scene.ran(output.status.code(), &output.stdout, &output.stderr), peak)
+    (scene.normalized_output(output.status.code(), &output.stdout, &output.stderr), peak)
 }
 
 /// What a call may hold at its worst: the largest message that is taken, grown by doubling, and the program itself.
-const MOST_MEMORY: u64 = 192;
+const MAX_MEMORY_MB: u64 = 192;
 
 #[test]
 fn two_hundred_megabytes_of_result_are_refused_in_little_memory() {
-    let json = Served::http(Script::legacy().answers(Answers::Json));
-    let events = Served::http(Script::modern().answers(Answers::Sse));
-    let remote = |served: &Served| json!({"type": "http", "url": served.url()});
-    let program: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    let json = ScriptedServer::http(Script::legacy().response_format(ResponseFormat::Json));
+    let events = ScriptedServer::http(Script::modern().response_format(ResponseFormat::Sse));
+    let remote = |served: &ScriptedServer| json!({"type": "http", "url": served.url()});
+    let program: Json =
+        serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy())).expect("JSON");
     let servers = json!({"program": program, "json": remote(&json), "events": remote(&events)});
     let allow = json!({"allow": ["mcp__program", "mcp__json", "mcp__events"]});
     let scene = scene();
     scene.write(USER, &json!({"permissions": allow, "mcpServers": servers}).to_string());
     for server in ["program", "json", "events"] {
         let tool = format!("mcp__{server}__big");
-        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=200000000"]);
+        let (ran, peak) = run_measuring_memory(&scene, &["call", &tool, "bytes:=200000000"]);
         let said = format!("`{server}` answered with more than 64 MB, which is more than is taken");
-        assert!(ran.fails(10).contains(&said), "{}", ran.shown());
-        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
+        assert!(ran.expect_failure(10).contains(&said), "{}", ran.to_snapshot());
+        assert!(peak > 0 && peak < MAX_MEMORY_MB, "{server}: {peak} MB");
         // What is taken is cut, and kept whole.
-        let (ran, peak) = measured(&scene, &["call", &tool, "bytes:=40000000"]);
+        let (ran, peak) = run_measuring_memory(&scene, &["call", &tool, "bytes:=40000000"]);
         assert!(ran.stderr.contains("100000 of 40000000 characters"), "{}", ran.stderr);
-        assert!(peak > 0 && peak < MOST_MEMORY, "{server}: {peak} MB");
+        assert!(peak > 0 && peak < MAX_MEMORY_MB, "{server}: {peak} MB");
     }
 }
 
 /// A call that comes back with a result of ours.
-fn yielded(scene: &Scene, result: &Json) -> Ran {
+fn call_returning(scene: &Sandbox, result: &Json) -> CommandOutput {
     scene.write("result.json", &result.to_string());
     scene.swb(&["call", "mcp__s__say", "result:=@result.json"])
 }
 
 #[test]
 fn a_result_may_be_anything_at_all() {
-    let scene = one(&Script::legacy().quirk(Quirk::SaysWhatItIsTold));
+    let scene = scene_with_server(&Script::legacy().quirk(Quirk::HasSayTool));
     let content = |it: Json| json!({"content": [it]});
     let picture =
         |data: &str| content(json!({"type": "image", "data": data, "mimeType": "image/png"}));
@@ -397,18 +453,18 @@ fn a_result_may_be_anything_at_all() {
         json!({"content": vec![json!({"type": "image", "data": bomb, "mimeType": "image/png"}); 500]}),
         json!({"content": vec![json!({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}); 500]}),
     ] {
-        let ran = yielded(&scene, &result);
+        let ran = call_returning(&scene, &result);
         let about: String = result.to_string().chars().take(200).collect();
-        assert!([0, 9, 10].contains(&ran.code), "{about}\n{}", ran.shown());
+        assert!([0, 9, 10].contains(&ran.code), "{about}\n{}", ran.to_snapshot());
         assert!(!ran.stderr.contains("panicked"), "{about}\n{}", ran.stderr);
-        assert!(ran.shown().len() < 1_000_000, "{about}");
+        assert!(ran.to_snapshot().len() < 1_000_000, "{about}");
     }
     assert!(!scene.home().join("x").exists());
     let deep = format!("{}1{}", "[".repeat(2000), "]".repeat(2000));
     let deep = format!("{{\"content\":[],\"structuredContent\":{deep}}}");
     scene.write("result.json", &deep);
     let ran = scene.swb(&["call", "mcp__s__say", "result:=@result.json"]);
-    assert!(ran.fails(2).contains("no JSON"), "{}", ran.shown());
+    assert!(ran.expect_failure(2).contains("no JSON"), "{}", ran.to_snapshot());
     // Everything that was kept is below the data folder, and only its owner may read it.
     let kept = scene.path("~/.local/share/switchboard");
     let mode = kept.metadata().expect("something was kept").permissions().mode();
@@ -417,7 +473,7 @@ fn a_result_may_be_anything_at_all() {
 
 #[test]
 fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
-    let scene = one(&Script::legacy().tools(1));
+    let scene = scene_with_server(&Script::legacy().tools(1));
     scene.write("bytes", "plain");
     std::fs::write(scene.path("bytes"), b"\xff\xfe").expect("written");
     std::fs::File::create(scene.path("large"))
@@ -449,8 +505,8 @@ fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
         let all = [&["call", "mcp__s__tool_0"][..], words].concat();
         let ran = scene.swb(&all);
         let about: String = words.concat().chars().take(100).collect();
-        assert_eq!(ran.code, 2, "{about}: {}", ran.shown());
-        assert!(!ran.shown().contains('\u{1b}'), "{about}: {}", ran.shown());
+        assert_eq!(ran.code, 2, "{about}: {}", ran.to_snapshot());
+        assert!(!ran.to_snapshot().contains('\u{1b}'), "{about}: {}", ran.to_snapshot());
     }
     let audit = json_of(&scene, &["audit", "--json", "--outcome", "ok"]);
     assert_eq!(audit["calls"], json!([]));
@@ -458,7 +514,7 @@ fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
 
 #[test]
 fn answers_that_were_written_down_badly_are_refused_before_anything_starts() {
-    let scene = one(&Script::legacy());
+    let scene = scene_with_server(&Script::legacy());
     for text in [
         "",
         "[1]",
@@ -471,13 +527,13 @@ fn answers_that_were_written_down_badly_are_refused_before_anything_starts() {
     ] {
         scene.write("answers.json", text);
         let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"]);
-        assert_eq!(ran.code, 2, "{text}: {}", ran.shown());
+        assert_eq!(ran.code, 2, "{text}: {}", ran.to_snapshot());
     }
     std::fs::File::create(scene.path("answers.json"))
         .and_then(|it| it.set_len(1 << 30))
         .expect("a hole");
     let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"]);
-    assert!(ran.fails(2).contains("larger"), "{}", ran.shown());
+    assert!(ran.expect_failure(2).contains("larger"), "{}", ran.to_snapshot());
     let ran = scene.swb(&["call", "mcp__s__ask", "kind=booking", "--answers", "/dev/zero"]);
-    assert_eq!(ran.code, 2, "{}", ran.shown());
+    assert_eq!(ran.code, 2, "{}", ran.to_snapshot());
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::wait_until;
-use testkit::{Scene, Script, Scripted, Terminal};
+use testkit::{Sandbox, Script, ScriptedProgram, Terminal};
 
 use crate::support::{USER, json as json_of, local_settings, scene};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A gateway in front of a scripted server, and clients that can ask nobody.
 pub struct GatewayProcess {
@@ -21,8 +21,11 @@ pub struct GatewayProcess {
 }
 
 impl GatewayProcess {
-    pub fn start(scene: &Scene, more: &[&str]) -> GatewayProcess {
-        scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+    pub fn start(scene: &Sandbox, more: &[&str]) -> GatewayProcess {
+        scene.write_servers(
+            USER,
+            &format!("\"s\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+        );
         let arguments = ["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"];
         let mut command = scene.command(&scene.project(), &[&arguments[..], more].concat());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -62,7 +65,7 @@ impl GatewayProcess {
     /// Calls, and waits for the whole response on a thread.
     pub fn call(&self, text: &str) -> JoinHandle<String> {
         let mut stream = self.send(text);
-        stream.set_read_timeout(Some(SOON)).expect("a time");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
         thread::spawn(move || {
             let mut response = String::new();
             stream.read_to_string(&mut response).expect("it answers");
@@ -84,8 +87,8 @@ impl GatewayProcess {
 }
 
 /// What waits, once so many calls do.
-fn waiting(scene: &Scene, count: usize) -> Vec<Json> {
-    wait_until(SOON, "so many calls wait", || {
+fn wait_for_calls(scene: &Sandbox, count: usize) -> Vec<Json> {
+    wait_until(TIMEOUT, "so many calls wait", || {
         let listed = json_of(scene, &["approvals", "--json"]);
         let calls = listed["waiting"].as_array().expect("a list").clone();
         (calls.len() == count).then_some(calls)
@@ -95,30 +98,34 @@ fn waiting(scene: &Scene, count: usize) -> Vec<Json> {
 #[test]
 fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     let scene = scene();
-    assert_eq!(scene.swb(&["approvals"]).ok(), "Nothing waits.\n");
+    assert_eq!(scene.swb(&["approvals"]).expect_success(), "Nothing waits.\n");
     let gateway = GatewayProcess::start(&scene, &[]);
     let call = gateway.call("hello");
-    let calls = waiting(&scene, 1);
+    let calls = wait_for_calls(&scene, 1);
     assert_eq!(calls[0]["tool"], "echo");
     assert_eq!(calls[0]["arguments"], json!({"text": "hello", "apiKey": "•••"}));
     assert!(calls[0]["because"].as_str().is_some_and(|it| !it.is_empty()), "{calls:?}");
     let listed = scene.swb(&["approvals"]);
-    let lines: Vec<&str> = listed.ok().lines().collect();
-    assert_eq!(lines.len(), 2, "{}", listed.shown());
-    assert!(lines[1].starts_with("1 ") && lines[1].contains("echo"), "{}", listed.shown());
+    let lines: Vec<&str> = listed.expect_success().lines().collect();
+    assert_eq!(lines.len(), 2, "{}", listed.to_snapshot());
+    assert!(lines[1].starts_with("1 ") && lines[1].contains("echo"), "{}", listed.to_snapshot());
     let allowed = scene.swb(&["approvals", "allow", "1"]);
-    assert!(allowed.ok().starts_with("`echo` of `s` is allowed for "), "{}", allowed.shown());
+    assert!(
+        allowed.expect_success().starts_with("`echo` of `s` is allowed for "),
+        "{}",
+        allowed.to_snapshot()
+    );
     let response = call.join().expect("it answers");
     assert!(response.contains(r#""text":"hello""#), "{response}");
-    insta::assert_snapshot!(scene.swb(&["approvals", "allow", "1"]).fails(5), @r"
+    insta::assert_snapshot!(scene.swb(&["approvals", "allow", "1"]).expect_failure(5), @r"
     error: no call 1 waits
 
     hint: `swb approvals` lists those that do
     ");
     // It was for this call alone.
     let again = gateway.call("again");
-    waiting(&scene, 1);
-    scene.swb(&["approvals", "deny", "2", "--reason", "not today"]).ok();
+    wait_for_calls(&scene, 1);
+    scene.swb(&["approvals", "deny", "2", "--reason", "not today"]).expect_success();
     let response = again.join().expect("it answers");
     assert!(response.contains("whoever runs the gateway says: not today"), "{response}");
     let said = gateway.end();
@@ -136,8 +143,8 @@ fn an_answer_holds_for_the_session_or_for_good() {
     let scene = scene();
     let gateway = GatewayProcess::start(&scene, &[]);
     let call = gateway.call("one");
-    waiting(&scene, 1);
-    scene.swb(&["approvals", "allow", "1", "--session"]).ok();
+    wait_for_calls(&scene, 1);
+    scene.swb(&["approvals", "allow", "1", "--session"]).expect_success();
     assert!(call.join().expect("it answers").contains(r#""text":"one""#));
     let response = gateway.call("two").join().expect("it answers");
     assert!(response.contains(r#""text":"two""#), "{response}");
@@ -145,8 +152,8 @@ fn an_answer_holds_for_the_session_or_for_good() {
     gateway.end();
     let gateway = GatewayProcess::start(&scene, &[]);
     let call = gateway.call("three");
-    waiting(&scene, 1);
-    scene.swb(&["approvals", "allow", "1", "--always"]).ok();
+    wait_for_calls(&scene, 1);
+    scene.swb(&["approvals", "allow", "1", "--always"]).expect_success();
     assert!(call.join().expect("it answers").contains(r#""text":"three""#));
     gateway.end();
     let settings = std::fs::read_to_string(local_settings(&scene)).expect("a file");
@@ -170,9 +177,9 @@ fn a_call_is_withdrawn_with_its_client_and_denied_when_its_time_is_over() {
     gateway.end();
     let gateway = GatewayProcess::start(&scene, &[]);
     let stream = gateway.send("gone");
-    waiting(&scene, 1);
+    wait_for_calls(&scene, 1);
     drop(stream);
-    waiting(&scene, 0);
+    wait_for_calls(&scene, 0);
     gateway.end();
 }
 
@@ -180,23 +187,31 @@ fn a_call_is_withdrawn_with_its_client_and_denied_when_its_time_is_over() {
 fn who_watches_is_asked_about_one_call_after_the_other() {
     let scene = scene();
     let refused = scene.swb(&["approvals", "--watch"]);
-    assert!(refused.fails(2).contains("nobody is here to be asked"), "{}", refused.shown());
+    assert!(
+        refused.expect_failure(2).contains("nobody is here to be asked"),
+        "{}",
+        refused.to_snapshot()
+    );
     let gateway = GatewayProcess::start(&scene, &[]);
     let first = gateway.call("one");
-    waiting(&scene, 1);
+    wait_for_calls(&scene, 1);
     let second = gateway.call("two");
-    waiting(&scene, 2);
+    wait_for_calls(&scene, 2);
     let mut terminal = Terminal::start(&scene.command(&scene.project(), &["approvals", "--watch"]));
-    terminal.sees("wants s to run echo").sees("\"text\": \"one\"").sees("? ").types("y\n");
+    terminal
+        .wait_for_output("wants s to run echo")
+        .wait_for_output("\"text\": \"one\"")
+        .wait_for_output("? ")
+        .send_keys("y\n");
     assert!(first.join().expect("it answers").contains(r#""text":"one""#));
-    terminal.sees("\"text\": \"two\"").sees("? ").types("n\n");
+    terminal.wait_for_output("\"text\": \"two\"").wait_for_output("? ").send_keys("n\n");
     let denied = second.join().expect("it answers");
     assert!(denied.contains("whoever runs the gateway said no"), "{denied}");
     let stream = gateway.send("three");
-    terminal.sees("\"text\": \"three\"").sees("? ");
+    terminal.wait_for_output("\"text\": \"three\"").wait_for_output("? ");
     drop(stream);
-    terminal.sees("(the call is over)").types("\u{3}");
-    assert_eq!(terminal.ends().0, 0);
+    terminal.wait_for_output("(the call is over)").send_keys("\u{3}");
+    assert_eq!(terminal.wait_for_exit().0, 0);
     gateway.end();
 }
 
@@ -205,11 +220,15 @@ fn a_number_that_two_gateways_have_needs_its_process() {
     let scene = scene();
     let gateways = [GatewayProcess::start(&scene, &[]), GatewayProcess::start(&scene, &[])];
     let calls = gateways.each_ref().map(|it| it.call("both"));
-    let waiting = waiting(&scene, 2);
+    let waiting = wait_for_calls(&scene, 2);
     let refused = scene.swb(&["approvals", "allow", "1"]);
-    assert!(refused.fails(6).contains("several gateways have a call 1"), "{}", refused.shown());
+    assert!(
+        refused.expect_failure(6).contains("several gateways have a call 1"),
+        "{}",
+        refused.to_snapshot()
+    );
     for call in &waiting {
-        scene.swb(&["approvals", "allow", &format!("{}.1", call["process"])]).ok();
+        scene.swb(&["approvals", "allow", &format!("{}.1", call["process"])]).expect_success();
     }
     for call in calls {
         assert!(call.join().expect("it answers").contains(r#""text":"both""#));

@@ -1,14 +1,17 @@
 //! `swb auth`.
 
-use testkit::authority::Charter;
+use testkit::authority::AuthorizationConfig;
 
-use crate::signing_kit::{log_in, stage};
+use crate::signing_kit::{log_in, setup};
 use crate::support::{json, scene};
 
 #[test]
 fn every_login_is_shown_with_all_but_its_token() {
-    let charter = Charter { resource_scopes: vec!["read".to_owned()], ..Charter::good() };
-    let (authority, scene) = stage(charter);
+    let charter = AuthorizationConfig {
+        resource_scopes: vec!["read".to_owned()],
+        ..AuthorizationConfig::compliant()
+    };
+    let (authority, scene) = setup(charter);
     log_in(&scene);
     let status = json(&scene, &["auth", "status", "--json"]);
     let login = &status["logins"][0];
@@ -19,7 +22,7 @@ fn every_login_is_shown_with_all_but_its_token() {
     assert!(login["expiresAt"].as_str().is_some_and(|it| it.ends_with('Z')), "{login}");
     assert_eq!(status["kept"]["folder"], "[ROOT]/person/.local/share/switchboard/logins");
     let text = scene.swb(&["auth", "status"]);
-    let text = text.ok();
+    let text = text.expect_success();
     for part in ["web: good\n", "scopes: read\n", "renewed by itself\n", "Kept in ~/.local/share"] {
         assert!(text.contains(part), "{text}");
     }
@@ -28,5 +31,9 @@ fn every_login_is_shown_with_all_but_its_token() {
 #[test]
 fn nobody_is_signed_in_at_first() {
     let ran = scene().swb(&["auth", "status"]);
-    assert!(ran.ok().starts_with("Nobody is signed in anywhere"), "{}", ran.shown());
+    assert!(
+        ran.expect_success().starts_with("Nobody is signed in anywhere"),
+        "{}",
+        ran.to_snapshot()
+    );
 }

@@ -1,23 +1,23 @@
 //! `swb complete`.
 
-use testkit::{Quirk, Script, Scripted};
+use testkit::{Quirk, Script, ScriptedProgram};
 
 use crate::support::{USER, json, scene};
 
-fn with(script: &Script) -> testkit::Scene {
+fn scene_with_server(script: &Script) -> testkit::Sandbox {
     let scene = scene();
-    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(script)));
+    scene.write_servers(USER, &format!("\"s\": {}", ScriptedProgram::config_entry(script)));
     scene
 }
 
 #[test]
 fn values_come_one_a_line_in_either_era() {
     for script in [Script::legacy(), Script::modern()] {
-        let scene = with(&script.prompts(1).resources(1));
+        let scene = scene_with_server(&script.prompts(1).resources(1));
         let ran = scene.swb(&["complete", "s", "--prompt", "prompt_0", "topic", "ap"]);
-        assert_eq!(ran.ok(), "apple\napricot\n");
+        assert_eq!(ran.expect_success(), "apple\napricot\n");
         let all = ["complete", "s", "--template", "scripted://resource/{number}", "number"];
-        assert_eq!(scene.swb(&all).ok(), "apple\napricot\nbanana\n");
+        assert_eq!(scene.swb(&all).expect_success(), "apple\napricot\nbanana\n");
     }
 }
 
@@ -26,7 +26,7 @@ fn programs_get_json_and_the_server_gets_what_is_known_already() {
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().prompts(1).journal(&journal);
-    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&script)));
+    scene.write_servers(USER, &format!("\"s\": {}", ScriptedProgram::config_entry(&script)));
     let arguments = ["complete", "s", "--prompt", "prompt_0", "topic", "b", "--context", "a=b=c"];
     let answer = json(&scene, &[&arguments[..], &["--json"]].concat());
     assert_eq!(answer["values"], serde_json::json!(["banana"]));
@@ -37,17 +37,17 @@ fn programs_get_json_and_the_server_gets_what_is_known_already() {
 
 #[test]
 fn who_cannot_complete_is_said_to_be_unable_and_a_wrong_name_has_a_near_one() {
-    let scene = with(&Script::legacy().prompts(1).quirk(Quirk::NoCompletions));
+    let scene = scene_with_server(&Script::legacy().prompts(1).quirk(Quirk::NoCompletions));
     insta::assert_snapshot!(
         "unable",
-        scene.swb(&["complete", "s", "--prompt", "prompt_0", "topic"]).fails(5)
+        scene.swb(&["complete", "s", "--prompt", "prompt_0", "topic"]).expect_failure(5)
     );
-    let scene = with(&Script::legacy().prompts(1));
+    let scene = scene_with_server(&Script::legacy().prompts(1));
     insta::assert_snapshot!(
         "near",
-        scene.swb(&["complete", "s", "--prompt", "prompt0", "topic"]).fails(5)
+        scene.swb(&["complete", "s", "--prompt", "prompt0", "topic"]).expect_failure(5)
     );
-    scene.swb(&["complete", "s", "topic"]).fails(2);
-    scene.swb(&["complete", "s", "--prompt", "a", "--template", "b", "topic"]).fails(2);
-    scene.swb(&["complete", "s", "--prompt", "a", "topic", "--context", "x"]).fails(2);
+    scene.swb(&["complete", "s", "topic"]).expect_failure(2);
+    scene.swb(&["complete", "s", "--prompt", "a", "--template", "b", "topic"]).expect_failure(2);
+    scene.swb(&["complete", "s", "--prompt", "a", "topic", "--context", "x"]).expect_failure(2);
 }

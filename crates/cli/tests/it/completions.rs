@@ -3,20 +3,20 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use testkit::{Scene, Script, Scripted};
+use testkit::{Sandbox, Script, ScriptedProgram};
 
 use crate::support::{USER, scene};
 
 /// What could stand in the place of the last word.
-fn words(scene: &Scene, words: &[&str]) -> Vec<String> {
+fn complete_words(scene: &Sandbox, words: &[&str]) -> Vec<String> {
     let ran = scene.swb(&[&["__complete", "words", "--"][..], words].concat());
     let value = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
-    ran.ok().lines().map(value).collect()
+    ran.expect_success().lines().map(value).collect()
 }
 
 /// What bash would offer for a line.
-fn in_bash(scene: &Scene, line: &str) -> Vec<String> {
-    scene.write("swb.bash", scene.swb(&["completions", "bash"]).ok());
+fn complete_in_bash(scene: &Sandbox, line: &str) -> Vec<String> {
+    scene.write("swb.bash", scene.swb(&["completions", "bash"]).expect_success());
     let ours = scene.command(&scene.project(), &[]);
     let script = r#"source swb.bash; COMP_LINE=$1; COMP_POINT=${#1}; _swb "$2"; printf '%s\n' "${COMPREPLY[@]}""#;
     let mut command = Command::new("bash");
@@ -35,15 +35,15 @@ fn in_bash(scene: &Scene, line: &str) -> Vec<String> {
 }
 
 /// A server `far` that was connected to once, and is not running.
-fn remembered() -> Scene {
+fn scene_with_cache() -> Sandbox {
     let scene = scene();
-    let entry = Scripted::entry(&Script::legacy().resources(2).prompts(2));
+    let entry = ScriptedProgram::config_entry(&Script::legacy().resources(2).prompts(2));
     let rules = r#""permissions": {"deny": ["mcp__far__crash", "mcp__far__add(a=1, b=2)"]}"#;
     scene.write(
         USER,
         &format!(r#"{{{rules}, "mcpServers": {{"far": {entry}, "near": {{"command": "x"}}}}}}"#),
     );
-    scene.swb(&["ping", "far"]).ok();
+    scene.swb(&["ping", "far"]).expect_success();
     scene
 }
 
@@ -52,72 +52,84 @@ fn every_shell_gets_a_script() {
     for shell in ["powershell", "elvish"] {
         let ran = scene().swb(&["completions", shell]);
         for word in ["reset-project-choices", "add-json", "mcp-config"] {
-            assert!(ran.ok().contains(word), "{shell} lacks {word}");
+            assert!(ran.expect_success().contains(word), "{shell} lacks {word}");
         }
     }
     for shell in ["bash", "zsh", "fish"] {
-        assert!(scene().swb(&["completions", shell]).ok().contains("__complete"), "{shell}");
+        assert!(
+            scene().swb(&["completions", shell]).expect_success().contains("__complete"),
+            "{shell}"
+        );
     }
-    scene().swb(&["completions", "tcsh"]).fails(2);
+    scene().swb(&["completions", "tcsh"]).expect_failure(2);
 }
 
 #[test]
 fn commands_flags_and_fixed_values_come_from_the_table() {
     let scene = scene();
-    assert_eq!(words(&scene, &["res"]), ["reset-project-choices", "resources", "result"]);
-    assert_eq!(words(&scene, &["mcp", "perm"]), ["permissions"]);
-    assert_eq!(words(&scene, &["permissions", "s"]), ["simulate"]);
-    assert_eq!(words(&scene, &["permissions", "add", "--scope", "l"]), ["local"]);
-    assert_eq!(words(&scene, &["permissions", "add", "--json", "d"]), ["deny"]);
-    assert_eq!(words(&scene, &["call", "x", "--mode=d"]), ["--mode=default", "--mode=dontAsk"]);
-    assert_eq!(words(&scene, &["call", "--mo"]), ["--mode"]);
-    assert_eq!(words(&scene, &["call", "--", "--mo"]), Vec::<String>::new());
-    assert_eq!(words(&scene, &["completions", "z"]), ["zsh"]);
-    assert_eq!(words(&scene, &["man", "comple"]), ["complete", "completions"]); // misspelt on purpose
+    assert_eq!(complete_words(&scene, &["res"]), ["reset-project-choices", "resources", "result"]);
+    assert_eq!(complete_words(&scene, &["mcp", "perm"]), ["permissions"]);
+    assert_eq!(complete_words(&scene, &["permissions", "s"]), ["simulate"]);
+    assert_eq!(complete_words(&scene, &["permissions", "add", "--scope", "l"]), ["local"]);
+    assert_eq!(complete_words(&scene, &["permissions", "add", "--json", "d"]), ["deny"]);
+    assert_eq!(
+        complete_words(&scene, &["call", "x", "--mode=d"]),
+        ["--mode=default", "--mode=dontAsk"]
+    );
+    assert_eq!(complete_words(&scene, &["call", "--mo"]), ["--mode"]);
+    assert_eq!(complete_words(&scene, &["call", "--", "--mo"]), Vec::<String>::new());
+    assert_eq!(complete_words(&scene, &["completions", "z"]), ["zsh"]);
+    assert_eq!(complete_words(&scene, &["man", "comple"]), ["complete", "completions"]); // misspelt on purpose
 }
 
 #[test]
 fn what_servers_had_is_offered_without_starting_any() {
-    let scene = remembered();
+    let scene = scene_with_cache();
     let journal = scene.path("started");
-    assert_eq!(words(&scene, &["get", ""]), ["far", "near"]);
-    assert_eq!(words(&scene, &["status", "far", "n"]), ["near"]);
-    assert_eq!(words(&scene, &["audit", "--server", "f"]), ["far"]);
+    assert_eq!(complete_words(&scene, &["get", ""]), ["far", "near"]);
+    assert_eq!(complete_words(&scene, &["status", "far", "n"]), ["near"]);
+    assert_eq!(complete_words(&scene, &["audit", "--server", "f"]), ["far"]);
     assert_eq!(
-        words(&scene, &["call", "mcp__far__e"]),
+        complete_words(&scene, &["call", "mcp__far__e"]),
         ["mcp__far__echo", "mcp__far__end_listening", "mcp__far__env", "mcp__far__explode"]
     );
     // A rule hides it.
-    assert_eq!(words(&scene, &["call", "mcp__far__cr"]), Vec::<String>::new());
-    assert_eq!(words(&scene, &["search", "ech"]), ["echo"]);
+    assert_eq!(complete_words(&scene, &["call", "mcp__far__cr"]), Vec::<String>::new());
+    assert_eq!(complete_words(&scene, &["search", "ech"]), ["echo"]);
     assert_eq!(
-        words(&scene, &["read", "far", "s"]),
+        complete_words(&scene, &["read", "far", "s"]),
         ["scripted://resource/0", "scripted://resource/1"]
     );
-    assert_eq!(words(&scene, &["read", "near", "s"]), Vec::<String>::new());
-    assert_eq!(words(&scene, &["prompt", "far", "p"]), ["prompt_0", "prompt_1"]);
-    assert_eq!(words(&scene, &["complete", "far", "--prompt", ""]), ["prompt_0", "prompt_1"]);
+    assert_eq!(complete_words(&scene, &["read", "near", "s"]), Vec::<String>::new());
+    assert_eq!(complete_words(&scene, &["prompt", "far", "p"]), ["prompt_0", "prompt_1"]);
     assert_eq!(
-        words(&scene, &["complete", "far", "--template", ""]),
+        complete_words(&scene, &["complete", "far", "--prompt", ""]),
+        ["prompt_0", "prompt_1"]
+    );
+    assert_eq!(
+        complete_words(&scene, &["complete", "far", "--template", ""]),
         ["scripted://resource/{number}"]
     );
-    assert_eq!(words(&scene, &["permissions", "add", "deny", "mcp__n"]), ["mcp__near"]);
-    assert_eq!(words(&scene, &["permissions", "remove", "mcp__far__c"]), ["mcp__far__crash"]);
+    assert_eq!(complete_words(&scene, &["permissions", "add", "deny", "mcp__n"]), ["mcp__near"]);
     assert_eq!(
-        words(&scene, &["permissions", "remove", "deny", "mcp__far__a"]),
+        complete_words(&scene, &["permissions", "remove", "mcp__far__c"]),
+        ["mcp__far__crash"]
+    );
+    assert_eq!(
+        complete_words(&scene, &["permissions", "remove", "deny", "mcp__far__a"]),
         ["mcp__far__add(a=1,b=2)"]
     );
     // Another definition of the same name has had nothing yet, and is not asked.
     let script = Script::legacy().resources(2).journal(&journal);
-    scene.servers(USER, &format!("\"far\": {}", Scripted::entry(&script)));
-    assert_eq!(words(&scene, &["call", "mcp__far__e"]), Vec::<String>::new());
+    scene.write_servers(USER, &format!("\"far\": {}", ScriptedProgram::config_entry(&script)));
+    assert_eq!(complete_words(&scene, &["call", "mcp__far__e"]), Vec::<String>::new());
     assert!(!journal.exists());
 }
 
 #[test]
 fn what_is_remembered_is_the_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let scene = remembered();
+    let scene = scene_with_cache();
     let folder = scene.path("~/.local/share/switchboard/catalogues");
     let files: Vec<_> = folder.read_dir().expect("a folder").flatten().collect();
     assert_eq!(files.len(), 1);
@@ -128,30 +140,34 @@ fn what_is_remembered_is_the_owners_alone() {
 #[test]
 fn a_name_that_moves_the_cursor_is_not_offered() {
     let scene = scene();
-    scene.servers(USER, "\"a\\u001b[2J\": {\"command\": \"x\"}, \"ab\": {\"command\": \"x\"}");
-    assert_eq!(words(&scene, &["get", "a"]), ["ab"]);
+    scene
+        .write_servers(USER, "\"a\\u001b[2J\": {\"command\": \"x\"}, \"ab\": {\"command\": \"x\"}");
+    assert_eq!(complete_words(&scene, &["get", "a"]), ["ab"]);
     scene.write(USER, "{nonsense");
-    assert_eq!(words(&scene, &["get", "a"]), Vec::<String>::new());
-    assert_eq!(words(&scene, &["ge"]), ["get"]);
+    assert_eq!(complete_words(&scene, &["get", "a"]), Vec::<String>::new());
+    assert_eq!(complete_words(&scene, &["ge"]), ["get"]);
 }
 
 #[test]
 fn bash_breaks_words_and_puts_them_together_again() {
-    let scene = remembered();
-    assert_eq!(in_bash(&scene, "swb call mcp__far__ec"), ["mcp__far__echo"]);
-    assert_eq!(in_bash(&scene, "swb read far scripted://res"), ["//resource/0", "//resource/1"]);
-    assert_eq!(in_bash(&scene, "swb call t --mode=pl"), ["plan"]);
+    let scene = scene_with_cache();
+    assert_eq!(complete_in_bash(&scene, "swb call mcp__far__ec"), ["mcp__far__echo"]);
     assert_eq!(
-        in_bash(&scene, "swb permissions remove mcp__far__ad"),
+        complete_in_bash(&scene, "swb read far scripted://res"),
+        ["//resource/0", "//resource/1"]
+    );
+    assert_eq!(complete_in_bash(&scene, "swb call t --mode=pl"), ["plan"]);
+    assert_eq!(
+        complete_in_bash(&scene, "swb permissions remove mcp__far__ad"),
         [r"mcp__far__add\(a=1,b=2\)"]
     );
-    assert_eq!(in_bash(&scene, "swb add x -- "), Vec::<String>::new());
+    assert_eq!(complete_in_bash(&scene, "swb add x -- "), Vec::<String>::new());
 }
 
 #[test]
 fn a_person_at_bash_presses_tab() {
-    let scene = remembered();
-    scene.write("swb.bash", scene.swb(&["completions", "bash"]).ok());
+    let scene = scene_with_cache();
+    scene.write("swb.bash", scene.swb(&["completions", "bash"]).expect_success());
     let bin = scene.path("~/bin");
     std::fs::create_dir_all(&bin).expect("a folder");
     std::os::unix::fs::symlink(crate::support::program(), bin.join("swb")).expect("a link");

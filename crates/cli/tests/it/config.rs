@@ -6,25 +6,25 @@ use crate::support::{USER, scene};
 fn explain_shows_every_place_and_why_one_definition_wins() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""s": {"command": "project"}"#)
-        .servers("~/.mcp.json", r#""s": {"command": "above"}"#)
-        .servers(USER, r#""s": {"command": "user"}"#);
-    scene.swb(&["add", "s", "--", "local"]).ok();
-    insta::assert_snapshot!(scene.swb(&["config", "explain", "s"]).shown());
+        .write_servers(".mcp.json", r#""s": {"command": "project"}"#)
+        .write_servers("~/.mcp.json", r#""s": {"command": "above"}"#)
+        .write_servers(USER, r#""s": {"command": "user"}"#);
+    scene.swb(&["add", "s", "--", "local"]).expect_success();
+    insta::assert_snapshot!(scene.swb(&["config", "explain", "s"]).to_snapshot());
     insta::assert_snapshot!(
         "explain_for_programs",
-        scene.swb(&["config", "explain", "s", "--json"]).shown()
+        scene.swb(&["config", "explain", "s", "--json"]).to_snapshot()
     );
-    scene.swb(&["config", "explain"]).ok();
-    scene.swb(&["config", "explain", "none"]).fails(5);
+    scene.swb(&["config", "explain"]).expect_success();
+    scene.swb(&["config", "explain", "none"]).expect_failure(5);
 }
 
 #[test]
 fn check_fails_on_errors_and_not_on_warnings() {
     let scene = scene();
-    scene.servers(USER, r#""a": {"command": "x", "typo": 1}"#);
-    insta::assert_snapshot!(scene.swb(&["config", "check"]).shown());
-    scene.servers(".mcp.json", r#""b": {"command": 1}"#);
+    scene.write_servers(USER, r#""a": {"command": "x", "typo": 1}"#);
+    insta::assert_snapshot!(scene.swb(&["config", "check"]).to_snapshot());
+    scene.write_servers(".mcp.json", r#""b": {"command": 1}"#);
     let ran = scene.swb(&["config", "check"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (3, "2 servers in 2 places: 1 error, 1 warning\n"));
     assert_eq!(scene.swb(&["config", "check", "--json"]).code, 3);
@@ -33,15 +33,15 @@ fn check_fails_on_errors_and_not_on_warnings() {
 #[test]
 fn named_secrets_are_fetched_on_request_and_never_shown() {
     let scene = scene();
-    scene.write("~/token", "canary-from-file\n").servers(
+    scene.write("~/token", "canary-from-file\n").write_servers(
         USER,
         r#""ok": {"command": "x", "env": {"A": "${file:~/token}", "B": "${cmd:printf canary%s -from-command}"}},
            "broken": {"type": "http", "url": "https://h/", "headers": {"A": "Bearer ${file:~/none}", "B": "${cmd:exit 3}"}},
            "off": {"command": "x", "env": {"A": "${cmd:touch ran}"}, "disabled": true}"#,
     );
     let ran = scene.swb(&["config", "check", "--secrets"]);
-    insta::assert_snapshot!(ran.shown());
-    assert!(!ran.shown().contains("canary-from"), "{}", ran.shown());
+    insta::assert_snapshot!(ran.to_snapshot());
+    assert!(!ran.to_snapshot().contains("canary-from"), "{}", ran.to_snapshot());
     assert!(!scene.path("ran").exists());
     assert_eq!(scene.swb(&["config", "check"]).code, 0);
 }
@@ -55,11 +55,11 @@ fn the_keychain_is_asked_through_the_platforms_tool() {
         .expect("rights");
     let path =
         format!("{}:{}", scene.path("~/bin").display(), std::env::var("PATH").expect("a path"));
-    scene.set("PATH", &path).servers(
+    scene.set_env("PATH", &path).write_servers(
         USER,
         r#""a": {"command": "x", "env": {"K": "${keychain:github}", "L": "${keychain:other}"}}"#,
     );
-    insta::assert_snapshot!(scene.swb(&["config", "check", "--secrets"]).shown(), @r"
+    insta::assert_snapshot!(scene.swb(&["config", "check", "--secrets"]).to_snapshot(), @r"
     exit: 3
     --- stdout
     1 server in 1 place: 0 errors, 0 warnings
@@ -72,11 +72,11 @@ fn the_keychain_is_asked_through_the_platforms_tool() {
 fn nothing_is_fetched_run_or_reached_by_looking() {
     let scene = scene();
     scene
-        .servers(
+        .write_servers(
             USER,
             r#""a": {"command": "touch", "args": ["ran"], "env": {"A": "${cmd:touch ran}"}}"#,
         )
-        .servers(".mcp.json", r#""p": {"command": "touch", "args": ["ran"]}"#);
+        .write_servers(".mcp.json", r#""p": {"command": "touch", "args": ["ran"]}"#);
     for arguments in [
         &["list"][..],
         &["list", "--all", "--json"],
@@ -95,9 +95,10 @@ fn nothing_is_fetched_run_or_reached_by_looking() {
 #[test]
 fn a_default_that_is_not_used_is_not_fetched() {
     let mut scene = scene();
-    scene
-        .set("TOKEN", "set")
-        .servers(USER, r#""a": {"command": "x", "env": {"A": "${TOKEN:-${cmd:touch ran}}"}}"#);
-    scene.swb(&["config", "check", "--secrets"]).ok();
+    scene.set_env("TOKEN", "set").write_servers(
+        USER,
+        r#""a": {"command": "x", "env": {"A": "${TOKEN:-${cmd:touch ran}}"}}"#,
+    );
+    scene.swb(&["config", "check", "--secrets"]).expect_success();
     assert!(!scene.path("ran").exists());
 }

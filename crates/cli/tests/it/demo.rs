@@ -3,18 +3,18 @@
 
 use std::process::Stdio;
 
-use testkit::{Scene, Size, Terminal};
+use testkit::{Sandbox, Size, Terminal};
 
 use crate::support::{USER, scene};
 
-fn demo(scene: &Scene, size: Size) -> Terminal {
+fn demo(scene: &Sandbox, size: Size) -> Terminal {
     let mut command = scene.command(&scene.project(), &["demo", "--speed", "40"]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
-    Terminal::sized(&command, size)
+    Terminal::with_size(&command, size)
 }
 
 /// Every file below the home and the folder for what is temporary.
-fn files(scene: &Scene) -> Vec<std::path::PathBuf> {
+fn files(scene: &Sandbox) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![scene.home(), scene.root().join("temporary")];
     while let Some(folder) = folders.pop() {
@@ -31,11 +31,11 @@ fn files(scene: &Scene) -> Vec<std::path::PathBuf> {
     found
 }
 
-fn with_temporary_folder() -> Scene {
+fn with_temporary_folder() -> Sandbox {
     let mut scene = scene();
     let folder = scene.root().join("temporary");
     std::fs::create_dir(&folder).expect("a folder");
-    scene.set("TMPDIR", &folder.display().to_string());
+    scene.set_env("TMPDIR", &folder.display().to_string());
     scene
 }
 
@@ -44,8 +44,8 @@ fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
     let scene = with_temporary_folder();
     let before = files(&scene);
     let mut terminal = demo(&scene, Size::LARGE);
-    terminal.sees("demo wants to run add_note").sees("demo asks");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("demo wants to run add_note").wait_for_output("demo asks");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("\x1b[?1049l") && shown.contains("swb add NAME"), "{shown}");
     assert!(shown.contains("Booked (not really)") && shown.contains("terrace"), "{shown}");
@@ -55,11 +55,11 @@ fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
 #[test]
 fn it_needs_no_servers_and_ends_where_others_are_configured() {
     let scene = with_temporary_folder();
-    scene.servers(USER, r#""gone": {"command": "no-such-program"}"#);
-    scene.servers(".mcp.json", r#""theirs": {"command": "no-such-program"}"#);
-    let mut terminal = demo(&scene, Size::USUAL);
-    terminal.sees("1/1 server");
-    let (code, shown) = terminal.ends();
+    scene.write_servers(USER, r#""gone": {"command": "no-such-program"}"#);
+    scene.write_servers(".mcp.json", r#""theirs": {"command": "no-such-program"}"#);
+    let mut terminal = demo(&scene, Size::STANDARD);
+    terminal.wait_for_output("1/1 server");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("Servers of this project"), "{shown}");
 }
@@ -68,14 +68,24 @@ fn it_needs_no_servers_and_ends_where_others_are_configured() {
 fn whoever_presses_a_key_plays_on() {
     let scene = with_temporary_folder();
     let mut terminal = demo(&scene, Size::LARGE);
-    terminal.shows("side by side").types("x").shows("The keys are yours now");
-    terminal.hides("working").types("\x15hello\r").shows("demo wants to run add_note");
+    terminal
+        .wait_for_screen("side by side")
+        .send_keys("x")
+        .wait_for_screen("The keys are yours now");
+    terminal
+        .wait_until_absent("working")
+        .send_keys("\x15hello\r")
+        .wait_for_screen("demo wants to run add_note");
     // Nobody answers it any more but whoever is there.
     for _ in 0..4 {
-        terminal.calm_screen();
+        terminal.stable_screen();
     }
-    terminal.types("\x1b").shows("I wrote nothing down").hides("working").types("/quit\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .send_keys("\x1b")
+        .wait_for_screen("I wrote nothing down")
+        .wait_until_absent("working")
+        .send_keys("/quit\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
 }
 
@@ -83,9 +93,9 @@ fn whoever_presses_a_key_plays_on() {
 fn escape_and_control_c_leave_at_once() {
     let scene = with_temporary_folder();
     for key in ["\x1b", "\x03"] {
-        let mut terminal = demo(&scene, Size::USUAL);
-        terminal.shows("1/1 server").types(key);
-        let (code, shown) = terminal.ends();
+        let mut terminal = demo(&scene, Size::STANDARD);
+        terminal.wait_for_screen("1/1 server").send_keys(key);
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, 0, "{shown}");
     }
     assert_eq!(files(&scene).iter().filter(|it| it.ends_with("notes.json")).count(), 0);
@@ -97,8 +107,8 @@ fn without_a_terminal_it_is_the_same_conversation_in_lines() {
     let before = files(&scene);
     let mut command = scene.command(&scene.project(), &["demo"]);
     let output = command.stdin(Stdio::null()).output().expect("it runs");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    let text = ran.ok();
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    let text = ran.expect_success();
     let places = [
         "> Hello! What time is it",
         "calling demo: now",
@@ -126,5 +136,5 @@ fn without_a_terminal_it_is_the_same_conversation_in_lines() {
 fn an_administrators_rules_hold_for_it() {
     let scene = scene();
     scene.write("managed/managed-settings.json", r#"{"allowedMcpServers": []}"#);
-    assert!(scene.swb(&["demo"]).fails(4).contains("administrator"));
+    assert!(scene.swb(&["demo"]).expect_failure(4).contains("administrator"));
 }

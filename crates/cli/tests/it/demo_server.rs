@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use testkit::{Script, Scripted};
+use testkit::{Script, ScriptedProgram};
 
 use crate::status::Watch;
 use crate::support::{USER, json as json_of, scene, states};
@@ -19,17 +19,21 @@ fn every_command_works_on_it_at_once() {
         (&json!("demo"), &json!("connected")),
         "{status}"
     );
-    assert!(scene.swb(&["tools"]).ok().contains("mcp__demo__echo"));
-    assert!(scene.swb(&["search", "picture"]).ok().contains("mcp__demo__draw_clock"));
-    assert!(scene.swb(&["ping", "demo"]).ok().contains("demo"));
-    assert!(scene.swb(&["doctor"]).ok().contains("all well"));
-    assert!(scene.swb(&["get", "demo"]).ok().contains("built into swb"));
-    assert!(scene.swb(&["prompts"]).ok().contains("write_about"));
+    assert!(scene.swb(&["tools"]).expect_success().contains("mcp__demo__echo"));
+    assert!(scene.swb(&["search", "picture"]).expect_success().contains("mcp__demo__draw_clock"));
+    assert!(scene.swb(&["ping", "demo"]).expect_success().contains("demo"));
+    assert!(scene.swb(&["doctor"]).expect_success().contains("all well"));
+    assert!(scene.swb(&["get", "demo"]).expect_success().contains("built into swb"));
+    assert!(scene.swb(&["prompts"]).expect_success().contains("write_about"));
     let said = scene.swb(&["prompt", "demo", "write_about", "topic=tea", "tone=funny"]);
-    assert!(said.ok().contains("Write five lines about tea, in a funny tone."), "{}", said.shown());
+    assert!(
+        said.expect_success().contains("Write five lines about tea, in a funny tone."),
+        "{}",
+        said.to_snapshot()
+    );
     let call = |words: &[&str]| {
         let words = [&["call"], words, &["--mode", "acceptEdits"]].concat();
-        scene.swb(&words).ok().to_owned()
+        scene.swb(&words).expect_success().to_owned()
     };
     assert_eq!(call(&["mcp__demo__echo", "text=hello"]), "hello\n");
     assert_eq!(call(&["mcp__demo__draw_clock", "hour:=10", "minute:=8"]), "[image/png, 160×160]\n");
@@ -51,14 +55,14 @@ fn one_command_sees_the_notes_of_the_one_before() {
     let scene = scene();
     let call = |words: &[&str]| {
         let words = [&["call"], words, &["--mode", "bypass"]].concat();
-        scene.swb(&words).ok().to_owned()
+        scene.swb(&words).expect_success().to_owned()
     };
     assert_eq!(
         call(&["mcp__demo__add_note", "text=Buy tea"]),
         "Note 1 is written down.\n[resource note://1]\n"
     );
-    assert!(scene.swb(&["resources"]).ok().contains("note://1"));
-    assert_eq!(scene.swb(&["read", "demo", "note://1"]).ok(), "Buy tea\n");
+    assert!(scene.swb(&["resources"]).expect_success().contains("note://1"));
+    assert_eq!(scene.swb(&["read", "demo", "note://1"]).expect_success(), "Buy tea\n");
     assert_eq!(call(&["mcp__demo__delete_note", "id:=1"]), "Note 1 is gone: Buy tea\n");
     assert_eq!(call(&["mcp__demo__list_notes"]), "There are no notes.\n");
     let folder = scene.path("~/.local/share/switchboard/demonstration");
@@ -69,36 +73,40 @@ fn one_command_sees_the_notes_of_the_one_before() {
 fn it_is_asked_about_and_asks_like_any_other() {
     let scene = scene();
     let refused = scene.swb(&["call", "mcp__demo__echo", "text=x"]);
-    assert!(refused.fails(4).contains("mcp__demo__echo"), "{}", refused.shown());
+    assert!(refused.expect_failure(4).contains("mcp__demo__echo"), "{}", refused.to_snapshot());
     let booked = scene.swb(&["call", "mcp__demo__book_table", "--mode", "bypass"]);
-    assert_eq!(booked.ok(), "No table was booked: you declined.\n");
+    assert_eq!(booked.expect_success(), "No table was booked: you declined.\n");
 }
 
 #[test]
 fn it_is_gone_with_the_first_server_and_back_after_the_last() {
     let scene = scene();
     let added = scene.swb(&["add", "demo", "--", "own"]);
-    assert!(!added.ok().contains("wins") && added.stderr.is_empty(), "{}", added.shown());
+    assert!(
+        !added.expect_success().contains("wins") && added.stderr.is_empty(),
+        "{}",
+        added.to_snapshot()
+    );
     assert_eq!(states(&scene, &[]), ["demo local ready"]);
-    scene.swb(&["remove", "demo"]).ok();
+    scene.swb(&["remove", "demo"]).expect_success();
     assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
     let missing = scene.swb(&["remove", "demo"]);
-    insta::assert_snapshot!(missing.fails(5), @r"
+    insta::assert_snapshot!(missing.expect_failure(5), @r"
     error: there is no server `demo`
 
     hint: it is there only while nothing is configured
     ");
-    scene.servers(".mcp.json", r#""theirs": {"command": "x"}"#);
+    scene.write_servers(".mcp.json", r#""theirs": {"command": "x"}"#);
     assert_eq!(states(&scene, &[]), ["theirs project pending"]);
 }
 
 #[test]
 fn it_can_be_switched_off_and_on() {
     let scene = scene();
-    scene.swb(&["disable", "demo"]).ok();
+    scene.swb(&["disable", "demo"]).expect_success();
     assert_eq!(states(&scene, &[]), ["demo dynamic disabled"]);
-    assert!(scene.swb(&[]).ok().contains("disabled"));
-    scene.swb(&["enable", "demo"]).ok();
+    assert!(scene.swb(&[]).expect_success().contains("disabled"));
+    scene.swb(&["enable", "demo"]).expect_success();
     assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
 }
 
@@ -118,12 +126,12 @@ fn it_is_not_there_where_somebody_said_what_is() {
         let listed = json_of(&scene, &["list", "--all", "--json"]);
         assert_eq!(listed["servers"], json!([]), "{place}: {text}");
         let alone = scene.swb(&[]);
-        assert!(!alone.stdout.contains("built in"), "{}", alone.shown());
+        assert!(!alone.stdout.contains("built in"), "{}", alone.to_snapshot());
     }
     // Rules alone configure no server.
     let scene = scene();
     scene.write(USER, r#"{"permissions": {"allow": ["mcp__demo"]}}"#);
-    assert_eq!(scene.swb(&["call", "mcp__demo__echo", "text=x"]).ok(), "x\n");
+    assert_eq!(scene.swb(&["call", "mcp__demo__echo", "text=x"]).expect_success(), "x\n");
 }
 
 #[test]
@@ -133,9 +141,12 @@ fn a_watch_lets_it_go_when_a_server_comes() {
     let is = |name: &'static str, state: &'static str| {
         move |line: &serde_json::Value| line["name"] == name && line["state"] == state
     };
-    watch.until("the demonstration is connected", is("demo", "connected"));
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
-    watch.until("it is gone", is("demo", "removed"));
-    watch.until("the other is there", is("one", "connected"));
+    watch.wait_for("the demonstration is connected", is("demo", "connected"));
+    scene.write_servers(
+        USER,
+        &format!("\"one\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    watch.wait_for("it is gone", is("demo", "removed"));
+    watch.wait_for("the other is there", is("one", "connected"));
     assert_eq!(watch.interrupt(), Some(0));
 }

@@ -5,8 +5,8 @@ use crate::support::{USER, local_settings, scene, states};
 #[test]
 fn a_persons_own_entry_is_switched_off_itself() {
     let scene = scene();
-    scene.servers(USER, r#""a": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["disable", "a"]).ok(), @"`a` is switched off in ~/.config/switchboard/settings.json");
+    scene.write_servers(USER, r#""a": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["disable", "a"]).expect_success(), @"`a` is switched off in ~/.config/switchboard/settings.json");
     assert!(
         scene.read(USER).contains("\"a\": {\"command\": \"x\", \"disabled\": true}"),
         "{}",
@@ -18,35 +18,36 @@ fn a_persons_own_entry_is_switched_off_itself() {
 #[test]
 fn a_projects_or_plugins_server_is_switched_off_for_this_person_only() {
     let scene = scene();
-    scene
-        .servers(".mcp.json", r#""a": {"command": "x"}"#)
-        .servers("~/.local/share/switchboard/plugins/p/.mcp.json", r#""s": {"command": "y"}"#);
+    scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#).write_servers(
+        "~/.local/share/switchboard/plugins/p/.mcp.json",
+        r#""s": {"command": "y"}"#,
+    );
     let before = scene.read(".mcp.json");
-    scene.swb(&["disable", "a"]).ok();
-    scene.swb(&["disable", "plugin:p:s", "--scope", "user"]).ok();
+    scene.swb(&["disable", "a"]).expect_success();
+    scene.swb(&["disable", "plugin:p:s", "--scope", "user"]).expect_success();
     assert_eq!(scene.read(".mcp.json"), before);
     assert_eq!(states(&scene, &[]), ["a project disabled", "plugin:p:s managed disabled"]);
     let local = std::fs::read_to_string(local_settings(&scene)).expect("it was written");
     assert!(local.contains("\"disabledMcpServers\": [\"a\"]"), "{local}");
     assert!(scene.read(USER).contains("\"disabledMcpServers\": [\"plugin:p:s\"]"));
-    scene.swb(&["enable", "a"]).ok();
+    scene.swb(&["enable", "a"]).expect_success();
     assert_eq!(states(&scene, &[])[0], "a project pending");
 }
 
 #[test]
 fn with_the_projects_scope_it_is_off_for_everybody() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""a": {"command": "x"}"#);
-    scene.swb(&["disable", "a", "--scope", "project"]).ok();
+    scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#);
+    scene.swb(&["disable", "a", "--scope", "project"]).expect_success();
     assert!(scene.read(".mcp.json").contains("\"disabled\": true"));
 }
 
 #[test]
 fn switching_off_does_not_cost_the_approval() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""a": {"command": "x"}"#);
-    scene.swb(&["approve", "a"]).ok();
-    scene.swb(&["disable", "a", "--scope", "project"]).ok();
-    scene.swb(&["enable", "a"]).ok();
+    scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#);
+    scene.swb(&["approve", "a"]).expect_success();
+    scene.swb(&["disable", "a", "--scope", "project"]).expect_success();
+    scene.swb(&["enable", "a"]).expect_success();
     assert_eq!(states(&scene, &[]), ["a project ready"]);
 }

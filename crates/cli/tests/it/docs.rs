@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::{MANAGED, Scene};
+use testkit::{MANAGED_DIR, Sandbox};
 
 use crate::support::{program, scene};
 
@@ -12,13 +12,13 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn blesses() -> bool {
+fn should_bless() -> bool {
     std::env::var_os("SWB_BLESS").is_some()
 }
 
 #[track_caller]
 fn compare(path: &Path, expected: &str) {
-    if blesses() {
+    if should_bless() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(path, expected).expect("the page can be written");
     }
@@ -35,37 +35,37 @@ fn docs_reference_pages_are_what_the_program_says() {
 
 #[test]
 fn docs_walk_through_the_configuration_is_what_happens() {
-    walk(&docs().join("configuration.md"));
+    check_page(&docs().join("configuration.md"));
 }
 
 #[test]
 fn docs_first_steps_are_what_happens() {
-    walk(&docs().join("first-steps.md"));
+    check_page(&docs().join("first-steps.md"));
 }
 
 #[test]
 fn docs_commands_of_the_readme_print_what_it_says() {
-    walk(&docs().join("../README.md"));
+    check_page(&docs().join("../README.md"));
 }
 
 #[test]
 fn docs_walk_through_permissions_is_what_happens() {
-    walk(&docs().join("permissions.md"));
+    check_page(&docs().join("permissions.md"));
 }
 
 #[test]
 fn docs_questions_without_a_person_are_what_happens() {
-    walk(&docs().join("questions.md"));
+    check_page(&docs().join("questions.md"));
 }
 
 #[test]
 fn docs_walk_through_the_workspace_is_what_happens() {
-    walk(&docs().join("workspace.md"));
+    check_page(&docs().join("workspace.md"));
 }
 
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
 #[track_caller]
-fn walk(page: &Path) {
+fn check_page(page: &Path) {
     let text = std::fs::read_to_string(page).expect("the page is there");
     let scene = scene();
     let bin = scene.home().join("bin");
@@ -87,7 +87,7 @@ fn walk(page: &Path) {
                     commands += 1;
                     walked.push_str(&format!(
                         "{}{}",
-                        prompted(&command),
+                        with_shell_prompt(&command),
                         run(&scene, &bin, &command)
                     ));
                 }
@@ -119,20 +119,20 @@ fn commands_in(lines: &[&str]) -> Vec<String> {
     commands
 }
 
-fn prompted(command: &str) -> String {
+fn with_shell_prompt(command: &str) -> String {
     format!("$ {}\n", command.replace('\n', "\n> "))
 }
 
 /// `/etc/switchboard` is the scene's administrator's folder here, and `sudo` does nothing special.
-fn run(scene: &Scene, bin: &Path, command: &str) -> String {
+fn run(scene: &Sandbox, bin: &Path, command: &str) -> String {
     let managed = scene.managed().display().to_string();
-    let script = command.replace("sudo ", "").replace(MANAGED, &managed);
+    let script = command.replace("sudo ", "").replace(MANAGED_DIR, &managed);
     let mut shell = Command::new("bash");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
     shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(scene.project()).env_clear();
     shell.env("HOME", scene.home()).env("PATH", path).env("SWB_TESTBED_MANAGED", &managed);
     let output = shell.output().expect("bash can be run");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
     let mut text = ran.stdout.replace("[ROOT]/person", "~");
     if ran.code != 0 && command.contains("swb") {
         text.push_str(&format!("[exit code {}]\n", ran.code));

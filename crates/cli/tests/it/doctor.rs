@@ -1,7 +1,7 @@
 //! `swb doctor`.
 
 use serde_json::json;
-use testkit::{Quirk, Script, Scripted, Served};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{USER, json as json_of, scene};
 
@@ -9,12 +9,15 @@ use crate::support::{USER, json as json_of, scene};
 fn a_cause_comes_with_its_evidence_and_the_way_to_mend_it() {
     let mut scene = scene();
     let exits = r#"{"command": "sh", "args": ["-c", "echo 'ACME_TOKEN is not set' >&2; exit 4"]}"#;
-    scene.servers(USER, &format!(r#""exits": {exits}, "gone": {{"command": "no-such-program"}}"#));
-    scene.set("ACME_TOKEN", "s3cret").set("PATH", "/usr/bin:/bin");
+    scene.write_servers(
+        USER,
+        &format!(r#""exits": {exits}, "gone": {{"command": "no-such-program"}}"#),
+    );
+    scene.set_env("ACME_TOKEN", "s3cret").set_env("PATH", "/usr/bin:/bin");
     let ran = scene.swb(&["doctor"]);
     assert_eq!(ran.code, 9);
-    insta::assert_snapshot!(ran.shown());
-    assert!(!ran.shown().contains("s3cret"));
+    insta::assert_snapshot!(ran.to_snapshot());
+    assert!(!ran.to_snapshot().contains("s3cret"));
 }
 
 #[test]
@@ -36,16 +39,16 @@ fn remote_servers_are_told_apart_by_what_is_wrong_with_them() {
         (Quirk::RequiresBearer { token: "t".to_owned() }, "needs-auth"),
         (Quirk::RedirectsTo { url: "http://127.0.0.1:9/mcp".to_owned() }, "redirected"),
     ];
-    let served: Vec<Served> = cases
+    let served: Vec<ScriptedServer> = cases
         .iter()
-        .map(|(quirk, _)| Served::http(Script::legacy().quirk(quirk.clone())))
+        .map(|(quirk, _)| ScriptedServer::http(Script::legacy().quirk(quirk.clone())))
         .collect();
     let members: Vec<String> = served
         .iter()
         .enumerate()
         .map(|(index, it)| format!(r#""s{index}": {{"type": "http", "url": "{}"}}"#, it.url()))
         .collect();
-    scene.servers(USER, &members.join(", "));
+    scene.write_servers(USER, &members.join(", "));
     let ran = scene.swb(&["doctor", "--json"]);
     assert!(!ran.stdout.contains('\u{1b}'));
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
@@ -60,9 +63,10 @@ fn remote_servers_are_told_apart_by_what_is_wrong_with_them() {
 #[test]
 fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
     let scene = scene();
-    let older = Served::sse(Script::legacy());
-    let exits_on_probe = Scripted::entry(&Script::legacy().quirk(Quirk::ExitsOnProbe));
-    scene.servers(
+    let older = ScriptedServer::sse(Script::legacy());
+    let exits_on_probe =
+        ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::ExitsOnProbe));
+    scene.write_servers(
         USER,
         &format!(
             r#""older": {{"type": "http", "url": "{}"}}, "shy": {exits_on_probe}"#,
@@ -70,7 +74,7 @@ fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
         ),
     );
     let text = scene.swb(&["doctor"]);
-    let shown = text.ok();
+    let shown = text.expect_success();
     assert!(shown.contains("it refused streamable HTTP"), "{shown}");
     assert!(shown.contains("started again; that is remembered"), "{shown}");
     assert!(shown.ends_with("\n2 servers, all well.\n"), "{shown}");
@@ -81,8 +85,8 @@ fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
 #[test]
 fn what_may_not_run_is_named_and_not_tried() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
+    scene.write_servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
     let ran = scene.swb(&["doctor"]);
-    assert!(ran.ok().contains("swb approve theirs"), "{}", ran.shown());
+    assert!(ran.expect_success().contains("swb approve theirs"), "{}", ran.to_snapshot());
     assert!(!scene.path("ran").exists());
 }

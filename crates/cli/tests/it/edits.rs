@@ -75,7 +75,7 @@ fn a_killed_process_leaves_the_old_file_or_the_new_one() {
         }
     }
     assert!(finished > 0 && cut_short > 0, "{finished} finished, {cut_short} were cut short");
-    scene.swb(&["add", "-s", "user", "last", "--", "x"]).ok();
+    scene.swb(&["add", "-s", "user", "last", "--", "x"]).expect_success();
     let folder = scene.path("~/.config/switchboard");
     let left: Vec<_> = fs::read_dir(folder)
         .expect("a folder")
@@ -96,7 +96,7 @@ fn rights_links_and_other_bytes_survive() {
     fs::create_dir_all(scene.path("~/.config/switchboard")).expect("a folder");
     symlink("../../dotfiles/settings.json", scene.path(USER)).expect("a link");
     let owner = real.metadata().expect("it is there").uid();
-    scene.swb(&["add", "-s", "user", "b", "--", "y"]).ok();
+    scene.swb(&["add", "-s", "user", "b", "--", "y"]).expect_success();
     let metadata = real.metadata().expect("it is there");
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.uid()), (0o640, owner));
     assert!(scene.path(USER).symlink_metadata().expect("it is there").is_symlink());
@@ -112,20 +112,20 @@ fn a_file_that_makes_no_sense_is_left_alone() {
     scene.write(USER, "{\"mcpServers\": {");
     let ran = scene.swb(&["add", "-s", "user", "s", "--", "x"]);
     assert!(
-        ran.fails(3).contains("the file is not valid JSON, so it was left alone"),
+        ran.expect_failure(3).contains("the file is not valid JSON, so it was left alone"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
     assert_eq!(scene.read(USER), "{\"mcpServers\": {");
     scene.write(USER, "{\"mcpServers\": []}");
-    scene.swb(&["add", "-s", "user", "s", "--", "x"]).fails(3);
+    scene.swb(&["add", "-s", "user", "s", "--", "x"]).expect_failure(3);
     assert_eq!(scene.read(USER), "{\"mcpServers\": []}");
 }
 
 #[test]
 fn a_full_disk_costs_nothing_that_was_there() {
     let scene = scene();
-    scene.swb(&["add", "s", "--", "x"]).ok();
+    scene.swb(&["add", "s", "--", "x"]).expect_success();
     let file = local_settings(&scene);
     let before = fs::read_to_string(&file).expect("it is there");
     let script = "ulimit -f 0; trap '' XFSZ; exec \"$0\" add t -- y";
@@ -147,11 +147,15 @@ fn a_full_disk_costs_nothing_that_was_there() {
 #[test]
 fn a_link_out_of_the_project_is_not_written_through() {
     let scene = scene();
-    scene.servers(USER, r#""u": {"command": "x"}"#);
+    scene.write_servers(USER, r#""u": {"command": "x"}"#);
     let before = scene.read(USER);
     symlink(scene.path(USER), scene.path(".mcp.json")).expect("a link");
     let ran = scene.swb(&["add", "-s", "project", "s", "--", "x"]);
-    assert!(ran.fails(3).contains("is a link that leads out of the project"), "{}", ran.shown());
-    scene.swb(&["remove", "u", "--scope", "project"]).fails(3);
+    assert!(
+        ran.expect_failure(3).contains("is a link that leads out of the project"),
+        "{}",
+        ran.to_snapshot()
+    );
+    scene.swb(&["remove", "u", "--scope", "project"]).expect_failure(3);
     assert_eq!(scene.read(USER), before);
 }

@@ -9,10 +9,10 @@ use crate::support::{USER, scene, states};
 const GOOD: &str = r#""good": {"command": "x"}"#;
 
 #[track_caller]
-fn check(scene: &testkit::Scene, said: &str) {
+fn check(scene: &testkit::Sandbox, said: &str) {
     let ran = scene.swb(&["list"]);
-    assert!(ran.ok().contains("good"), "{}", ran.shown());
-    assert!(ran.stderr.contains(said), "{}", ran.shown());
+    assert!(ran.expect_success().contains("good"), "{}", ran.to_snapshot());
+    assert!(ran.stderr.contains(said), "{}", ran.to_snapshot());
     assert!(states(scene, &[]).contains(&"good user ready".to_owned()));
 }
 
@@ -28,7 +28,7 @@ fn a_project_file_in_any_condition_costs_only_itself() {
         (b"{'mcpServers': {}}", "single-quoted strings are not allowed"),
     ] {
         let scene = scene();
-        scene.servers(USER, GOOD);
+        scene.write_servers(USER, GOOD);
         fs::write(scene.path(".mcp.json"), text).expect("a file");
         check(&scene, said);
     }
@@ -39,13 +39,13 @@ fn a_mark_and_foreign_line_endings_are_fine() {
     let scene = scene();
     scene.write(USER, "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"good\": {\"command\": \"x\"},\r\n    \"bad\": {\"command\": 5}\r\n  }\r\n}\r\n");
     let ran = scene.swb(&["list"]);
-    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": •}\n     |                        ^"), "{}", ran.shown());
+    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": •}\n     |                        ^"), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn what_is_no_file_is_named_and_never_waited_for() {
     let scene = scene();
-    scene.servers(USER, GOOD);
+    scene.write_servers(USER, GOOD);
     let file = scene.path(".mcp.json");
     fs::create_dir(&file).expect("a folder");
     check(&scene, "is a folder, not a file\n  --> .mcp.json");
@@ -67,10 +67,10 @@ fn a_large_file_is_read_and_a_far_too_large_one_is_refused() {
     let padding = "a long argument ".repeat(60);
     let server = |n: u32| format!("\"s{n}\": {{\"command\": \"run\", \"args\": [\"{padding}\"]}}");
     let many: Vec<String> = (0..10_000).map(server).collect();
-    scene.servers(".mcp.json", &many.join(",\n"));
+    scene.write_servers(".mcp.json", &many.join(",\n"));
     assert!(scene.path(".mcp.json").metadata().expect("it is there").len() > 9_000_000);
-    assert_eq!(scene.swb(&["list"]).ok().lines().count(), 10_001);
-    scene.servers(USER, GOOD);
+    assert_eq!(scene.swb(&["list"]).expect_success().lines().count(), 10_001);
+    scene.write_servers(USER, GOOD);
     fs::File::create(scene.path(".mcp.json"))
         .and_then(|file| file.set_len(20_000_000))
         .expect("a hole");
@@ -80,31 +80,36 @@ fn a_large_file_is_read_and_a_far_too_large_one_is_refused() {
 #[test]
 fn deep_nesting_neither_crashes_nor_hangs() {
     let scene = scene();
-    scene.servers(USER, GOOD).write(".mcp.json", &"{\"a\":".repeat(100_000));
+    scene.write_servers(USER, GOOD).write(".mcp.json", &"{\"a\":".repeat(100_000));
     check(&scene, "maximum nesting depth exceeded");
 }
 
 #[test]
 fn a_linked_folder_that_leads_to_itself_does_not_make_the_way_up_endless() {
     let scene = scene();
-    scene.servers(USER, GOOD).servers(".mcp.json", r#""p": {"command": "x"}"#);
+    scene.write_servers(USER, GOOD).write_servers(".mcp.json", r#""p": {"command": "x"}"#);
     symlink(scene.project(), scene.path("loop")).expect("a link");
     let deep = scene.project().join("loop/loop/loop");
     let ran = scene.swb_in(&deep, &["list", "--all", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(ran.ok()).expect("it is JSON");
-    assert_eq!(json["servers"].as_array().map(Vec::len), Some(2), "{}", ran.shown());
+    let json: serde_json::Value = serde_json::from_str(ran.expect_success()).expect("it is JSON");
+    assert_eq!(json["servers"].as_array().map(Vec::len), Some(2), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn an_unreadable_file_is_named() {
     let scene = scene();
-    scene.servers(USER, GOOD).servers(".mcp.json", r#""p": {"command": "x"}"#);
+    scene.write_servers(USER, GOOD).write_servers(".mcp.json", r#""p": {"command": "x"}"#);
     let file = scene.path(".mcp.json");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).expect("rights");
     let readable = fs::read(&file).is_ok(); // root reads everything
     let ran = scene.swb(&["list"]);
-    assert_eq!(ran.stderr.contains("may not be read by this user"), !readable, "{}", ran.shown());
-    assert!(ran.ok().contains("good"));
+    assert_eq!(
+        ran.stderr.contains("may not be read by this user"),
+        !readable,
+        "{}",
+        ran.to_snapshot()
+    );
+    assert!(ran.expect_success().contains("good"));
 }
 
 #[test]
@@ -125,16 +130,18 @@ fn a_terminal_is_told_nothing_by_names_and_paths() {
         &["get", "none\u{1b}[2J"],
     ] {
         let ran = scene.swb_in(&folder, arguments);
-        let bad =
-            ran.shown().chars().find(|c| *c != '\n' && switchboard_config::shown::is_deceptive(*c));
-        assert_eq!(bad, None, "{arguments:?}\n{:?}", ran.shown());
+        let bad = ran
+            .to_snapshot()
+            .chars()
+            .find(|c| *c != '\n' && switchboard_config::shown::is_unprintable(*c));
+        assert_eq!(bad, None, "{arguments:?}\n{:?}", ran.to_snapshot());
     }
 }
 
 #[test]
 fn one_entry_may_lack_nothing_that_another_has() {
     let scene = scene();
-    scene.servers(USER, &format!("{GOOD}, \"\": {{\"command\": \"x\"}}, \"null\": null, \"nested\": {{\"mcpServers\": {{}}}}"));
+    scene.write_servers(USER, &format!("{GOOD}, \"\": {{\"command\": \"x\"}}, \"null\": null, \"nested\": {{\"mcpServers\": {{}}}}"));
     check(&scene, "a server's name cannot be empty");
 }
 
@@ -150,8 +157,12 @@ fn a_working_folder_that_is_gone_is_an_error_not_a_crash() {
         .current_dir(&gone)
         .output()
         .expect("a shell can be run");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    assert!(ran.fails(1).contains("the working folder cannot be read"), "{}", ran.shown());
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    assert!(
+        ran.expect_failure(1).contains("the working folder cannot be read"),
+        "{}",
+        ran.to_snapshot()
+    );
     let script = "rmdir ../gone; exec \"$0\" --version";
     fs::create_dir(&gone).expect("a folder");
     let output = std::process::Command::new("sh")
@@ -176,7 +187,7 @@ fn a_small_file_cannot_flood_the_screen() {
 #[test]
 fn joined_characters_on_a_narrow_terminal_do_not_crash() {
     let scene = scene();
-    scene.servers(".mcp.json", "\"s\": {\"command\": \"x\", \"args\": [\"❤️❤️❤️❤️ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\"]}");
+    scene.write_servers(".mcp.json", "\"s\": {\"command\": \"x\", \"args\": [\"❤️❤️❤️❤️ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\"]}");
     let program = crate::support::program().display().to_string();
     let output = scene
         .command(&scene.project(), &[])
@@ -192,8 +203,8 @@ fn joined_characters_on_a_narrow_terminal_do_not_crash() {
         .current_dir(scene.project())
         .output()
         .expect("script can be run");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    assert!(ran.ok().contains("pending approval"), "{}", ran.shown());
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.expect_success().contains("pending approval"), "{}", ran.to_snapshot());
 }
 
 #[test]
@@ -201,8 +212,12 @@ fn output_that_cannot_be_written_is_a_failure() {
     let scene = scene();
     let full = fs::File::options().write(true).open("/dev/full").expect("a device");
     let output = scene.command(&scene.project(), &["list"]).stdout(full).output().expect("it runs");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    assert!(ran.fails(1).contains("the output could not be written"), "{}", ran.shown());
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    assert!(
+        ran.expect_failure(1).contains("the output could not be written"),
+        "{}",
+        ran.to_snapshot()
+    );
 }
 
 #[test]
@@ -215,12 +230,12 @@ fn two_folders_whose_names_are_no_text_are_two_projects() {
         fs::write(folder(byte).join(".mcp.json"), r#"{"mcpServers": {"s": {"command": "x"}}}"#)
             .expect("a file");
     }
-    scene.swb_in(&folder(0xfe), &["approve", "s"]).ok();
-    scene.swb_in(&folder(0xfe), &["add", "mine", "--", "x"]).ok();
+    scene.swb_in(&folder(0xfe), &["approve", "s"]).expect_success();
+    scene.swb_in(&folder(0xfe), &["add", "mine", "--", "x"]).expect_success();
     let other = scene.swb_in(&folder(0xff), &["list"]);
     assert!(
-        other.ok().contains("pending approval") && !other.stdout.contains("mine"),
+        other.expect_success().contains("pending approval") && !other.stdout.contains("mine"),
         "{}",
-        other.shown()
+        other.to_snapshot()
     );
 }

@@ -1,18 +1,18 @@
 //! `swb idp`: one login for every server that the identity provider vouches at.
 
-use testkit::authority::{Charter, Site};
-use testkit::{Authority, Scene};
+use testkit::authority::{AuthorizationConfig, Site};
+use testkit::{AuthorizationServer, Sandbox};
 
 use crate::signing_kit::{scene_with_browser, times_opened};
 use crate::support::{USER, json, scene};
 
 /// Two entries of one server, which takes what the identity provider says. They share its login.
-fn stage() -> (Authority, Scene) {
-    let charter = Charter {
-        enterprise_client: Some("app".to_owned()),
-        ..Charter::good().client("idp-app", None).client("app", Some("shh"))
+fn setup() -> (AuthorizationServer, Sandbox) {
+    let charter = AuthorizationConfig {
+        id_jag_client: Some("app".to_owned()),
+        ..AuthorizationConfig::compliant().client("idp-app", None).client("app", Some("shh"))
     };
-    let authority = Authority::start(charter);
+    let authority = AuthorizationServer::start(charter);
     let scene = scene_with_browser();
     let oauth = r#"{"xaa": true, "clientId": "app", "clientSecret": "shh"}"#;
     let entry = format!(r#"{{"type": "http", "url": "{}", "oauth": {oauth}}}"#, authority.url());
@@ -33,30 +33,30 @@ fn stage() -> (Authority, Scene) {
 
 #[test]
 fn one_login_there_opens_both_entries_silently() {
-    let (authority, scene) = stage();
+    let (authority, scene) = setup();
     let before = scene.swb(&["login", "one"]);
-    assert!(before.fails(8).contains("swb idp login"), "{}", before.shown());
-    assert!(scene.swb(&["idp", "status"]).fails(8).contains("swb idp login"));
+    assert!(before.expect_failure(8).contains("swb idp login"), "{}", before.to_snapshot());
+    assert!(scene.swb(&["idp", "status"]).expect_failure(8).contains("swb idp login"));
     let ran = scene.swb(&["idp", "login"]);
-    assert!(ran.ok().starts_with("Signed in at "), "{}", ran.shown());
+    assert!(ran.expect_success().starts_with("Signed in at "), "{}", ran.to_snapshot());
     let status = json(&scene, &["status", "--json"]);
     let states: Vec<_> = status["servers"].as_array().expect("a list").iter().collect();
     assert!(states.iter().all(|it| it["state"] == "connected"), "{status:#}");
     assert_eq!((states.len(), times_opened(&scene)), (2, 1));
-    assert!(scene.swb(&["login", "one"]).ok().starts_with("Already signed in"));
-    assert!(scene.swb(&["idp", "login"]).ok().starts_with("Already signed in"));
-    assert!(scene.swb(&["idp", "status"]).ok().contains(": good\n"));
+    assert!(scene.swb(&["login", "one"]).expect_success().starts_with("Already signed in"));
+    assert!(scene.swb(&["idp", "login"]).expect_success().starts_with("Already signed in"));
+    assert!(scene.swb(&["idp", "status"]).expect_success().contains(": good\n"));
     let all = json(&scene, &["auth", "status", "--json"]);
     let all = all["logins"].as_array().expect("a list").clone();
     assert!(all.iter().any(|it| it["isIdentityProvider"] == true), "{all:?}");
     // The client and its secret, as they are shown.
-    assert_eq!(authority.sites_that_saw("YXBwOnNoaA=="), [Site::Issuer]);
-    assert!(scene.swb(&["idp", "logout"]).ok().starts_with("Signed out of "));
-    assert!(scene.swb(&["idp", "status"]).fails(8).contains("nobody is signed in"));
+    assert_eq!(authority.sites_that_received("YXBwOnNoaA=="), [Site::Issuer]);
+    assert!(scene.swb(&["idp", "logout"]).expect_success().starts_with("Signed out of "));
+    assert!(scene.swb(&["idp", "status"]).expect_failure(8).contains("nobody is signed in"));
 }
 
 #[test]
 fn without_a_provider_it_says_what_to_configure() {
     let ran = scene().swb(&["idp", "login"]);
-    assert!(ran.fails(3).contains("identityProvider"), "{}", ran.shown());
+    assert!(ran.expect_failure(3).contains("identityProvider"), "{}", ran.to_snapshot());
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use testkit::processes::{descendants_with_environment, wait_until};
-use testkit::{Quirk, Script, Scripted};
+use testkit::processes::{processes_with_environment, wait_until};
+use testkit::{Quirk, Script, ScriptedProgram};
 
 use crate::status::Watch;
 use crate::support::{USER, scene};
@@ -16,32 +16,35 @@ fn killed_without_mercy_nothing_survives_not_even_grandchildren_in_sessions_of_t
         .quirk(Quirk::IgnoresStdinClose)
         .quirk(Quirk::IgnoresSigterm);
     let plain = Script::legacy().quirk(Quirk::IgnoresStdinClose);
-    scene.servers(
+    scene.write_servers(
         USER,
         &format!(
             "\"family\": {}, \"plain\": {}",
-            Scripted::entry(&family),
-            Scripted::entry(&plain)
+            ScriptedProgram::config_entry(&family),
+            ScriptedProgram::config_entry(&plain)
         ),
     );
     let watch = Watch::start(&scene);
-    watch.until("the family is connected", |line| {
+    watch.wait_for("the family is connected", |line| {
         line["name"] == "family" && line["state"] == "connected"
     });
-    let mark = format!("SWITCHBOARD_OWNER={}.", watch.number());
+    let mark = format!("SWITCHBOARD_OWNER={}.", watch.pid());
     wait_until(Duration::from_secs(10), "all five are there", || {
-        (descendants_with_environment(&mark).len() >= 5).then_some(())
+        (processes_with_environment(&mark).len() >= 5).then_some(())
     });
     watch.kill();
     wait_until(Duration::from_secs(5), "all are gone", || {
-        descendants_with_environment(&mark).is_empty().then_some(())
+        processes_with_environment(&mark).is_empty().then_some(())
     });
 }
 
 #[test]
 fn what_a_predecessor_left_behind_is_ended_at_the_next_start() {
     let scene = scene();
-    scene.servers(USER, &format!("\"plain\": {}", Scripted::entry(&Script::legacy())));
+    scene.write_servers(
+        USER,
+        &format!("\"plain\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
     // As if an owner and its guard had both been killed: nobody has this number and this beginning.
     let mark = format!("4194303.1/{}", std::process::id());
     let mut orphan = std::process::Command::new("sleep")
@@ -50,13 +53,13 @@ fn what_a_predecessor_left_behind_is_ended_at_the_next_start() {
         .spawn()
         .expect("it can be started");
     // One that carries the mark of somebody who lives is left alone.
-    let own = testkit_owner();
+    let own = own_owner_mark();
     let mut kept = std::process::Command::new("sleep")
         .arg("1000")
         .env("SWITCHBOARD_OWNER", &own)
         .spawn()
         .expect("it can be started");
-    scene.swb(&["ping", "plain"]).ok();
+    scene.swb(&["ping", "plain"]).expect_success();
     wait_until(Duration::from_secs(5), "the orphan is gone", || orphan.try_wait().ok().flatten());
     assert!(
         kept.try_wait().expect("it can be asked").is_none(),
@@ -67,7 +70,7 @@ fn what_a_predecessor_left_behind_is_ended_at_the_next_start() {
 }
 
 /// This process as an owner: its number and when it began.
-fn testkit_owner() -> String {
+fn own_owner_mark() -> String {
     let number = std::process::id();
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).expect("it is there");
     let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");

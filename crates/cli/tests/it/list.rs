@@ -4,27 +4,27 @@ use crate::support::{USER, local_settings, scene, states};
 
 #[test]
 fn nothing_configured_says_where_it_was_looked_for() {
-    insta::assert_snapshot!(scene().swb(&["list"]).shown());
+    insta::assert_snapshot!(scene().swb(&["list"]).to_snapshot());
 }
 
 #[test]
 fn every_scope_is_found_and_the_highest_wins() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""a": {"command": "project"}"#)
-        .servers("~/.mcp.json", r#""a": {"command": "above"}, "b": {"command": "above"}"#)
-        .servers(
+        .write_servers(".mcp.json", r#""a": {"command": "project"}"#)
+        .write_servers("~/.mcp.json", r#""a": {"command": "above"}, "b": {"command": "above"}"#)
+        .write_servers(
             USER,
             r#""a": {"command": "user"}, "c": {"type": "http", "url": "https://h.example/mcp"}"#,
         )
-        .servers(
+        .write_servers(
             "~/.local/share/switchboard/plugins/tools/.mcp.json",
             r#""a": {"command": "plugin"}"#,
         );
-    scene.swb(&["add", "a", "--", "local"]).ok();
-    scene.swb(&["approve", "--all"]).ok();
+    scene.swb(&["add", "a", "--", "local"]).expect_success();
+    scene.swb(&["approve", "--all"]).expect_success();
     let inline = r#"{"mcpServers": {"d": {"command": "inline"}}}"#;
-    insta::assert_snapshot!(scene.swb(&["list", "--all", "--mcp-config", inline]).shown());
+    insta::assert_snapshot!(scene.swb(&["list", "--all", "--mcp-config", inline]).to_snapshot());
     assert_eq!(
         states(&scene, &["--mcp-config", r#"{"mcpServers": {"a": {"command": "dynamic"}}}"#]),
         [
@@ -44,34 +44,34 @@ fn every_scope_is_found_and_the_highest_wins() {
 fn the_same_for_programs() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""p": {"command": "x", "env": {"K": "${NOT_SET}"}}"#)
-        .servers(USER, r#""bad": {"command": 1}"#);
-    insta::assert_snapshot!(scene.swb(&["list", "--json"]).shown());
+        .write_servers(".mcp.json", r#""p": {"command": "x", "env": {"K": "${NOT_SET}"}}"#)
+        .write_servers(USER, r#""bad": {"command": 1}"#);
+    insta::assert_snapshot!(scene.swb(&["list", "--json"]).to_snapshot());
 }
 
 #[test]
 fn one_bad_entry_never_hides_the_good_ones_and_each_error_shows_its_line() {
     let scene = scene();
-    scene.servers(
+    scene.write_servers(
         USER,
         "    \"good\": {\"command\": \"x\"},\n    \"types\": {\"command\": \"x\", \"args\": \"-y\"},\n    \"both\": {\"command\": \"x\", \"url\": \"https://h/\"},\n    \"kind\": {\"type\": \"HTTP\", \"url\": \"https://h/\"},\n    \"browser\": {\"command\": \"x\"},\n    \"a__b\": {\"command\": \"x\"},\n    \"typo\": {\"command\": \"x\", \"arg\": []}",
     );
-    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+    insta::assert_snapshot!(scene.swb(&["list"]).to_snapshot());
 }
 
 #[test]
 fn a_required_server_must_be_ready() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""p": {"command": "x"}"#)
-        .servers(USER, r#""u": {"command": "x"}"#);
-    scene.swb(&["list", "--require", "u"]).ok();
-    insta::assert_snapshot!(scene.swb(&["list", "--require", "p"]).fails(7), @r"
+        .write_servers(".mcp.json", r#""p": {"command": "x"}"#)
+        .write_servers(USER, r#""u": {"command": "x"}"#);
+    scene.swb(&["list", "--require", "u"]).expect_success();
+    insta::assert_snapshot!(scene.swb(&["list", "--require", "p"]).expect_failure(7), @r"
     error: the required server `p` is not ready: pending approval
 
     hint: a project's server runs only once you approved it: swb approve p
     ");
-    insta::assert_snapshot!(scene.swb(&["list", "--require", "absent"]).fails(7), @r"
+    insta::assert_snapshot!(scene.swb(&["list", "--require", "absent"]).expect_failure(7), @r"
     error: the required server `absent` is not configured
 
     hint: `swb list --all` shows what is configured
@@ -82,8 +82,8 @@ fn a_required_server_must_be_ready() {
 fn strict_leaves_only_what_was_given() {
     let scene = scene();
     scene
-        .servers(USER, r#""u": {"command": "x"}"#)
-        .servers("extra.json", r#""e": {"command": "x"}"#);
+        .write_servers(USER, r#""u": {"command": "x"}"#)
+        .write_servers("extra.json", r#""e": {"command": "x"}"#);
     assert_eq!(
         states(&scene, &["--mcp-config", "extra.json", "--strict-mcp-config"]),
         ["e dynamic ready", "u user left-out"]
@@ -94,21 +94,25 @@ fn strict_leaves_only_what_was_given() {
 fn of_several_mcp_configs_the_last_wins() {
     let scene = scene();
     scene
-        .servers("one.json", r#""s": {"command": "one"}"#)
-        .servers("two.json", r#""s": {"command": "two"}"#);
+        .write_servers("one.json", r#""s": {"command": "one"}"#)
+        .write_servers("two.json", r#""s": {"command": "two"}"#);
     let ran = scene.swb(&["list", "--mcp-config", "one.json", "--mcp-config", "two.json"]);
-    assert!(ran.ok().contains("two.json:2") && !ran.stdout.contains("one.json"), "{}", ran.shown());
+    assert!(
+        ran.expect_success().contains("two.json:2") && !ran.stdout.contains("one.json"),
+        "{}",
+        ran.to_snapshot()
+    );
 }
 
 #[test]
 fn an_mcp_config_that_cannot_be_read_is_an_error() {
     let scene = scene();
-    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "none.json"]).fails(3), @r"
+    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "none.json"]).expect_failure(3), @r"
     error: --mcp-config cannot be used
     error: does not exist
       --> none.json
     ");
-    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "{\"mcpServers\": [}"]).fails(3), @r#"
+    insta::assert_snapshot!(scene.swb(&["list", "--mcp-config", "{\"mcpServers\": [}"]).expect_failure(3), @r#"
     error: --mcp-config cannot be used
     error: not valid JSON: unexpected close brace
       --> --mcp-config #1:1:17
@@ -120,7 +124,7 @@ fn an_mcp_config_that_cannot_be_read_is_an_error() {
 #[test]
 fn every_command_also_answers_to_mcp() {
     let scene = scene();
-    scene.servers(USER, r#""u": {"command": "x"}"#);
+    scene.write_servers(USER, r#""u": {"command": "x"}"#);
     assert_eq!(scene.swb(&["mcp", "list"]), scene.swb(&["list"]));
     assert_eq!(scene.swb(&["mcp", "get", "u"]), scene.swb(&["get", "u"]));
 }
@@ -130,7 +134,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let scene = scene();
     let many: Vec<String> =
         (0..2000).map(|n| format!("\"s{n}\": {{\"command\": \"x\"}}")).collect();
-    scene.servers(USER, &many.join(",\n"));
+    scene.write_servers(USER, &many.join(",\n"));
     let script = "\"$0\" list | head -n 1; exit ${PIPESTATUS[0]}";
     let output = scene
         .command(&scene.project(), &[])
@@ -147,8 +151,8 @@ fn a_reader_that_leaves_early_is_no_failure() {
         .arg(crate::support::program())
         .output()
         .expect("bash can be run");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    assert!(ran.ok().starts_with("NAME"), "{}", ran.shown());
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.expect_success().starts_with("NAME"), "{}", ran.to_snapshot());
     assert_eq!(ran.stderr, "");
 }
 
@@ -156,8 +160,8 @@ fn a_reader_that_leaves_early_is_no_failure() {
 fn duplicates_by_content_are_hidden_and_explained() {
     let scene = scene();
     scene
-        .servers(USER, r#""mine": {"command": "db", "args": ["1"]}"#)
-        .servers(
+        .write_servers(USER, r#""mine": {"command": "db", "args": ["1"]}"#)
+        .write_servers(
             "~/.local/share/switchboard/plugins/one/.mcp.json",
             r#""twin": {"command": "db", "args": ["1"]}"#,
         )
@@ -165,9 +169,9 @@ fn duplicates_by_content_are_hidden_and_explained() {
             "~/.local/share/switchboard/plugins/two/.mcp.json",
             r#"{"own": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}}"#,
         );
-    insta::assert_snapshot!(scene.swb(&["list", "--all"]).shown());
+    insta::assert_snapshot!(scene.swb(&["list", "--all"]).to_snapshot());
     let switched_off = r#""mine": {"command": "db", "args": ["1"], "disabled": true}"#;
-    scene.servers(USER, switched_off);
+    scene.write_servers(USER, switched_off);
     assert_eq!(states(&scene, &[])[1], "plugin:one:twin managed ready");
     assert!(local_settings(&scene).starts_with(scene.home()));
 }

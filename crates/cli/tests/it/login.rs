@@ -4,32 +4,35 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use testkit::authority::{
-    Charter, Consent, DeviceCourse, DeviceEnding, Endpoint, How, IssuerParameter,
+    AuthorizationConfig, Consent, DeviceOutcome, DevicePolling, Endpoint, IssuerParameter,
+    ResponseFault,
 };
-use testkit::{Authority, Scene, Script, Scripted, Served, Terminal};
+use testkit::{AuthorizationServer, Sandbox, Script, ScriptedProgram, ScriptedServer, Terminal};
 
-use crate::signing_kit::{log_in, opened, page, stage, stage_with, state, times_opened};
-use crate::support::{USER, scene, until};
+use crate::signing_kit::{
+    browser_arguments, browser_page, log_in, setup, setup_with, state, times_opened,
+};
+use crate::support::{USER, scene, wait_for};
 
 #[test]
 fn one_command_signs_in_and_the_next_ones_stay_signed_in() {
-    let (authority, scene) = stage(Charter::good());
+    let (authority, scene) = setup(AuthorizationConfig::compliant());
     assert_eq!(state(&scene), "needs-auth");
     let ran = scene.swb(&["login", "web"]);
-    let text = ran.ok();
-    assert!(text.starts_with("Signed in to `web`.\n"), "{}", ran.shown());
+    let text = ran.expect_success();
+    assert!(text.starts_with("Signed in to `web`.\n"), "{}", ran.to_snapshot());
     assert!(text.contains(&authority.issuer()) && text.contains("renewed by itself"), "{text}");
     assert!(text.contains("tool"), "{text}");
-    assert_eq!(opened(&scene).lines().next(), Some("1"), "the address is one argument");
+    assert_eq!(browser_arguments(&scene).lines().next(), Some("1"), "the address is one argument");
     assert!(
-        ran.stderr.contains(opened(&scene).lines().last().expect("an address")),
+        ran.stderr.contains(browser_arguments(&scene).lines().last().expect("an address")),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
-    assert!(page(&scene).contains("web"));
-    let before = authority.tally();
+    assert!(browser_page(&scene).contains("web"));
+    let before = authority.counters();
     assert_eq!(state(&scene), "connected");
-    let after = authority.tally();
+    let after = authority.counters();
     for endpoint in [Endpoint::ResourceMetadata, Endpoint::IssuerMetadata, Endpoint::Token] {
         assert_eq!(before.requests.get(&endpoint), after.requests.get(&endpoint), "{endpoint:?}");
     }
@@ -38,21 +41,27 @@ fn one_command_signs_in_and_the_next_ones_stay_signed_in() {
 
 #[test]
 fn whoever_is_signed_in_is_told_so_and_may_sign_in_again() {
-    let (authority, scene) = stage(Charter::good());
+    let (authority, scene) = setup(AuthorizationConfig::compliant());
     log_in(&scene);
     let ran = scene.swb(&["login", "web"]);
-    assert!(ran.ok().starts_with("Already signed in to `web`"), "{}", ran.shown());
-    assert_eq!(authority.tally().logins, 1);
-    assert!(scene.swb(&["login", "web", "--again"]).ok().starts_with("Signed in to `web`"));
-    assert_eq!(authority.tally().logins, 2);
+    assert!(
+        ran.expect_success().starts_with("Already signed in to `web`"),
+        "{}",
+        ran.to_snapshot()
+    );
+    assert_eq!(authority.counters().logins, 1);
+    assert!(
+        scene.swb(&["login", "web", "--again"]).expect_success().starts_with("Signed in to `web`")
+    );
+    assert_eq!(authority.counters().logins, 2);
 }
 
 #[test]
 fn servers_that_one_cannot_sign_in_to_say_so() {
     let scene = scene();
-    let open = Served::http(Script::modern());
-    let program = Scripted::entry(&Script::modern());
-    scene.servers(
+    let open = ScriptedServer::http(Script::modern());
+    let program = ScriptedProgram::config_entry(&Script::modern());
+    scene.write_servers(
         USER,
         &format!(
             r#""open": {{"type": "http", "url": "{0}"}}, "program": {program},
@@ -60,29 +69,30 @@ fn servers_that_one_cannot_sign_in_to_say_so() {
             open.url()
         ),
     );
-    insta::assert_snapshot!("wants_none", scene.swb(&["login", "open"]).fails(2));
-    insta::assert_snapshot!("is_a_program", scene.swb(&["login", "program"]).fails(2));
-    insta::assert_snapshot!("has_a_header", scene.swb(&["login", "fixed"]).fails(2));
-    insta::assert_snapshot!("is_not_there", scene.swb(&["login", "opened"]).fails(5));
+    insta::assert_snapshot!("wants_none", scene.swb(&["login", "open"]).expect_failure(2));
+    insta::assert_snapshot!("is_a_program", scene.swb(&["login", "program"]).expect_failure(2));
+    insta::assert_snapshot!("has_a_header", scene.swb(&["login", "fixed"]).expect_failure(2));
+    insta::assert_snapshot!("is_not_there", scene.swb(&["login", "opened"]).expect_failure(5));
 }
 
 #[test]
 fn where_nobody_could_come_back_it_fails_at_once() {
-    let (_authority, scene) = stage(Charter::good());
-    insta::assert_snapshot!(scene.swb(&["login", "web", "--no-browser"]).fails(8));
+    let (_authority, scene) = setup(AuthorizationConfig::compliant());
+    insta::assert_snapshot!(scene.swb(&["login", "web", "--no-browser"]).expect_failure(8));
     assert_eq!(times_opened(&scene), 0);
 }
 
 #[test]
 fn a_person_who_says_no_is_not_signed_in() {
-    let (_authority, scene) = stage(Charter { consent: Consent::Denies, ..Charter::good() });
+    let (_authority, scene) =
+        setup(AuthorizationConfig { consent: Consent::Denies, ..AuthorizationConfig::compliant() });
     let ran = scene.swb(&["login", "web"]);
-    assert!(ran.fails(8).contains("access was denied"), "{}", ran.shown());
-    assert!(page(&scene).contains("did not work"));
+    assert!(ran.expect_failure(8).contains("access was denied"), "{}", ran.to_snapshot());
+    assert!(browser_page(&scene).contains("did not work"));
 }
 
 /// A person at a terminal, with no browser on this machine.
-fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     let mut command = scene.command(&scene.project(), arguments);
     command
         .env("BROWSER", "")
@@ -92,10 +102,10 @@ fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
 }
 
 /// Reads the address off the screen, opens it elsewhere, and returns where that ends up.
-fn elsewhere(terminal: &mut Terminal, authority: &Authority) -> String {
+fn open_in_other_browser(terminal: &mut Terminal, authority: &AuthorizationServer) -> String {
     let start = format!("{}/authorize", authority.issuer());
-    terminal.sees(&start);
-    let rest = terminal.reads("\n");
+    terminal.wait_for_output(&start);
+    let rest = terminal.read_until("\n");
     let url = format!("{start}{}", rest.trim());
     let output = Command::new("curl")
         .args(["-sS", "-o", "/dev/null", "-w", "%{redirect_url}", "--", &url])
@@ -106,61 +116,76 @@ fn elsewhere(terminal: &mut Terminal, authority: &Authority) -> String {
 
 #[test]
 fn over_ssh_the_pasted_address_signs_in() {
-    let (authority, scene) = stage(Charter::good());
+    let (authority, scene) = setup(AuthorizationConfig::compliant());
     let mut terminal = at_terminal(&scene, &["login", "web"]);
-    let back = elsewhere(&mut terminal, &authority);
+    let back = open_in_other_browser(&mut terminal, &authority);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");
-    terminal.sees("paste that page's address").types("nonsense that is no address\n");
-    terminal.sees("not taken").sees("> ").types(&format!("{back}\n"));
-    terminal.sees("Signed in to `web`");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("paste that page's address")
+        .send_keys("nonsense that is no address\n");
+    terminal.wait_for_output("not taken").wait_for_output("> ").send_keys(&format!("{back}\n"));
+    terminal.wait_for_output("Signed in to `web`");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
-    assert_eq!((authority.tally().logins, times_opened(&scene)), (1, 0));
+    assert_eq!((authority.counters().logins, times_opened(&scene)), (1, 0));
     assert_eq!(state(&scene), "connected");
 }
 
 #[test]
 fn over_ssh_the_pasted_code_signs_in() {
-    let charter = Charter { issuer_parameter: IssuerParameter::Absent, ..Charter::good() };
-    let (authority, scene) = stage(charter);
+    let charter = AuthorizationConfig {
+        issuer_parameter: IssuerParameter::Absent,
+        ..AuthorizationConfig::compliant()
+    };
+    let (authority, scene) = setup(charter);
     let mut terminal = at_terminal(&scene, &["login", "web"]);
-    let back = elsewhere(&mut terminal, &authority);
+    let back = open_in_other_browser(&mut terminal, &authority);
     let query = back.split_once('?').expect("a query").1;
     let code = query.split('&').find_map(|it| it.strip_prefix("code=")).expect("a code");
-    terminal.sees("q gives up").types(&format!("{code}\n"));
-    terminal.sees("Signed in to `web`");
-    let (exit, shown) = terminal.ends();
-    assert_eq!((exit, authority.tally().logins), (0, 1), "{shown}");
+    terminal.wait_for_output("q gives up").send_keys(&format!("{code}\n"));
+    terminal.wait_for_output("Signed in to `web`");
+    let (exit, shown) = terminal.wait_for_exit();
+    assert_eq!((exit, authority.counters().logins), (0, 1), "{shown}");
 }
 
 #[test]
 fn whoever_gives_up_is_let_go() {
-    let (_authority, scene) = stage(Charter::good());
+    let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let mut terminal = at_terminal(&scene, &["login", "web", "--no-browser"]);
-    terminal.sees("q gives up").types("q\n");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("q gives up").send_keys("q\n");
+    let (code, shown) = terminal.wait_for_exit();
     assert!(code == 8 && shown.contains("given up"), "{shown}");
 }
 
 #[test]
 fn a_code_on_another_device_signs_in_without_a_browser_here() {
-    let course = DeviceCourse { pending: 1, slow_down: 0, ending: DeviceEnding::Approved };
-    let charter = Charter { device: Some(course), ..Charter::good().client("tv", None) };
-    let (authority, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
+    let course = DevicePolling { pending: 1, slow_down: 0, outcome: DeviceOutcome::Approved };
+    let charter = AuthorizationConfig {
+        device: Some(course),
+        ..AuthorizationConfig::compliant().client("tv", None)
+    };
+    let (authority, scene) = setup_with(charter, r#"{"clientId": "tv"}"#);
     let ran = scene.swb(&["login", "web", "--device"]);
-    assert!(ran.ok().starts_with("Signed in to `web`"), "{}", ran.shown());
+    assert!(ran.expect_success().starts_with("Signed in to `web`"), "{}", ran.to_snapshot());
     assert!(ran.stderr.contains("type the code"), "{}", ran.stderr);
-    assert_eq!((times_opened(&scene), authority.tally().logins), (0, 1));
-    let charter = Charter::good().client("tv", None);
-    let (_none, scene) = stage_with(charter, r#"{"clientId": "tv"}"#);
+    assert_eq!((times_opened(&scene), authority.counters().logins), (0, 1));
+    let charter = AuthorizationConfig::compliant().client("tv", None);
+    let (_none, scene) = setup_with(charter, r#"{"clientId": "tv"}"#);
     let ran = scene.swb(&["login", "web", "--device"]);
-    assert!(ran.fails(8).contains("no way to sign in on another device"), "{}", ran.shown());
+    assert!(
+        ran.expect_failure(8).contains("no way to sign in on another device"),
+        "{}",
+        ran.to_snapshot()
+    );
 }
 
 #[test]
 fn a_second_login_waits_and_takes_what_the_first_got() {
     for more in [&[][..], &["--callback-port", "0"][..]] {
-        let (authority, scene) = stage(Charter { consent: Consent::Page, ..Charter::good() });
+        let (authority, scene) = setup(AuthorizationConfig {
+            consent: Consent::ShowsPage,
+            ..AuthorizationConfig::compliant()
+        });
         // The page is for the person; its link is followed by hand, below.
         let port = free_port().to_string();
         let more: Vec<&str> =
@@ -171,7 +196,7 @@ fn a_second_login_waits_and_takes_what_the_first_got() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
         };
         let first = start();
-        until(|| scene.path("~/browser/page.html").exists());
+        wait_for(|| scene.path("~/browser/page.html").exists());
         let second = start();
         // It has learnt what the server wants, and waits for the first.
         authority.wait_for(|seen| seen.iter().filter(|it| it.status == Some(401)).count() >= 2);
@@ -182,13 +207,13 @@ fn a_second_login_waits_and_takes_what_the_first_got() {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && text.contains("igned in to `web`"), "{text}{said}");
         }
-        assert_eq!((authority.tally().logins, times_opened(&scene)), (1, 1));
+        assert_eq!((authority.counters().logins, times_opened(&scene)), (1, 1));
     }
 }
 
 /// Follows the link on the page that the browser ended at.
-fn approve(scene: &Scene, authority: &Authority) {
-    let page = page(scene);
+fn approve(scene: &Sandbox, authority: &AuthorizationServer) {
+    let page = browser_page(scene);
     let link = page.split("href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
     let url = format!("{}{}", authority.issuer(), link.replace("&amp;", "&"));
     let status = Command::new("curl").args(["-sSL", "-o", "/dev/null", "--", &url]).status();
@@ -202,29 +227,32 @@ fn free_port() -> u16 {
 
 #[test]
 fn a_persons_time_does_not_run_against_the_time_for_connecting() {
-    let charter =
-        Charter::good().lapse(Endpoint::Authorize, How::Late(Duration::from_millis(1500)));
-    let (_authority, mut scene) = stage(charter);
-    scene.set("MCP_TIMEOUT", "1000");
-    assert!(scene.swb(&["login", "web"]).ok().starts_with("Signed in to `web`"));
+    let charter = AuthorizationConfig::compliant()
+        .fault(Endpoint::Authorize, ResponseFault::Delayed(Duration::from_millis(1500)));
+    let (_authority, mut scene) = setup(charter);
+    scene.set_env("MCP_TIMEOUT", "1000");
+    assert!(scene.swb(&["login", "web"]).expect_success().starts_with("Signed in to `web`"));
 }
 
 #[test]
 fn a_port_that_is_taken_is_named() {
-    let (_authority, scene) = stage(Charter::good());
+    let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let ran = scene.swb(&["login", "web", "--callback-port", &port]);
-    assert!(ran.fails(1).contains(&format!("port {port}")), "{}", ran.shown());
+    assert!(ran.expect_failure(1).contains(&format!("port {port}")), "{}", ran.to_snapshot());
     assert_eq!(times_opened(&scene), 0);
 }
 
 #[test]
 fn scopes_are_those_that_were_asked_for() {
-    let charter = Charter { resource_scopes: vec!["read".to_owned()], ..Charter::good() };
-    let (_authority, scene) = stage(charter);
+    let charter = AuthorizationConfig {
+        resource_scopes: vec!["read".to_owned()],
+        ..AuthorizationConfig::compliant()
+    };
+    let (_authority, scene) = setup(charter);
     assert_eq!(log_in(&scene)["login"]["scopes"], serde_json::json!(["read"]));
     let more = scene.swb(&["login", "web", "--scopes", "read,write", "--json"]);
-    let more: serde_json::Value = serde_json::from_str(more.ok()).expect("it is JSON");
+    let more: serde_json::Value = serde_json::from_str(more.expect_success()).expect("it is JSON");
     assert_eq!(more["login"]["scopes"], serde_json::json!(["read", "write"]));
 }

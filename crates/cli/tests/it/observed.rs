@@ -10,7 +10,7 @@ use crate::approvals::GatewayProcess;
 use crate::support::{json, scene};
 
 /// Takes one message of spans. Gives its head and its body.
-fn collector() -> (String, JoinHandle<(String, Json)>) {
+fn trace_collector() -> (String, JoinHandle<(String, Json)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let taking = thread::spawn(move || {
@@ -35,12 +35,12 @@ fn collector() -> (String, JoinHandle<(String, Json)>) {
 #[test]
 fn a_call_is_found_in_the_traces_the_metrics_and_the_audit_log() {
     let mut scene = scene();
-    let (address, collected) = collector();
+    let (address, collected) = trace_collector();
     scene
-        .set("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}"))
-        .set("OTEL_EXPORTER_OTLP_HEADERS", "x-key=canary")
-        .set("OTEL_SERVICE_NAME", "front-door")
-        .set("OTEL_BSP_SCHEDULE_DELAY", "100");
+        .set_env("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}"))
+        .set_env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=canary")
+        .set_env("OTEL_SERVICE_NAME", "front-door")
+        .set_env("OTEL_BSP_SCHEDULE_DELAY", "100");
     let gateway = GatewayProcess::start(&scene, &["--mode", "bypass"]);
     let response = gateway.call("hello").join().expect("it answers");
     assert!(response.contains(r#""text":"hello""#), "{response}");
@@ -66,13 +66,13 @@ fn a_call_is_found_in_the_traces_the_metrics_and_the_audit_log() {
     assert_eq!(call["request"], "1");
     let caller = call["caller"].as_str().expect("a caller");
     let found = scene.swb(&["audit", "--caller", caller]);
-    assert_eq!(found.ok().lines().count(), 2, "{}", found.shown());
+    assert_eq!(found.expect_success().lines().count(), 2, "{}", found.to_snapshot());
 }
 
 #[test]
 fn a_collector_that_is_no_address_is_said_before_anything_is_served() {
     let mut scene = scene();
-    scene.set("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+    scene.set_env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
     let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
-    insta::assert_snapshot!(refused.fails(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is no http or https address");
+    insta::assert_snapshot!(refused.expect_failure(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is no http or https address");
 }

@@ -4,16 +4,16 @@ use crate::support::{json, scene};
 
 #[test]
 fn every_place_is_named() {
-    insta::assert_snapshot!(scene().swb(&["paths"]).shown());
+    insta::assert_snapshot!(scene().swb(&["paths"]).to_snapshot());
 }
 
 #[test]
 fn one_variable_moves_everything_of_ours_but_not_the_administrators_folder() {
     let mut scene = scene();
     let elsewhere = scene.root().join("elsewhere").display().to_string();
-    scene.set("SWITCHBOARD_CONFIG_DIR", &elsewhere);
-    insta::assert_snapshot!(scene.swb(&["paths", "--json"]).shown());
-    scene.swb(&["add", "-s", "user", "s", "--", "x"]).ok();
+    scene.set_env("SWITCHBOARD_CONFIG_DIR", &elsewhere);
+    insta::assert_snapshot!(scene.swb(&["paths", "--json"]).to_snapshot());
+    scene.swb(&["add", "-s", "user", "s", "--", "x"]).expect_success();
     assert!(scene.root().join("elsewhere/settings.json").exists());
     assert!(!scene.home().join(".config").exists());
 }
@@ -21,8 +21,8 @@ fn one_variable_moves_everything_of_ours_but_not_the_administrators_folder() {
 #[test]
 fn a_relative_folder_is_refused() {
     let mut scene = scene();
-    scene.set("SWITCHBOARD_CONFIG_DIR", "here");
-    insta::assert_snapshot!(scene.swb(&["paths"]).fails(2), @r"
+    scene.set_env("SWITCHBOARD_CONFIG_DIR", "here");
+    insta::assert_snapshot!(scene.swb(&["paths"]).expect_failure(2), @r"
     error: SWITCHBOARD_CONFIG_DIR must be an absolute path
 
     hint: a relative one would mean another folder in every project
@@ -35,6 +35,6 @@ fn a_project_is_its_repository_wherever_one_stands_in_it() {
     let deep = scene.project().join("src/deep");
     std::fs::create_dir_all(&deep).expect("folders");
     let ran = scene.swb_in(&deep, &["paths", "--json"]);
-    let inside: serde_json::Value = serde_json::from_str(ran.ok()).expect("it is JSON");
+    let inside: serde_json::Value = serde_json::from_str(ran.expect_success()).expect("it is JSON");
     assert_eq!(inside, json(&scene, &["paths", "--json"]));
 }

@@ -1,15 +1,15 @@
 //! `swb ping`.
 
-use testkit::{Quirk, Script, Scripted};
+use testkit::{Quirk, Script, ScriptedProgram};
 
 use crate::support::{USER, json, scene};
 
 #[test]
 fn a_server_answers_in_some_time_in_either_era() {
     let scene = scene();
-    let legacy = Scripted::entry(&Script::legacy());
-    let modern = Scripted::entry(&Script::modern());
-    scene.servers(USER, &format!("\"old\": {legacy}, \"new\": {modern}"));
+    let legacy = ScriptedProgram::config_entry(&Script::legacy());
+    let modern = ScriptedProgram::config_entry(&Script::modern());
+    scene.write_servers(USER, &format!("\"old\": {legacy}, \"new\": {modern}"));
     for (name, era) in [("old", "legacy"), ("new", "modern")] {
         let ping = json(&scene, &["ping", name, "-n", "3", "--json"]);
         assert_eq!(ping["era"], era);
@@ -17,19 +17,24 @@ fn a_server_answers_in_some_time_in_either_era() {
         assert!(times.len() == 3 && times.iter().all(|it| it.as_f64().is_some_and(|ms| ms > 0.0)));
     }
     let text = scene.swb(&["mcp", "ping", "old"]);
-    assert!(text.ok().contains("legacy era, version 2025-11-25; ready after"), "{}", text.shown());
+    assert!(
+        text.expect_success().contains("legacy era, version 2025-11-25; ready after"),
+        "{}",
+        text.to_snapshot()
+    );
 }
 
 #[test]
 fn a_server_that_cannot_be_had_says_why_and_what_to_do() {
     let mut scene = scene();
-    let exits = Scripted::entry(&Script::legacy().quirk(Quirk::ExitsAtOnce { code: 3 }));
-    scene.servers(
+    let exits =
+        ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::ExitsAtOnce { code: 3 }));
+    scene.write_servers(
         USER,
         &format!(r#""exits": {exits}, "gone": {{"command": "no-such-program"}}, "off": {{"command": "x", "disabled": true}}"#),
     );
-    scene.set("PATH", "/usr/bin:/bin");
-    insta::assert_snapshot!(scene.swb(&["ping", "gone"]).fails(9));
-    insta::assert_snapshot!("it_ended_at_once", scene.swb(&["ping", "exits"]).fails(9));
-    insta::assert_snapshot!("it_is_switched_off", scene.swb(&["ping", "off"]).fails(7));
+    scene.set_env("PATH", "/usr/bin:/bin");
+    insta::assert_snapshot!(scene.swb(&["ping", "gone"]).expect_failure(9));
+    insta::assert_snapshot!("it_ended_at_once", scene.swb(&["ping", "exits"]).expect_failure(9));
+    insta::assert_snapshot!("it_is_switched_off", scene.swb(&["ping", "off"]).expect_failure(7));
 }

@@ -13,7 +13,7 @@ fn the_line_that_decides_is_named() {
             "managed/managed-settings.json",
             "{\n  \"allowedMcpServers\": [\n    {\"serverCommand\": [\"npx\", \"-y\", \"good\"]},\n    {\"serverUrl\": \"https://*.corp.example/*\"}\n  ],\n  \"deniedMcpServers\": [\n    {\"serverName\": \"banned\"}\n  ]\n}\n",
         )
-        .servers(
+        .write_servers(
             USER,
             r#""good": {"command": "npx", "args": ["-y", "good"]},
                "trick": {"command": "npx", "args": ["-c", "good"]},
@@ -31,21 +31,21 @@ fn the_line_that_decides_is_named() {
             "trick user refused"
         ]
     );
-    let why = |name: &str| scene.swb(&["policy", "why", name]).ok().to_owned();
+    let why = |name: &str| scene.swb(&["policy", "why", name]).expect_success().to_owned();
     insta::assert_snapshot!(["good", "trick", "api", "elsewhere", "banned"].map(why).concat());
     insta::assert_snapshot!(
         "for_programs",
-        scene.swb(&["policy", "why", "banned", "--json"]).shown()
+        scene.swb(&["policy", "why", "banned", "--json"]).to_snapshot()
     );
-    insta::assert_snapshot!("in_the_list", scene.swb(&["list"]).shown());
-    scene.swb(&["policy", "why", "nobody"]).fails(5);
+    insta::assert_snapshot!("in_the_list", scene.swb(&["list"]).to_snapshot());
+    scene.swb(&["policy", "why", "nobody"]).expect_failure(5);
 }
 
 #[test]
 fn without_policies_that_is_said() {
     let scene = scene();
-    scene.servers(USER, r#""s": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["policy", "why", "s"]).ok(), @r"
+    scene.write_servers(USER, r#""s": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["policy", "why", "s"]).expect_success(), @r"
     `s` of the user scope (~/.config/switchboard/settings.json:2): allowed
       there are no allow and no deny lists
     ");
@@ -63,7 +63,7 @@ fn a_bad_deny_entry_is_shown_and_the_others_hold() {
     let scene = scene();
     scene
         .write("managed/managed-settings.json", "{\n  \"deniedMcpServers\": [\n    {\"serverNmae\": \"a\"},\n    {\"serverName\": \"b\"}\n  ]\n}\n") // misspelt on purpose
-        .servers(USER, r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+        .write_servers(USER, r#""a": {"command": "x"}, "b": {"command": "x"}"#);
     assert_eq!(states(&scene, &[]), ["a user ready", "b user refused"]);
     let ran = scene.swb(&["list"]);
     assert!(
@@ -71,7 +71,7 @@ fn a_bad_deny_entry_is_shown_and_the_others_hold() {
             "as it is, it denies nothing\n  --> /etc/switchboard/managed-settings.json:3:6"
         ),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
 }
 
@@ -80,8 +80,8 @@ fn managed_settings_that_make_no_sense_refuse_everything_loudly() {
     let scene = scene();
     scene
         .write("managed/managed-settings.json", "{\"deniedMcpServers\": [")
-        .servers(USER, r#""a": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+        .write_servers(USER, r#""a": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["list"]).to_snapshot());
     assert_eq!(
         states(&scene, &["--mcp-config", r#"{"mcpServers": {"d": {"command": "x"}}}"#]),
         ["a user refused", "d dynamic refused"]
@@ -92,13 +92,13 @@ fn managed_settings_that_make_no_sense_refuse_everything_loudly() {
 fn a_managed_server_file_has_exclusive_control() {
     let scene = scene();
     scene
-        .servers(
+        .write_servers(
             "managed/managed-mcp.json",
             r#""corp": {"type": "http", "url": "https://mcp.corp.example/"}"#,
         )
-        .servers(USER, r#""u": {"command": "x"}"#)
-        .servers(".mcp.json", r#""p": {"command": "x"}"#)
-        .servers("~/.claude.json", r#""c": {"command": "x"}"#);
+        .write_servers(USER, r#""u": {"command": "x"}"#)
+        .write_servers(".mcp.json", r#""p": {"command": "x"}"#)
+        .write_servers("~/.claude.json", r#""c": {"command": "x"}"#);
     let sdk = r#"{"mcpServers": {"d": {"command": "x"}, "calc": {"type": "sdk", "name": "calc"}}}"#;
     assert_eq!(
         states(&scene, &["--mcp-config", sdk, "--strict-mcp-config"]),
@@ -110,7 +110,7 @@ fn a_managed_server_file_has_exclusive_control() {
             "u user left-out"
         ]
     );
-    insta::assert_snapshot!(scene.swb(&["list"]).shown());
+    insta::assert_snapshot!(scene.swb(&["list"]).to_snapshot());
     let before = scene.read(USER);
     for arguments in [
         &["add", "s", "--", "x"][..],
@@ -128,9 +128,9 @@ fn a_managed_server_file_has_exclusive_control() {
     ] {
         let ran = scene.swb(arguments);
         assert!(
-            ran.fails(4).starts_with(&format!("error: {LOCKED}\n")),
+            ran.expect_failure(4).starts_with(&format!("error: {LOCKED}\n")),
             "{arguments:?}\n{}",
-            ran.shown()
+            ran.to_snapshot()
         );
     }
     assert_eq!(scene.read(USER), before);
@@ -140,16 +140,16 @@ fn a_managed_server_file_has_exclusive_control() {
 fn no_variable_and_no_file_of_the_person_or_the_project_lifts_the_lock() {
     let mut scene = scene();
     scene
-        .servers("managed/managed-mcp.json", r#""corp": {"command": "x"}"#)
-        .servers("elsewhere/settings.json", r#""u": {"command": "x"}"#);
+        .write_servers("managed/managed-mcp.json", r#""corp": {"command": "x"}"#)
+        .write_servers("elsewhere/settings.json", r#""u": {"command": "x"}"#);
     scene.write(USER, r#"{"disabledMcpServers": ["corp"], "allowManagedMcpServersOnly": false}"#);
     let elsewhere = scene.path("elsewhere").display().to_string();
     scene
-        .set("SWITCHBOARD_CONFIG_DIR", &elsewhere)
-        .set("SWITCHBOARD_MANAGED_DIR", &elsewhere)
-        .set("XDG_CONFIG_DIRS", &elsewhere);
+        .set_env("SWITCHBOARD_CONFIG_DIR", &elsewhere)
+        .set_env("SWITCHBOARD_MANAGED_DIR", &elsewhere)
+        .set_env("XDG_CONFIG_DIRS", &elsewhere);
     assert_eq!(states(&scene, &[]), ["corp enterprise ready", "u user left-out"]);
-    scene.swb(&["add", "s", "--", "x"]).fails(4);
+    scene.swb(&["add", "s", "--", "x"]).expect_failure(4);
 }
 
 #[test]
@@ -161,15 +161,17 @@ fn a_managed_server_file_in_any_condition_locks_and_says_what_is_wrong() {
         ("{}", ""),
     ] {
         let scene = scene();
-        scene.write("managed/managed-mcp.json", text).servers(USER, r#""u": {"command": "x"}"#);
+        scene
+            .write("managed/managed-mcp.json", text)
+            .write_servers(USER, r#""u": {"command": "x"}"#);
         assert_eq!(states(&scene, &[]), ["u user left-out"], "{text}");
         let ran = scene.swb(&["list"]);
-        assert!(ran.shown().contains(said), "{}", ran.shown());
-        assert!(scene.swb(&["add", "s", "--", "x"]).fails(4).contains(LOCKED));
+        assert!(ran.to_snapshot().contains(said), "{}", ran.to_snapshot());
+        assert!(scene.swb(&["add", "s", "--", "x"]).expect_failure(4).contains(LOCKED));
     }
     let scene = scene();
     std::fs::create_dir(scene.path("managed/managed-mcp.json")).expect("a folder");
-    scene.servers(USER, r#""u": {"command": "x"}"#);
+    scene.write_servers(USER, r#""u": {"command": "x"}"#);
     assert_eq!(states(&scene, &[]), ["u user left-out"]);
     assert!(scene.swb(&["list"]).stderr.contains("is a folder, not a file"));
     std::fs::remove_dir(scene.path("managed/managed-mcp.json")).expect("an empty folder");
@@ -184,23 +186,23 @@ fn an_administrators_folder_that_is_none_locks_too() {
         |path: &std::path::Path| std::fs::write(path, ""),
     ] {
         let scene = scene();
-        scene.servers(USER, r#""u": {"command": "x"}"#);
+        scene.write_servers(USER, r#""u": {"command": "x"}"#);
         std::fs::remove_dir(scene.managed()).expect("it is empty");
         make(&scene.managed()).expect("it can be made");
         assert_eq!(states(&scene, &[]), ["u user left-out"]);
-        assert!(scene.swb(&["add", "s", "--", "x"]).fails(4).contains(LOCKED));
+        assert!(scene.swb(&["add", "s", "--", "x"]).expect_failure(4).contains(LOCKED));
     }
 }
 
 #[test]
 fn the_lock_is_said_even_where_nothing_is_left_and_before_anything_else_goes_wrong() {
     let scene = scene();
-    scene.write("managed/managed-mcp.json", "{}").servers(USER, r#""u": {"command": "x"}"#);
-    assert!(scene.swb(&["list"]).ok().contains(LOCKED));
+    scene.write("managed/managed-mcp.json", "{}").write_servers(USER, r#""u": {"command": "x"}"#);
+    assert!(scene.swb(&["list"]).expect_success().contains(LOCKED));
     assert!(
         scene
             .swb(&["--mcp-config", "missing.json", "add", "s", "--", "x"])
-            .fails(4)
+            .expect_failure(4)
             .contains(LOCKED)
     );
 }
@@ -241,11 +243,11 @@ fn lists_that_cannot_be_made_out_are_not_lists_that_are_not_there() {
 #[test]
 fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "y"}"#);
-    scene.swb(&["approve", "--all"]).ok();
+    scene.write_servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "y"}"#);
+    scene.swb(&["approve", "--all"]).expect_success();
     let deep = scene.project().join("sub");
     std::fs::create_dir(&deep).expect("a folder");
-    scene.swb_in(&deep, &["disable", "a"]).ok();
+    scene.swb_in(&deep, &["disable", "a"]).expect_success();
     let local = crate::support::local_settings(&scene);
     let text = std::fs::read_to_string(&local).expect("it was written");
     std::fs::write(
@@ -255,7 +257,7 @@ fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
     .expect("it can be written");
     std::fs::write(deep.join(".git"), "gitdir: elsewhere").expect("a file");
     let ran = scene.swb_in(&deep, &["list", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(ran.ok()).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(ran.expect_success()).expect("it is JSON");
     assert_eq!(
         (&json["servers"][0]["state"], &json["servers"][1]["state"]),
         (&"disabled".into(), &"refused".into())
@@ -263,9 +265,9 @@ fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
     std::fs::write(&local, "{\"deniedMcpServers\": [").expect("it can be written");
     let ran = scene.swb_in(&deep, &["list"]);
     assert!(
-        ran.ok().contains("refused by policy") && ran.stderr.contains("not valid JSON"),
+        ran.expect_success().contains("refused by policy") && ran.stderr.contains("not valid JSON"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
 }
 
@@ -277,14 +279,14 @@ fn a_bad_allow_entry_still_says_what_kind_of_entry_counts() {
             "managed/managed-settings.json",
             r#"{"allowedMcpServers": [{"serverCommand": "npx x"}, {"serverName": "s"}]}"#,
         )
-        .servers(USER, r#""s": {"command": "evil"}"#);
+        .write_servers(USER, r#""s": {"command": "evil"}"#);
     assert_eq!(states(&scene, &[]), ["s user refused"]);
 }
 
 #[test]
 fn a_secret_in_a_url_does_not_widen_what_is_allowed_or_escape_what_is_denied() {
     let scene = scene();
-    scene.servers(
+    scene.write_servers(
         USER,
         r#""s": {"type": "http", "url": "https://g.example/api/${cmd:echo ../admin}"}"#,
     );
@@ -298,6 +300,6 @@ fn a_secret_in_a_url_does_not_widen_what_is_allowed_or_escape_what_is_denied() {
         r#"{"deniedMcpServers": [{"serverUrl": "https://g.example/admin"}]}"#,
     );
     assert_eq!(states(&scene, &[]), ["s user refused"]);
-    scene.servers(USER, r#""s": {"command": "${cmd:echo evil}"}"#);
+    scene.write_servers(USER, r#""s": {"command": "${cmd:echo evil}"}"#);
     assert_eq!(states(&scene, &[]), ["s user invalid"]);
 }

@@ -4,16 +4,19 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
-use testkit::model_service::{Ending, KEY, Piece, Reply};
-use testkit::{ModelService, Ran, Scene, Script, Scripted, Terminal};
+use testkit::model_service::{API_KEY, Reply, ReplyEnd, ReplyPart};
+use testkit::{CommandOutput, ModelService, Sandbox, Script, ScriptedProgram, Terminal};
 
 use crate::support::{USER, scene};
 
 /// A machine with a server `s`, a model at the service, and these settings besides.
-fn with_model(service: &ModelService) -> Scene {
+fn with_model(service: &ModelService) -> Sandbox {
     let mut scene = scene();
-    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
-    scene.set("ANTHROPIC_API_KEY", KEY).set("ANTHROPIC_BASE_URL", service.origin());
+    scene.write_servers(
+        USER,
+        &format!("\"s\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
     scene
 }
 
@@ -21,17 +24,17 @@ fn service(replies: impl IntoIterator<Item = Reply>) -> ModelService {
     ModelService::start(replies).expect("it starts")
 }
 
-fn echo(id: &str, text: &str) -> Piece {
-    Piece::call(id, "mcp__s__echo", &json!({"text": text}))
+fn echo(id: &str, text: &str) -> ReplyPart {
+    ReplyPart::tool_call(id, "mcp__s__echo", &json!({"text": text}))
 }
 
-fn object(ran: &Ran, code: i32) -> Json {
-    assert_eq!(ran.code, code, "{}", ran.shown());
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.shown()))
+fn object(ran: &CommandOutput, code: i32) -> Json {
+    assert_eq!(ran.code, code, "{}", ran.to_snapshot());
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.to_snapshot()))
 }
 
 /// Runs it with something on standard input.
-fn piped(scene: &Scene, arguments: &[&str], input: &[u8]) -> Ran {
+fn piped(scene: &Sandbox, arguments: &[&str], input: &[u8]) -> CommandOutput {
     let mut command: Command = scene.command(&scene.project(), arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
@@ -39,25 +42,26 @@ fn piped(scene: &Scene, arguments: &[&str], input: &[u8]) -> Ran {
     stdin.write_all(input).expect("it is read");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
-    scene.ran(output.status.code(), &output.stdout, &output.stderr)
+    scene.normalized_output(output.status.code(), &output.stdout, &output.stderr)
 }
 
 #[test]
 fn the_answer_alone_is_printed_and_allowed_tools_are_called() {
-    let call = Reply::answer([Piece::say("I ask."), echo("1", "tea, please")]);
-    let service = service([call, Reply::answer([Piece::say("It says "), Piece::say("tea.")])]);
+    let call = Reply::message([ReplyPart::text("I ask."), echo("1", "tea, please")]);
+    let service =
+        service([call, Reply::message([ReplyPart::text("It says "), ReplyPart::text("tea.")])]);
     let scene = with_model(&service);
     let rules = "mcp__s__add, mcp__s__echo(text=\"tea, *\")";
     let ran = scene.swb(&["-p", "what?", "--allowed-tools", rules]);
-    assert_eq!(ran.ok(), "It says tea.\n");
+    assert_eq!(ran.expect_success(), "It says tea.\n");
     assert_eq!(ran.stderr, "");
-    let sent = service.body(1);
+    let sent = service.request_body(1);
     assert_eq!(sent["messages"][2]["content"][0]["content"][0]["text"], "tea, please");
     assert_eq!(sent["model"], "claude-sonnet-4-5");
     assert!(sent["system"][0]["text"].as_str().is_some_and(|it| it.contains("Switchboard")));
     assert!(sent["tools"].to_string().contains("mcp__s__echo"));
     let audit = scene.swb(&["audit", "--json"]);
-    let audit: Json = serde_json::from_str(audit.ok()).expect("JSON");
+    let audit: Json = serde_json::from_str(audit.expect_success()).expect("JSON");
     assert_eq!(
         (&audit["calls"][0]["caller"], &audit["calls"][0]["outcome"]),
         (&json!("chat"), &json!("ok"))
@@ -66,7 +70,7 @@ fn the_answer_alone_is_printed_and_allowed_tools_are_called() {
 
 #[test]
 fn what_nobody_allowed_is_denied_and_the_model_goes_on() {
-    let service = service([Reply::answer([echo("1", "x")]), Reply::say("I may not.")]);
+    let service = service([Reply::message([echo("1", "x")]), Reply::text("I may not.")]);
     let scene = with_model(&service);
     let ran = scene.swb(&["-p", "go", "--output-format", "json"]);
     let said = object(&ran, 0);
@@ -75,7 +79,7 @@ fn what_nobody_allowed_is_denied_and_the_model_goes_on() {
     let usage = json!({"input_tokens": 200, "cached_input_tokens": 60, "output_tokens": 14});
     assert_eq!(said["usage"], usage);
     assert_eq!(said["permission_denials"][0]["tool"], "mcp__s__echo");
-    let result = service.body(1)["messages"][2]["content"][0].clone();
+    let result = service.request_body(1)["messages"][2]["content"][0].clone();
     assert_eq!(result["is_error"], true);
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     assert!(text.contains("`mcp__s__echo` is not permitted"), "{text}");
@@ -88,63 +92,72 @@ fn every_provider_answers_and_a_flag_chooses_among_them() {
         ("openai", "/v1/chat/completions"),
         ("openai-responses", "/v1/responses"),
     ] {
-        let service = service([Reply::say("hello")]);
+        let service = service([Reply::text("hello")]);
         let mut scene = with_model(&service);
-        scene.set("OPENAI_API_KEY", KEY).set("OPENAI_BASE_URL", &service.versioned());
+        scene
+            .set_env("OPENAI_API_KEY", API_KEY)
+            .set_env("OPENAI_BASE_URL", &service.openai_base_url());
         let ran = scene.swb(&["-p", "hi", "--model", &format!("{provider}/some/model")]);
-        assert_eq!(ran.ok(), "hello\n");
+        assert_eq!(ran.expect_success(), "hello\n");
         assert_eq!(service.requests()[0].path, path);
-        assert_eq!(service.body(0)["model"], "some/model");
+        assert_eq!(service.request_body(0)["model"], "some/model");
     }
 }
 
 #[test]
 fn the_model_of_the_settings_is_used_with_its_own_key_and_a_projects_file_has_no_say() {
-    let of_settings = service([Reply::say("settings"), Reply::say("settings")]);
+    let of_settings = service([Reply::text("settings"), Reply::text("settings")]);
     let of_environment = service([]);
     let mut scene = with_model(&of_environment);
     let model = json!({
-        "provider": "openai", "name": "m", "baseUrl": of_settings.versioned(), "apiKey": "${MY_KEY}",
+        "provider": "openai", "name": "m", "baseUrl": of_settings.openai_base_url(), "apiKey": "${MY_KEY}",
         "maxTokens": 99,
     });
     scene.write(USER, &json!({"model": model}).to_string());
     scene.write("project/.mcp.json", &json!({"mcpServers": {}, "model": {"provider": "anthropic", "baseUrl": of_environment.origin()}}).to_string());
     let ran = scene.swb(&["-p", "hi"]);
-    assert!(ran.fails(3).contains("the variable MY_KEY is not set"), "{}", ran.shown());
-    scene.set("MY_KEY", KEY);
-    assert_eq!(scene.swb(&["-p", "hi"]).ok(), "settings\n");
-    assert_eq!(of_settings.body(0)["max_completion_tokens"], 99);
+    assert!(
+        ran.expect_failure(3).contains("the variable MY_KEY is not set"),
+        "{}",
+        ran.to_snapshot()
+    );
+    scene.set_env("MY_KEY", API_KEY);
+    assert_eq!(scene.swb(&["-p", "hi"]).expect_success(), "settings\n");
+    assert_eq!(of_settings.request_body(0)["max_completion_tokens"], 99);
     // A key is not sent to an address that it was not written down with.
     scene.write(
         USER,
         &json!({"model": {"provider": "anthropic", "baseUrl": of_settings.origin()}}).to_string(),
     );
     let ran = scene.swb(&["-p", "hi"]);
-    assert!(ran.fails(12).contains("it does not accept the key"), "{}", ran.shown());
+    assert!(ran.expect_failure(12).contains("it does not accept the key"), "{}", ran.to_snapshot());
     assert!(of_settings.requests().iter().all(|it| it.header("x-api-key").is_none()));
     assert!(of_environment.requests().is_empty());
     // Misspelt keys are said.
     scene.write(USER, r#"{"model": {"provider": "anthropic", "nmae": "m"}}"#); // misspelt on purpose
     let checked = scene.swb(&["config", "check"]);
-    assert!(checked.shown().contains("model.nmae"), "{}", checked.shown()); // misspelt on purpose
+    assert!(checked.to_snapshot().contains("model.nmae"), "{}", checked.to_snapshot()); // misspelt on purpose
 }
 
 #[test]
 fn without_a_model_it_says_how_to_set_one() {
     let scene = scene();
-    insta::assert_snapshot!("no_model", scene.swb(&["-p", "hi"]).fails(3));
-    insta::assert_snapshot!("no_key", scene.swb(&["-p", "hi", "--model", "openai/x"]).fails(3));
+    insta::assert_snapshot!("no_model", scene.swb(&["-p", "hi"]).expect_failure(3));
+    insta::assert_snapshot!(
+        "no_key",
+        scene.swb(&["-p", "hi", "--model", "openai/x"]).expect_failure(3)
+    );
 }
 
 #[test]
 fn a_conversation_is_kept_and_gone_on_with() {
-    let service = service((0..9).map(|at| Reply::say(&format!("answer {at}"))));
+    let service = service((0..9).map(|at| Reply::text(&format!("answer {at}"))));
     let scene = with_model(&service);
     let first = object(&scene.swb(&["-p", "one", "--output-format", "json"]), 0);
     let id = first["session_id"].as_str().expect("it is kept").to_owned();
-    assert_eq!(scene.swb(&["-p", "two", "--continue"]).ok(), "answer 1\n");
+    assert_eq!(scene.swb(&["-p", "two", "--continue"]).expect_success(), "answer 1\n");
     let texts = |at: usize| -> Vec<String> {
-        let body = service.body(at);
+        let body = service.request_body(at);
         let messages = body["messages"].as_array().cloned().unwrap_or_default();
         messages
             .iter()
@@ -152,48 +165,55 @@ fn a_conversation_is_kept_and_gone_on_with() {
             .collect()
     };
     assert_eq!(texts(1), ["one", "answer 0", "two"]);
-    assert_eq!(scene.swb(&["-p", "another"]).ok(), "answer 2\n");
-    assert_eq!(scene.swb(&["-p", "three", "--resume", &id]).ok(), "answer 3\n");
+    assert_eq!(scene.swb(&["-p", "another"]).expect_success(), "answer 2\n");
+    assert_eq!(scene.swb(&["-p", "three", "--resume", &id]).expect_success(), "answer 3\n");
     assert_eq!(texts(3), ["one", "answer 0", "two", "answer 1", "three"]);
     let ran = scene.swb(&["-p", "x", "--resume", "../nobody"]);
-    assert!(ran.fails(5).contains("there is no conversation"), "{}", ran.shown());
+    assert!(ran.expect_failure(5).contains("there is no conversation"), "{}", ran.to_snapshot());
     // Another project has others.
     let elsewhere = scene.root().join("elsewhere");
     std::fs::create_dir_all(&elsewhere).expect("a folder");
     let ran = scene.swb_in(&elsewhere, &["-p", "x", "--continue"]);
     assert!(
-        ran.fails(5).contains("there is no conversation in this project yet"),
+        ran.expect_failure(5).contains("there is no conversation in this project yet"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
 }
 
 #[test]
 fn what_is_piped_in_is_added_and_what_makes_no_sense_is_said() {
-    let service = service([Reply::say("a"), Reply::say("b")]);
+    let service = service([Reply::text("a"), Reply::text("b")]);
     let scene = with_model(&service);
-    assert_eq!(piped(&scene, &["-p", "sum up"], b"a long text\n").ok(), "a\n");
-    assert_eq!(service.body(0)["messages"][0]["content"][0]["text"], "sum up\n\na long text\n");
-    assert_eq!(piped(&scene, &["-p"], b"only this").ok(), "b\n");
-    assert_eq!(service.body(1)["messages"][0]["content"][0]["text"], "only this");
-    assert!(piped(&scene, &["-p", "x"], b"\xff\xfe").fails(2).contains("no text in UTF-8"));
-    assert!(scene.swb(&["-p"]).fails(2).contains("there is nothing to ask"));
-    assert!(scene.swb(&["-p", "x", "--allowed-tools", "???"]).fails(2).contains("is no rule"));
-    assert!(scene.swb(&["--model", "x", "list"]).fails(2).contains("go with no command"));
+    assert_eq!(piped(&scene, &["-p", "sum up"], b"a long text\n").expect_success(), "a\n");
+    assert_eq!(
+        service.request_body(0)["messages"][0]["content"][0]["text"],
+        "sum up\n\na long text\n"
+    );
+    assert_eq!(piped(&scene, &["-p"], b"only this").expect_success(), "b\n");
+    assert_eq!(service.request_body(1)["messages"][0]["content"][0]["text"], "only this");
+    assert!(
+        piped(&scene, &["-p", "x"], b"\xff\xfe").expect_failure(2).contains("no text in UTF-8")
+    );
+    assert!(scene.swb(&["-p"]).expect_failure(2).contains("there is nothing to ask"));
+    assert!(
+        scene.swb(&["-p", "x", "--allowed-tools", "???"]).expect_failure(2).contains("is no rule")
+    );
+    assert!(scene.swb(&["--model", "x", "list"]).expect_failure(2).contains("go with no command"));
     assert_eq!(service.requests().len(), 2);
 }
 
 #[test]
 fn what_happens_comes_as_lines_of_json() {
     let service = service([
-        Reply::answer([Piece::think("hmm"), Piece::say("I ask."), echo("1", "tea")]),
-        Reply::say("Done."),
+        Reply::message([ReplyPart::thinking("hmm"), ReplyPart::text("I ask."), echo("1", "tea")]),
+        Reply::text("Done."),
     ]);
     let scene = with_model(&service);
     let ran =
         scene.swb(&["-p", "go", "--output-format", "stream-json", "--allowed-tools", "mcp__s"]);
     let lines: Vec<Json> =
-        ran.ok().lines().map(|it| serde_json::from_str(it).expect("JSON")).collect();
+        ran.expect_success().lines().map(|it| serde_json::from_str(it).expect("JSON")).collect();
     let kinds: Vec<&str> = lines.iter().map(|it| it["type"].as_str().unwrap_or_default()).collect();
     assert_eq!(
         kinds,
@@ -220,59 +240,63 @@ fn what_happens_comes_as_lines_of_json() {
 
 #[test]
 fn a_model_that_fails_has_a_code_of_its_own() {
-    let wrong = service([Reply::refuse(404, "not_found_error", "model: nobody")]);
+    let wrong = service([Reply::error(404, "not_found_error", "model: nobody")]);
     let scene = with_model(&wrong);
     insta::assert_snapshot!(
         "unknown_model",
-        scene.swb(&["-p", "hi", "--model", "nobody"]).fails(12)
+        scene.swb(&["-p", "hi", "--model", "nobody"]).expect_failure(12)
     );
-    let busy = service([Reply::refuse(400, "invalid_request_error", "prompt is too long: 9 > 8")]);
+    let busy = service([Reply::error(400, "invalid_request_error", "prompt is too long: 9 > 8")]);
     let scene = with_model(&busy);
     let said = object(&scene.swb(&["-p", "hi", "--output-format", "json"]), 12);
     assert_eq!((&said["is_error"], &said["stop_reason"]), (&json!(true), &json!("error")));
     assert!(said["result"].as_str().is_some_and(|it| it.contains("too long for it")), "{said}");
-    let cut = service([Reply::Answer(vec![Piece::say("I was")], Ending::Length)]);
+    let cut = service([Reply::Message(vec![ReplyPart::text("I was")], ReplyEnd::MaxTokens)]);
     let ran = with_model(&cut).swb(&["-p", "hi"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (12, "I was\n"), "{}", ran.shown());
-    assert!(ran.stderr.contains("the answer is cut"), "{}", ran.shown());
-    let endless = service((0..9).map(|_| Reply::answer([echo("1", "x")])));
+    assert_eq!((ran.code, ran.stdout.as_str()), (12, "I was\n"), "{}", ran.to_snapshot());
+    assert!(ran.stderr.contains("the answer is cut"), "{}", ran.to_snapshot());
+    let endless = service((0..9).map(|_| Reply::message([echo("1", "x")])));
     let arguments =
         ["-p", "hi", "--max-turns", "2", "--allowed-tools", "mcp__s", "--output-format", "json"];
     let said = object(&with_model(&endless).swb(&arguments), 12);
     assert_eq!((&said["stop_reason"], &said["num_turns"]), (&json!("max_turns"), &json!(2)));
     // The key of the environment is nowhere to be seen.
     let mut scene = with_model(&wrong);
-    scene.set("ANTHROPIC_API_KEY", "sk-wrong-canary");
+    scene.set_env("ANTHROPIC_API_KEY", "sk-wrong-canary");
     let ran = scene.swb(&["-p", "hi"]);
-    assert!(ran.fails(12).contains("it does not accept the key"), "{}", ran.shown());
-    assert!(!ran.shown().contains("canary"), "{}", ran.shown());
+    assert!(ran.expect_failure(12).contains("it does not accept the key"), "{}", ran.to_snapshot());
+    assert!(!ran.to_snapshot().contains("canary"), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn an_answer_moves_nobodys_cursor_and_nobody_is_asked_at_a_terminal_either() {
-    let reply = || Reply::say("a\u{1b}[2Jb\tc\u{7}");
-    let service = service([Reply::answer([echo("1", "x")]), reply(), reply()]);
+    let reply = || Reply::text("a\u{1b}[2Jb\tc\u{7}");
+    let service = service([Reply::message([echo("1", "x")]), reply(), reply()]);
     let scene = with_model(&service);
     let terminal = Terminal::start(&scene.command(&scene.project(), &["-p", "hi"]));
-    let (code, shown) = terminal.ends();
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("\u{1b}[2J") && !shown.contains('\u{7}'), "{shown:?}");
     assert!(!shown.contains("wants to run"), "{shown}");
     let ran = scene.swb(&["-p", "hi"]);
-    assert!(!ran.ok().contains('\u{1b}'), "{}", ran.shown());
+    assert!(!ran.expect_success().contains('\u{1b}'), "{}", ran.to_snapshot());
 }
 
 #[test]
 fn a_server_may_ask_the_model_where_the_person_says_yes() {
-    let service = service([Reply::say("forty-two")]);
+    let service = service([Reply::text("forty-two")]);
     let scene = with_model(&service);
     let call = ["call", "mcp__s__ask", "kind=sampling", "--mode", "bypass"];
     let declined = scene.swb(&call);
-    assert!(declined.shown().contains("nobody is here to answer"), "{}", declined.shown());
+    assert!(
+        declined.to_snapshot().contains("nobody is here to answer"),
+        "{}",
+        declined.to_snapshot()
+    );
     assert!(service.requests().is_empty());
     let mut terminal = Terminal::start(&scene.command(&scene.project(), &call));
-    terminal.sees("asks").sees("? ").types("y\r");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("asks").wait_for_output("? ").send_keys("y\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("forty-two"), "{shown}");
 }
@@ -280,16 +304,17 @@ fn a_server_may_ask_the_model_where_the_person_says_yes() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_and_the_conversation_can_be_gone_on_with() {
-    let service = service([Reply::answer([Piece::say("I"), Piece::Stall]), Reply::say("on")]);
+    let service =
+        service([Reply::message([ReplyPart::text("I"), ReplyPart::Stall]), Reply::text("on")]);
     let scene = with_model(&service);
     let mut command = scene.command(&scene.project(), &["-p", "hi"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("it starts");
-    service.wait_for(1);
+    service.wait_for_requests(1);
     let pid = child.id().to_string();
     Command::new("kill").args(["-INT", &pid]).status().expect("it is pressed");
     let output = child.wait_with_output().expect("it ends");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    assert!(ran.fails(130).contains("interrupted"), "{}", ran.shown());
-    assert_eq!(scene.swb(&["-p", "again", "--continue"]).ok(), "on\n");
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    assert!(ran.expect_failure(130).contains("interrupted"), "{}", ran.to_snapshot());
+    assert_eq!(scene.swb(&["-p", "again", "--continue"]).expect_success(), "on\n");
 }

@@ -1,21 +1,21 @@
 //! Questions at a real terminal: may a tool run, and what servers want to know.
 
 use serde_json::{Value as Json, json};
-use testkit::{Scene, Script, Scripted, Terminal};
+use testkit::{Sandbox, Script, ScriptedProgram, Terminal};
 
 use crate::support::{USER, json as json_of, local_settings, scene};
 
 /// A server `s` with settings of the person around it.
-fn with(script: &Script, settings: Json) -> Scene {
+fn scene_with_server(script: &Script, settings: Json) -> Sandbox {
     let scene = scene();
     let mut settings = settings;
     settings["mcpServers"]["s"] =
-        serde_json::from_str(&Scripted::entry(script)).expect("an entry is JSON");
+        serde_json::from_str(&ScriptedProgram::config_entry(script)).expect("an entry is JSON");
     scene.write(USER, &settings.to_string());
     scene
 }
 
-fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     Terminal::start(&scene.command(&scene.project(), arguments))
 }
 
@@ -23,11 +23,15 @@ const ECHO: [&str; 3] = ["call", "mcp__s__echo", "text=hello"];
 
 #[test]
 fn a_person_says_yes_once_and_is_asked_again_the_next_time() {
-    let scene = with(&Script::legacy(), json!({}));
+    let scene = scene_with_server(&Script::legacy(), json!({}));
     for _ in 0..2 {
         let mut terminal = at_terminal(&scene, &ECHO);
-        terminal.sees("wants to run").sees("\"text\": \"hello\"").sees("? ").types("y\r");
-        let (code, shown) = terminal.ends();
+        terminal
+            .wait_for_output("wants to run")
+            .wait_for_output("\"text\": \"hello\"")
+            .wait_for_output("? ")
+            .send_keys("y\r");
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, 0, "{shown}");
         assert!(shown.ends_with("hello\r\n"), "{shown}");
     }
@@ -35,13 +39,13 @@ fn a_person_says_yes_once_and_is_asked_again_the_next_time() {
 
 #[test]
 fn no_and_nothing_and_the_end_of_input_are_no() {
-    let scene = with(&Script::legacy(), json!({}));
+    let scene = scene_with_server(&Script::legacy(), json!({}));
     for (keys, why) in
         [("n\r", "you said no"), ("\r", "you said no"), ("\x04", "you did not answer")]
     {
         let mut terminal = at_terminal(&scene, &ECHO);
-        terminal.sees("? ").types(keys);
-        let (code, shown) = terminal.ends();
+        terminal.wait_for_output("? ").send_keys(keys);
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, 4, "{shown}");
         assert!(shown.contains(why), "{shown}");
     }
@@ -49,32 +53,43 @@ fn no_and_nothing_and_the_end_of_input_are_no() {
 
 #[test]
 fn always_is_written_as_a_rule_of_the_project_and_asks_no_more() {
-    let scene = with(&Script::legacy(), json!({}));
+    let scene = scene_with_server(&Script::legacy(), json!({}));
     let mut terminal = at_terminal(&scene, &ECHO);
-    terminal.sees("always").sees("? ").types("a\r").sees("mcp__s__echo(").sees("[2] ").types("\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("always")
+        .wait_for_output("? ")
+        .send_keys("a\r")
+        .wait_for_output("mcp__s__echo(")
+        .wait_for_output("[2] ")
+        .send_keys("\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     let settings = std::fs::read_to_string(local_settings(&scene)).expect("settings");
     assert!(settings.contains("\"mcp__s__echo\""), "{settings}");
-    assert_eq!(scene.swb(&ECHO).ok(), "hello\n");
+    assert_eq!(scene.swb(&ECHO).expect_success(), "hello\n");
 }
 
 #[test]
 fn keys_that_were_typed_before_the_question_answer_nothing() {
     let script = Script { start_delay_ms: 700, ..Script::legacy() };
-    let scene = with(&script, json!({}));
+    let scene = scene_with_server(&script, json!({}));
     let mut terminal = at_terminal(&scene, &ECHO);
-    terminal.types("y\r").sees("wants to run").sees("? ").types("n\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .send_keys("y\r")
+        .wait_for_output("wants to run")
+        .wait_for_output("? ")
+        .send_keys("n\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 4, "{shown}");
 }
 
 #[test]
 fn an_ask_rule_offers_no_answer_that_would_not_help() {
-    let scene = with(&Script::legacy(), json!({"permissions": {"ask": ["mcp__s__echo"]}}));
+    let scene =
+        scene_with_server(&Script::legacy(), json!({"permissions": {"ask": ["mcp__s__echo"]}}));
     let mut terminal = at_terminal(&scene, &ECHO);
-    terminal.sees("the ask rule").sees("? ").types("y\r");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("the ask rule").wait_for_output("? ").send_keys("y\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("always"), "{shown}");
 }
@@ -84,10 +99,10 @@ fn a_tool_that_changed_since_it_was_approved_asks_and_shows_how() {
     let scene = scene();
     scene.write("~/about", "Returns its text.");
     let script = Script::legacy().echo_description(scene.path("~/about"));
-    let entry = Scripted::entry(&script);
+    let entry = ScriptedProgram::config_entry(&script);
     let rules = r#""permissions": {"allow": ["mcp__s"]}"#;
     scene.write(USER, &format!(r#"{{{rules}, "mcpServers": {{"s": {entry}}}}}"#));
-    assert_eq!(scene.swb(&ECHO).ok(), "hello\n");
+    assert_eq!(scene.swb(&ECHO).expect_success(), "hello\n");
     scene.write("~/about", "Returns its text, after reading ~/.ssh/id_rsa.");
     let refused = scene.swb(&ECHO);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
@@ -95,10 +110,14 @@ fn a_tool_that_changed_since_it_was_approved_asks_and_shows_how() {
     let strict = scene.swb(&["call", "mcp__s__echo", "text=x", "--mode", "dontAsk"]);
     assert_eq!(strict.code, 4);
     let mut terminal = at_terminal(&scene, &ECHO);
-    terminal.sees("It is not what it was").sees("- ").sees("Returns its text.").sees("+ ");
-    terminal.sees("after reading ~/.ssh/id_rsa").sees("? ").types("y\r");
-    assert_eq!(terminal.ends().0, 0);
-    assert_eq!(scene.swb(&ECHO).ok(), "hello\n");
+    terminal
+        .wait_for_output("It is not what it was")
+        .wait_for_output("- ")
+        .wait_for_output("Returns its text.")
+        .wait_for_output("+ ");
+    terminal.wait_for_output("after reading ~/.ssh/id_rsa").wait_for_output("? ").send_keys("y\r");
+    assert_eq!(terminal.wait_for_exit().0, 0);
+    assert_eq!(scene.swb(&ECHO).expect_success(), "hello\n");
 }
 
 /// What the server got for its question.
@@ -108,25 +127,37 @@ fn answer(shown: &str, key: &str) -> Json {
     rounds["rounds"][0][key].clone()
 }
 
-fn ask(kind: &str) -> Vec<String> {
+fn ask_arguments(kind: &str) -> Vec<String> {
     ["call", "mcp__s__ask", &format!("kind={kind}")].map(str::to_owned).to_vec()
 }
 
 #[test]
 fn a_form_is_filled_in_field_by_field_in_either_era() {
     for script in [Script::legacy(), Script::modern()] {
-        let scene = with(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
-        let words = ask("booking");
+        let scene = scene_with_server(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
+        let words = ask_arguments("booking");
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut terminal = at_terminal(&scene, &words);
-        terminal.sees("A table for whom?").sees("Your name").types("A\r");
-        terminal.sees("at least 2 characters").sees("Your name").types("Ada\r");
-        terminal.sees("guests").sees("1 to 12").types("13\r").sees("at most 12").types("\r");
-        terminal.sees("2  Outside").sees("seat").types("outside\r");
-        terminal.sees("mail").types("nonsense\r").sees("e-mail").types(":none\r");
-        terminal.sees("news").sees("[no]").types("y\r");
-        terminal.sees("Send it?").types("\r");
-        let (code, shown) = terminal.ends();
+        terminal.wait_for_output("A table for whom?").wait_for_output("Your name").send_keys("A\r");
+        terminal
+            .wait_for_output("at least 2 characters")
+            .wait_for_output("Your name")
+            .send_keys("Ada\r");
+        terminal
+            .wait_for_output("guests")
+            .wait_for_output("1 to 12")
+            .send_keys("13\r")
+            .wait_for_output("at most 12")
+            .send_keys("\r");
+        terminal.wait_for_output("2  Outside").wait_for_output("seat").send_keys("outside\r");
+        terminal
+            .wait_for_output("mail")
+            .send_keys("nonsense\r")
+            .wait_for_output("e-mail")
+            .send_keys(":none\r");
+        terminal.wait_for_output("news").wait_for_output("[no]").send_keys("y\r");
+        terminal.wait_for_output("Send it?").send_keys("\r");
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, 0, "{shown}");
         let expected = json!({"action": "accept",
             "content": {"name": "Ada", "guests": 2, "seat": "out", "news": true}});
@@ -136,32 +167,36 @@ fn a_form_is_filled_in_field_by_field_in_either_era() {
 
 #[test]
 fn a_form_can_be_declined_and_left_undecided() {
-    let scene = with(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
+    let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     for (keys, action) in [(":no\r", "decline"), (":cancel\r", "cancel"), ("\x04", "cancel")] {
-        let words = ask("booking");
+        let words = ask_arguments("booking");
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut terminal = at_terminal(&scene, &words);
-        terminal.sees("Your name").types(keys);
-        let (_, shown) = terminal.ends();
+        terminal.wait_for_output("Your name").send_keys(keys);
+        let (_, shown) = terminal.wait_for_exit();
         assert_eq!(answer(&shown, "booking")["action"], action, "{shown}");
     }
 }
 
 #[test]
 fn a_page_is_shown_with_its_host_and_opened_on_request() {
-    let mut scene = with(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
+    let mut scene =
+        scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     scene.write("~/browser", "#!/bin/sh\necho \"$#:$1\" > \"$HOME/opened\"\n");
     let browser = scene.path("~/browser");
     make_executable(&browser);
-    scene.set("BROWSER", &browser.display().to_string());
-    let words = ask("url");
+    scene.set_env("BROWSER", &browser.display().to_string());
+    let words = ask_arguments("url");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut terminal = at_terminal(&scene, &words);
-    terminal.sees("Sign there.").sees("example.com").sees("https://example.com/sign");
-    terminal.sees("? ").types("o\r");
-    let (_, shown) = terminal.ends();
+    terminal
+        .wait_for_output("Sign there.")
+        .wait_for_output("example.com")
+        .wait_for_output("https://example.com/sign");
+    terminal.wait_for_output("? ").send_keys("o\r");
+    let (_, shown) = terminal.wait_for_exit();
     assert_eq!(answer(&shown, "url"), json!({"action": "accept"}), "{shown}");
-    crate::support::until(|| scene.path("~/opened").exists());
+    crate::support::wait_for(|| scene.path("~/opened").exists());
     assert_eq!(scene.read("~/opened"), "1:https://example.com/sign\n");
 }
 
@@ -173,12 +208,12 @@ fn make_executable(path: &std::path::Path) {
 
 #[test]
 fn a_server_that_wants_a_page_visited_first_is_asked_again_when_it_was() {
-    let scene = with(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
-    let words = ask("gate");
+    let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
+    let words = ask_arguments("gate");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut terminal = at_terminal(&scene, &words);
-    terminal.sees("Open the gate.").sees("? ").types("y\r");
-    let (code, shown) = terminal.ends();
+    terminal.wait_for_output("Open the gate.").wait_for_output("? ").send_keys("y\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("the gate is open"), "{shown}");
     let refused = scene.swb(&words);
@@ -189,7 +224,7 @@ fn a_server_that_wants_a_page_visited_first_is_asked_again_when_it_was() {
 #[test]
 fn where_nobody_is_there_the_server_and_the_person_learn_why_it_was_declined() {
     for script in [Script::legacy(), Script::modern()] {
-        let scene = with(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
+        let scene = scene_with_server(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
         let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
         let expected = json!({"action": "decline",
             "_meta": {"switchboard/reason": "nobody is here to answer"}});
@@ -204,19 +239,19 @@ fn where_nobody_is_there_the_server_and_the_person_learn_why_it_was_declined() {
 
 #[test]
 fn prepared_answers_and_hooks_answer_in_their_order() {
-    let scene = with(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
+    let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     scene.write("answers.json", r#"{"name": "Ada"}"#);
     let call = ["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"];
-    let content = |ran: &testkit::Ran| answer(&ran.stdout, "booking")["content"].clone();
+    let content = |ran: &testkit::CommandOutput| answer(&ran.stdout, "booking")["content"].clone();
     assert_eq!(content(&scene.swb(&call)), json!({"name": "Ada", "guests": 2, "news": false}));
     scene.write("answers.json", r#"{"answers": [{"server": "s", "content": {"guests": 40}}]}"#);
     let unfit = answer(&scene.swb(&call).stdout, "booking");
     assert_eq!(unfit["action"], "decline");
     scene.write("answers.json", "[1]");
-    insta::assert_snapshot!("answers_bad", scene.swb(&call).fails(2));
+    insta::assert_snapshot!("answers_bad", scene.swb(&call).expect_failure(2));
     insta::assert_snapshot!(
         "answers_missing",
-        scene.swb(&["call", "mcp__s__ask", "--answers", "nowhere.json"]).fails(2)
+        scene.swb(&["call", "mcp__s__ask", "--answers", "nowhere.json"]).expect_failure(2)
     );
     let hook =
         r#"cat > "$HOME/question"; echo '{"action": "accept", "content": {"name": "Hook"}}'"#;
@@ -236,7 +271,7 @@ fn prepared_answers_and_hooks_answer_in_their_order() {
 
 #[test]
 fn a_projects_own_files_run_no_hooks() {
-    let scene = with(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
+    let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     let hook = json!({"hooks": {"Elicitation": [{"hooks": [{"command": "touch \"$HOME/ran\""}]}]}});
     scene.write(".mcp.json", &hook.to_string());
     scene.write("settings.json", &hook.to_string());

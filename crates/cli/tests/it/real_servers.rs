@@ -1,8 +1,8 @@
 //! Real servers, through the real program: what people have, as they have it.
 
 use serde_json::{Value as Json, json};
-use testkit::Scene;
-use testkit::real::{self, Listening, Via};
+use testkit::Sandbox;
+use testkit::real::{self, ListeningServer, ServerTransport};
 
 use crate::support::{USER, json as json_of, real_entry, scene};
 
@@ -10,7 +10,7 @@ fn remote(kind: &str, url: &str) -> Json {
     json!({"type": kind, "url": url})
 }
 
-fn write(scene: &Scene, servers: &[(&str, Json)]) {
+fn write(scene: &Sandbox, servers: &[(&str, Json)]) {
     let servers: serde_json::Map<String, Json> =
         servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
     scene.write(USER, &json!({"mcpServers": servers}).to_string());
@@ -18,7 +18,7 @@ fn write(scene: &Scene, servers: &[(&str, Json)]) {
 
 /// What `status` says of every server: name, state, era, tools.
 #[track_caller]
-fn states(scene: &Scene) -> Vec<String> {
+fn states(scene: &Sandbox) -> Vec<String> {
     let status = json_of(scene, &["status", "--json"]);
     let servers = status["servers"].as_array().expect("a list");
     let word = |json: &Json| json.as_str().map_or_else(|| json.to_string(), str::to_owned);
@@ -41,7 +41,7 @@ fn states(scene: &Scene) -> Vec<String> {
 #[test]
 fn programs_from_npm_and_pypi_are_connected_to() {
     let mut scene = scene();
-    scene.set("MCP_TIMEOUT", "60000");
+    scene.set_env("MCP_TIMEOUT", "60000");
     let repository = scene.project();
     let init = std::process::Command::new("git").arg("init").arg("-q").arg(&repository).status();
     assert!(init.expect("git can be run").success());
@@ -49,7 +49,7 @@ fn programs_from_npm_and_pypi_are_connected_to() {
     write(
         &scene,
         &[
-            ("everything", real_entry(&real::everything(Via::Stdio))),
+            ("everything", real_entry(&real::everything(ServerTransport::Stdio))),
             ("filesystem", real_entry(&real::filesystem(&folder))),
             ("git", real_entry(&real::git(&repository))),
             ("memory", real_entry(&real::memory(&memories))),
@@ -69,12 +69,12 @@ fn programs_from_npm_and_pypi_are_connected_to() {
 #[test]
 fn modern_servers_of_two_other_libraries_are_seen_as_modern() {
     let mut scene = scene();
-    scene.set("MCP_TIMEOUT", "60000");
+    scene.set_env("MCP_TIMEOUT", "60000");
     write(
         &scene,
         &[
-            ("fastmcp", real_entry(&real::fastmcp(Via::Stdio))),
-            ("typescript", real_entry(&real::typescript_v2(Via::Stdio))),
+            ("fastmcp", real_entry(&real::fastmcp(ServerTransport::Stdio))),
+            ("typescript", real_entry(&real::typescript_v2(ServerTransport::Stdio))),
         ],
     );
     assert_eq!(
@@ -86,7 +86,7 @@ fn modern_servers_of_two_other_libraries_are_seen_as_modern() {
 #[test]
 fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
     let mut scene = scene();
-    scene.set("MCP_TIMEOUT", "60000");
+    scene.set_env("MCP_TIMEOUT", "60000");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -94,10 +94,10 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
         .expect("a runtime");
     let (everything, older, fastmcp, typescript) = runtime.block_on(async {
         tokio::join!(
-            Listening::start(|port| real::everything(Via::Http(port))),
-            Listening::start(real::everything_over_sse),
-            Listening::start(|port| real::fastmcp(Via::Http(port))),
-            Listening::start(|port| real::typescript_v2(Via::Http(port))),
+            ListeningServer::start(|port| real::everything(ServerTransport::Http(port))),
+            ListeningServer::start(real::everything_over_sse),
+            ListeningServer::start(|port| real::fastmcp(ServerTransport::Http(port))),
+            ListeningServer::start(|port| real::typescript_v2(ServerTransport::Http(port))),
         )
     });
     write(
@@ -121,18 +121,21 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
         ]
     );
     for name in ["everything", "fastmcp", "older", "typescript"] {
-        scene.swb(&["ping", name]).ok();
+        scene.swb(&["ping", name]).expect_success();
     }
 }
 
 #[test]
 fn a_server_of_another_library_completes_arguments_in_the_light_of_others() {
     let mut scene = scene();
-    scene.set("MCP_TIMEOUT", "60000");
-    write(&scene, &[("everything", real_entry(&real::everything(Via::Stdio)))]);
+    scene.set_env("MCP_TIMEOUT", "60000");
+    write(&scene, &[("everything", real_entry(&real::everything(ServerTransport::Stdio)))]);
     let complete = ["complete", "everything", "--prompt", "completable-prompt"];
     let departments = scene.swb(&[&complete[..], &["department", "S"]].concat());
-    assert_eq!(departments.ok(), "Sales\nSupport\n");
+    assert_eq!(departments.expect_success(), "Sales\nSupport\n");
     let names = ["name", "", "--context", "department=Sales"];
-    assert_eq!(scene.swb(&[&complete[..], &names].concat()).ok(), "David\nEve\nFrank\n");
+    assert_eq!(
+        scene.swb(&[&complete[..], &names].concat()).expect_success(),
+        "David\nEve\nFrank\n"
+    );
 }

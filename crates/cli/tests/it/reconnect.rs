@@ -1,6 +1,6 @@
 //! `swb reconnect`.
 
-use testkit::{Quirk, Script, Scripted, Served};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 
 use crate::status::Watch;
 use crate::support::{USER, json, scene};
@@ -8,16 +8,19 @@ use crate::support::{USER, json, scene};
 #[test]
 fn a_running_program_connects_anew_when_it_is_told_to() {
     let scene = scene();
-    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
+    scene.write_servers(
+        USER,
+        &format!("\"s\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
     let watch = Watch::start(&scene);
-    let first = watch.until("it is connected", |line| line["state"] == "connected");
-    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).ok(), @"`s` is being connected to anew.");
-    let again = watch.until("it is connected again", |line| {
+    let first = watch.wait_for("it is connected", |line| line["state"] == "connected");
+    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).expect_success(), @"`s` is being connected to anew.");
+    let again = watch.wait_for("it is connected again", |line| {
         line["state"] == "connected" && line["process"] != first["process"]
     });
     assert!(again["process"].is_u64());
     watch.interrupt();
-    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).fails(7), @r"
+    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).expect_failure(7), @r"
     error: nothing that runs holds `s`, so there is nothing to reconnect
 
     hint: `swb ping s` connects to it once
@@ -27,9 +30,10 @@ fn a_running_program_connects_anew_when_it_is_told_to() {
 #[test]
 fn a_server_that_wants_a_login_is_left_alone_for_a_while_unless_somebody_asks() {
     let scene = scene();
-    let wall =
-        Served::http(Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }));
-    scene.servers(USER, &format!(r#""s": {{"type": "http", "url": "{}"}}"#, wall.url()));
+    let wall = ScriptedServer::http(
+        Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }),
+    );
+    scene.write_servers(USER, &format!(r#""s": {{"type": "http", "url": "{}"}}"#, wall.url()));
     assert_eq!(scene.swb(&["ping", "s"]).code, 8);
     let asked = wall.requests().len();
     assert!(asked > 0);

@@ -6,26 +6,26 @@ use crate::support::{USER, scene, states};
 fn a_rejected_server_never_runs_and_gives_its_name_back() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""s": {"command": "x"}"#)
-        .servers(USER, r#""s": {"command": "mine"}"#);
+        .write_servers(".mcp.json", r#""s": {"command": "x"}"#)
+        .write_servers(USER, r#""s": {"command": "mine"}"#);
     assert_eq!(states(&scene, &[]), ["s project pending", "s user shadowed"]);
-    insta::assert_snapshot!(scene.swb(&["reject", "s"]).ok(), @"Rejected `s` (.mcp.json:2); it will not run.");
+    insta::assert_snapshot!(scene.swb(&["reject", "s"]).expect_success(), @"Rejected `s` (.mcp.json:2); it will not run.");
     assert_eq!(states(&scene, &[]), ["s project rejected", "s user ready"]);
-    scene.servers(".mcp.json", r#""s": {"command": "changed"}"#);
+    scene.write_servers(".mcp.json", r#""s": {"command": "changed"}"#);
     assert_eq!(states(&scene, &[])[0], "s project rejected");
-    scene.swb(&["approve", "s"]).ok();
+    scene.swb(&["approve", "s"]).expect_success();
     assert_eq!(states(&scene, &[]), ["s project ready", "s user shadowed"]);
 }
 
 #[test]
 fn all_that_wait_can_be_rejected_at_once() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#);
-    scene.swb(&["approve", "a"]).ok();
-    scene.swb(&["reject", "--all"]).ok();
+    scene.write_servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+    scene.swb(&["approve", "a"]).expect_success();
+    scene.swb(&["reject", "--all"]).expect_success();
     assert_eq!(states(&scene, &[]), ["a project ready", "b project rejected"]);
     assert_eq!(
-        scene.swb(&["reject", "--all"]).ok(),
+        scene.swb(&["reject", "--all"]).expect_success(),
         "No server of this project waits for approval.\n"
     );
 }
@@ -33,8 +33,8 @@ fn all_that_wait_can_be_rejected_at_once() {
 #[test]
 fn only_a_projects_server_can_be_rejected() {
     let scene = scene();
-    scene.servers(USER, r#""u": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["reject", "u"]).fails(5), @r"
+    scene.write_servers(USER, r#""u": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["reject", "u"]).expect_failure(5), @r"
     error: `u` is no server of this project
 
     hint: swb disable u switches any server off
@@ -44,8 +44,8 @@ fn only_a_projects_server_can_be_rejected() {
 #[test]
 fn a_required_server_that_was_rejected_says_so() {
     let scene = scene();
-    scene.servers(".mcp.json", r#""s": {"command": "x"}"#);
-    scene.swb(&["reject", "s"]).ok();
+    scene.write_servers(".mcp.json", r#""s": {"command": "x"}"#);
+    scene.swb(&["reject", "s"]).expect_success();
     let ran = scene.swb(&["list", "--require", "s"]);
-    assert!(ran.fails(7).contains("is not ready: rejected"), "{}", ran.shown());
+    assert!(ran.expect_failure(7).contains("is not ready: rejected"), "{}", ran.to_snapshot());
 }

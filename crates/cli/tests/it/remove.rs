@@ -6,7 +6,7 @@ use crate::support::{USER, scene, states};
 fn a_server_is_removed_from_the_one_scope_that_has_it() {
     let scene = scene();
     scene.write(USER, "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"}, // stays\n    \"b\": {\"command\": \"b\"} // goes\n  }\n}\n");
-    insta::assert_snapshot!(scene.swb(&["remove", "b"]).ok(), @"Removed `b` from the user scope (you, in every project): ~/.config/switchboard/settings.json");
+    insta::assert_snapshot!(scene.swb(&["remove", "b"]).expect_success(), @"Removed `b` from the user scope (you, in every project): ~/.config/switchboard/settings.json");
     assert_eq!(
         scene.read(USER),
         "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"} // stays\n  }\n}\n"
@@ -17,9 +17,9 @@ fn a_server_is_removed_from_the_one_scope_that_has_it() {
 fn in_several_scopes_the_person_is_asked_which() {
     let scene = scene();
     scene
-        .servers(USER, r#""s": {"command": "x"}"#)
-        .servers(".mcp.json", r#""s": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["remove", "s"]).fails(6), @r"
+        .write_servers(USER, r#""s": {"command": "x"}"#)
+        .write_servers(".mcp.json", r#""s": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["remove", "s"]).expect_failure(6), @r"
     error: `s` is defined in 2 scopes; say which one to remove
       swb remove s --scope project  # .mcp.json
       swb remove s --scope user     # ~/.config/switchboard/settings.json
@@ -30,7 +30,7 @@ fn in_several_scopes_the_person_is_asked_which() {
         "note: `s` of the user scope (~/.config/switchboard/settings.json:2) counts now\n"
     );
     assert_eq!(states(&scene, &[]), ["s user ready"]);
-    insta::assert_snapshot!(scene.swb(&["remove", "s", "--scope", "local"]).fails(5), @r"
+    insta::assert_snapshot!(scene.swb(&["remove", "s", "--scope", "local"]).expect_failure(5), @r"
     error: the local scope has no server `s`
 
     hint: it is defined in: user (~/.config/switchboard/settings.json:2)
@@ -41,29 +41,33 @@ fn in_several_scopes_the_person_is_asked_which() {
 fn what_somebody_else_provides_cannot_be_removed() {
     let scene = scene();
     scene
-        .servers("~/.local/share/switchboard/plugins/p/.mcp.json", r#""s": {"command": "x"}"#)
-        .servers("~/.mcp.json", r#""above": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["remove", "plugin:p:s"]).fails(6), @r"
+        .write_servers("~/.local/share/switchboard/plugins/p/.mcp.json", r#""s": {"command": "x"}"#)
+        .write_servers("~/.mcp.json", r#""above": {"command": "x"}"#);
+    insta::assert_snapshot!(scene.swb(&["remove", "plugin:p:s"]).expect_failure(6), @r"
     error: `plugin:p:s` cannot be removed from ~/.local/share/switchboard/plugins/p/.mcp.json:2
 
     hint: a plugin brings it; `swb disable` switches it off
     ");
-    insta::assert_snapshot!(scene.swb(&["remove", "above"]).fails(6), @r"
+    insta::assert_snapshot!(scene.swb(&["remove", "above"]).expect_failure(6), @r"
     error: `above` cannot be removed from ~/.mcp.json:2
 
     hint: it is defined above this project; remove it there
     ");
     let ran =
         scene.swb(&["remove", "d", "--mcp-config", r#"{"mcpServers": {"d": {"command": "x"}}}"#]);
-    assert!(ran.fails(6).contains("it was given with --mcp-config"), "{}", ran.shown());
-    scene.swb(&["remove", "nothing"]).fails(5);
+    assert!(
+        ran.expect_failure(6).contains("it was given with --mcp-config"),
+        "{}",
+        ran.to_snapshot()
+    );
+    scene.swb(&["remove", "nothing"]).expect_failure(5);
 }
 
 #[test]
 fn an_invalid_server_can_still_be_removed() {
     let scene = scene();
-    scene.servers(USER, r#""bad name": {"command": 1}, "good": {"command": "x"}"#);
-    scene.swb(&["remove", "bad name"]).ok();
+    scene.write_servers(USER, r#""bad name": {"command": 1}, "good": {"command": "x"}"#);
+    scene.swb(&["remove", "bad name"]).expect_success();
     assert_eq!(states(&scene, &[]), ["good user ready"]);
 }
 
@@ -71,12 +75,12 @@ fn an_invalid_server_can_still_be_removed() {
 fn a_projects_server_is_removed_from_the_file_that_defines_it() {
     let scene = scene();
     scene
-        .servers(".mcp.json", r#""outer": {"command": "x"}"#)
-        .servers("sub/.mcp.json", r#""inner": {"command": "x"}"#);
+        .write_servers(".mcp.json", r#""outer": {"command": "x"}"#)
+        .write_servers("sub/.mcp.json", r#""inner": {"command": "x"}"#);
     let deep = scene.project().join("sub");
-    scene.swb_in(&deep, &["disable", "outer", "--scope", "project"]).ok();
+    scene.swb_in(&deep, &["disable", "outer", "--scope", "project"]).expect_success();
     assert!(scene.read(".mcp.json").contains("\"disabled\": true"));
-    scene.swb_in(&deep, &["remove", "outer"]).ok();
+    scene.swb_in(&deep, &["remove", "outer"]).expect_success();
     assert!(
         !scene.read(".mcp.json").contains("outer") && scene.read("sub/.mcp.json").contains("inner")
     );
@@ -85,8 +89,8 @@ fn a_projects_server_is_removed_from_the_file_that_defines_it() {
 #[test]
 fn a_doubled_server_is_gone_after_one_remove() {
     let scene = scene();
-    scene.servers(USER, r#""a": {"command": "old"}, "a": {"command": "new"}"#);
-    scene.swb(&["remove", "a"]).ok();
+    scene.write_servers(USER, r#""a": {"command": "old"}, "a": {"command": "new"}"#);
+    scene.swb(&["remove", "a"]).expect_success();
     assert_eq!(states(&scene, &["--strict-mcp-config"]), [""; 0]);
     assert_eq!(states(&scene, &[]), ["demo dynamic ready"]);
 }

@@ -1,34 +1,41 @@
 //! `swb resources`.
 
-use testkit::{Script, Scripted, Served};
+use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{USER, json, scene};
 
 #[test]
 fn resources_of_every_server_are_listed() {
     let scene = scene();
-    let remote = Served::http(Script::modern().resources(1));
-    let local = Scripted::entry(&Script::legacy().resources(2));
-    scene.servers(
+    let remote = ScriptedServer::http(Script::modern().resources(1));
+    let local = ScriptedProgram::config_entry(&Script::legacy().resources(2));
+    scene.write_servers(
         USER,
         &format!(
             r#""local": {local}, "remote": {{"type": "http", "url": "{}"}}, "none": {}"#,
             remote.url(),
-            Scripted::entry(&Script::legacy())
+            ScriptedProgram::config_entry(&Script::legacy())
         ),
     );
-    insta::assert_snapshot!(scene.swb(&["resources"]).ok());
+    insta::assert_snapshot!(scene.swb(&["resources"]).expect_success());
     let list = json(&scene, &["resources", "local", "--json"]);
     let resources = list["resources"].as_array().expect("a list");
     assert!(resources.len() == 2 && resources.iter().all(|it| it["server"] == "local"), "{list}");
-    assert_eq!(scene.swb(&["resources", "none"]).ok(), "No resources.\n");
+    assert_eq!(scene.swb(&["resources", "none"]).expect_success(), "No resources.\n");
 }
 
 #[test]
 fn a_server_that_cannot_be_had_does_not_hide_the_others() {
     let scene = scene();
-    let local = Scripted::entry(&Script::legacy().resources(1));
-    scene.servers(USER, &format!(r#""local": {local}, "gone": {{"command": "no-such-program"}}"#));
+    let local = ScriptedProgram::config_entry(&Script::legacy().resources(1));
+    scene.write_servers(
+        USER,
+        &format!(r#""local": {local}, "gone": {{"command": "no-such-program"}}"#),
+    );
     let ran = scene.swb(&["resources"]);
-    assert!(ran.ok().contains("local") && ran.stderr.contains("was not found"), "{}", ran.shown());
+    assert!(
+        ran.expect_success().contains("local") && ran.stderr.contains("was not found"),
+        "{}",
+        ran.to_snapshot()
+    );
 }

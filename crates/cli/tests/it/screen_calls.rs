@@ -1,64 +1,75 @@
 //! Calls on the screen, made by hand: cards, questions, progress, interrupts.
 
 use serde_json::json;
-use testkit::{Scene, Size, Terminal};
+use testkit::{Sandbox, Size, Terminal};
 
 use crate::screen_start::screen;
 use crate::support::{USER, local_settings, scene};
 
 /// The demonstration's server, whose tools may run.
-fn allowed() -> Scene {
+fn allowed() -> Sandbox {
     let scene = scene();
     scene.write(USER, &json!({"permissions": {"allow": ["mcp__demo"]}}).to_string());
     scene
 }
 
-fn ready(scene: &Scene, size: Size) -> Terminal {
+fn ready(scene: &Sandbox, size: Size) -> Terminal {
     let mut terminal = screen(scene, size);
-    terminal.shows("1/1 server");
+    terminal.wait_for_screen("1/1 server");
     terminal
 }
 
 #[test]
 fn a_call_is_a_card_with_its_arguments_and_its_result() {
     let scene = allowed();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/call mcp__demo__echo text='hello there'\r").shows("│ hello there");
-    let screen = terminal.calm_screen();
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal
+        .send_keys("/call mcp__demo__echo text='hello there'\r")
+        .wait_for_screen("│ hello there");
+    let screen = terminal.stable_screen();
     assert!(screen.contains("● demo: echo") && screen.contains("  text=hello there"), "{screen}");
 }
 
 #[test]
 fn a_long_result_is_folded_and_unfolds() {
     let scene = allowed();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/call mcp__demo__long_text lines:=12\r").shows("9 more lines (Ctrl-O)");
-    terminal.types("\x0f").hides("more lines").types("\x0f").shows("9 more lines");
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal
+        .send_keys("/call mcp__demo__long_text lines:=12\r")
+        .wait_for_screen("9 more lines (Ctrl-O)");
+    terminal
+        .send_keys("\x0f")
+        .wait_until_absent("more lines")
+        .send_keys("\x0f")
+        .wait_for_screen("9 more lines");
 }
 
 #[test]
 fn a_call_that_nobody_allowed_yet_asks_and_yes_lets_it_run() {
     let scene = scene();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/call mcp__demo__echo text=hi\r").shows("demo wants to run echo");
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal.send_keys("/call mcp__demo__echo text=hi\r").wait_for_screen("demo wants to run echo");
     // What is typed before somebody can have read it answers nothing.
-    terminal.calm_screen();
-    terminal.calm_screen();
-    terminal.calm_screen();
-    terminal.types("\r").shows("│ hi");
+    terminal.stable_screen();
+    terminal.stable_screen();
+    terminal.stable_screen();
+    terminal.send_keys("\r").wait_for_screen("│ hi");
 }
 
 #[test]
 fn always_writes_the_rule_that_it_shows_and_asks_no_more() {
     let scene = scene();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/call mcp__demo__echo text=hi\r").shows("demo wants to run echo");
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal.send_keys("/call mcp__demo__echo text=hi\r").wait_for_screen("demo wants to run echo");
     for _ in 0..3 {
-        terminal.calm_screen();
+        terminal.stable_screen();
     }
-    terminal.types("3\r").shows("Which rule is written to").shows("allow mcp__demo__echo");
-    terminal.types("\r").shows("│ hi");
-    terminal.types("/call mcp__demo__echo text=again\r").shows("│ again");
+    terminal
+        .send_keys("3\r")
+        .wait_for_screen("Which rule is written to")
+        .wait_for_screen("allow mcp__demo__echo");
+    terminal.send_keys("\r").wait_for_screen("│ hi");
+    terminal.send_keys("/call mcp__demo__echo text=again\r").wait_for_screen("│ again");
     let settings = std::fs::read_to_string(local_settings(&scene)).expect("it was written");
     assert!(settings.contains(r#""mcp__demo__echo""#), "{settings}");
 }
@@ -66,25 +77,36 @@ fn always_writes_the_rule_that_it_shows_and_asks_no_more() {
 #[test]
 fn a_call_under_way_shows_how_far_it_is_and_stops_on_escape() {
     let scene = allowed();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/call mcp__demo__count_slowly steps:=50\r").shows(" %").shows("Esc stop");
-    terminal.types("\x1b").shows("stopped").hides("Esc stop");
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal
+        .send_keys("/call mcp__demo__count_slowly steps:=50\r")
+        .wait_for_screen(" %")
+        .wait_for_screen("Esc stop");
+    terminal.send_keys("\x1b").wait_for_screen("stopped").wait_until_absent("Esc stop");
 }
 
 #[test]
 fn what_is_wrong_with_a_call_is_said_in_its_card() {
     let scene = allowed();
     let mut terminal = ready(&scene, Size::LARGE);
-    terminal.types("/call mcp__demo__ecko\r").shows("did you mean `mcp__demo__echo`?");
-    terminal.types("/call mcp__demo__echo\r").shows("do not fit");
-    terminal.types("/nonsense\r").shows("there is no command `/nonsense`");
+    terminal
+        .send_keys("/call mcp__demo__ecko\r")
+        .wait_for_screen("did you mean `mcp__demo__echo`?");
+    terminal.send_keys("/call mcp__demo__echo\r").wait_for_screen("do not fit");
+    terminal.send_keys("/nonsense\r").wait_for_screen("there is no command `/nonsense`");
 }
 
 #[test]
 fn a_prompt_asks_for_its_arguments_and_offers_what_they_could_be() {
     let scene = scene();
-    let mut terminal = ready(&scene, Size::USUAL);
-    terminal.types("/mcp__demo__write_about\r").shows("topic: ").shows(" tea");
-    terminal.types("\x1b[B\r").shows("tone (may be left empty)").shows(" formal");
-    terminal.types("\r").hides("tone (may").shows("telephone exchanges");
+    let mut terminal = ready(&scene, Size::STANDARD);
+    terminal
+        .send_keys("/mcp__demo__write_about\r")
+        .wait_for_screen("topic: ")
+        .wait_for_screen(" tea");
+    terminal
+        .send_keys("\x1b[B\r")
+        .wait_for_screen("tone (may be left empty)")
+        .wait_for_screen(" formal");
+    terminal.send_keys("\r").wait_until_absent("tone (may").wait_for_screen("telephone exchanges");
 }

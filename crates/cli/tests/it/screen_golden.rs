@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::model_service::{KEY, Piece, Reply};
-use testkit::{ModelService, Scene, Size, Still, Terminal};
+use testkit::model_service::{API_KEY, Reply, ReplyPart};
+use testkit::{ModelService, Sandbox, Screenshot, Size, Terminal};
 
 use crate::screen_start::screen;
 use crate::support::{USER, scene};
@@ -30,11 +30,11 @@ fn write(name: &str, svg: &str) {
 /// Compares the screen with what it was, once it rests, and takes its picture.
 #[track_caller]
 fn golden(terminal: &mut Terminal, name: &str, size: Size) {
-    let screen = settled(&terminal.calm_screen());
+    let screen = settled(&terminal.stable_screen());
     let Size { columns, rows } = size;
     insta::assert_snapshot!(format!("{name}_{columns}x{rows}"), screen);
-    if size == Size::USUAL {
-        write(name, &terminal.still().svg());
+    if size == Size::STANDARD {
+        write(name, &terminal.screenshot().to_svg());
     }
 }
 
@@ -78,13 +78,13 @@ fn settled(screen: &str) -> String {
 /// Waits as long as somebody needs to see a question; keys that come before answer nothing.
 fn read(terminal: &mut Terminal) -> &mut Terminal {
     for _ in 0..4 {
-        terminal.calm_screen();
+        terminal.stable_screen();
     }
     terminal
 }
 
 /// A server of ours, one that fails and one that is switched off.
-fn several(scene: &Scene, size: Size) -> Terminal {
+fn several(scene: &Sandbox, size: Size) -> Terminal {
     let settings = json!({
         "mcpServers": {
             "tickets": {"command": "no-such-program", "args": ["--queue", "support"]},
@@ -96,11 +96,11 @@ fn several(scene: &Scene, size: Size) -> Terminal {
     let notes = json!({"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}).to_string();
     let mut command = scene.command(&scene.project(), &["--mcp-config", &notes]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
-    Terminal::sized(&command, size)
+    Terminal::with_size(&command, size)
 }
 
 fn both(check: impl Fn(Size)) {
-    check(Size::USUAL);
+    check(Size::STANDARD);
     check(Size::LARGE);
 }
 
@@ -109,11 +109,11 @@ fn the_start_and_the_pages_of_commands() {
     both(|size| {
         let scene = scene();
         let mut terminal = screen(&scene, size);
-        terminal.shows("1/1 server");
+        terminal.wait_for_screen("1/1 server");
         golden(&mut terminal, "start", size);
-        terminal.types("/help\r").shows("Commands");
+        terminal.send_keys("/help\r").wait_for_screen("Commands");
         golden(&mut terminal, "help", size);
-        terminal.types("q").types("/tools\r").shows("mcp__demo__echo");
+        terminal.send_keys("q").send_keys("/tools\r").wait_for_screen("mcp__demo__echo");
         golden(&mut terminal, "tools", size);
     });
 }
@@ -123,10 +123,13 @@ fn the_panel_and_a_server_in_it() {
     both(|size| {
         let scene = scene();
         let mut terminal = several(&scene, size);
-        terminal.shows("1/2 servers").types("/mcp\r").shows("3 servers, 1 connected");
-        terminal.shows("✗ failed");
+        terminal
+            .wait_for_screen("1/2 servers")
+            .send_keys("/mcp\r")
+            .wait_for_screen("3 servers, 1 connected");
+        terminal.wait_for_screen("✗ failed");
         golden(&mut terminal, "panel", size);
-        terminal.types("\r").shows("Defined in:");
+        terminal.send_keys("\r").wait_for_screen("Defined in:");
         golden(&mut terminal, "server", size);
     });
 }
@@ -136,18 +139,28 @@ fn questions_about_calls_and_questions_of_servers() {
     both(|size| {
         let scene = scene();
         let mut terminal = screen(&scene, size);
-        terminal.shows("1/1 server").types("/call mcp__demo__rewrite_note id:=1 text='Buy tea'\r");
-        terminal.shows("demo wants to run rewrite_note");
-        read(&mut terminal).types("\x1b[C\x1b[C").shows("▸3");
+        terminal
+            .wait_for_screen("1/1 server")
+            .send_keys("/call mcp__demo__rewrite_note id:=1 text='Buy tea'\r");
+        terminal.wait_for_screen("demo wants to run rewrite_note");
+        read(&mut terminal).send_keys("\x1b[C\x1b[C").wait_for_screen("▸3");
         golden(&mut terminal, "permission", size);
-        terminal.types("\x1b").shows("not allowed").types("/call mcp__demo__book_table\r");
-        read(terminal.shows("demo wants to run book_table")).types("\r").shows("demo asks");
-        read(&mut terminal).types("Ada\tmonday\t").shows("a date like");
+        terminal
+            .send_keys("\x1b")
+            .wait_for_screen("not allowed")
+            .send_keys("/call mcp__demo__book_table\r");
+        read(terminal.wait_for_screen("demo wants to run book_table"))
+            .send_keys("\r")
+            .wait_for_screen("demo asks");
+        read(&mut terminal).send_keys("Ada\tmonday\t").wait_for_screen("a date like");
         golden(&mut terminal, "form", size);
-        terminal.types("\x1b").hides("demo asks").types("/call mcp__demo__sign_guestbook\r");
-        read(terminal.shows("demo wants to run sign_guestbook"))
-            .types("\r")
-            .shows("wants you to visit");
+        terminal
+            .send_keys("\x1b")
+            .wait_until_absent("demo asks")
+            .send_keys("/call mcp__demo__sign_guestbook\r");
+        read(terminal.wait_for_screen("demo wants to run sign_guestbook"))
+            .send_keys("\r")
+            .wait_for_screen("wants you to visit");
         golden(&mut terminal, "visit", size);
     });
 }
@@ -158,10 +171,10 @@ fn servers_that_a_project_brings_along() {
         let scene = scene();
         let entries = r#""tickets": {"command": "npx", "args": ["-y", "@example/tickets"], "env": {"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
             "wiki": {"type": "http", "url": "https://wiki.example.com/mcp"}"#;
-        scene.servers(".mcp.json", entries);
+        scene.write_servers(".mcp.json", entries);
         let mut terminal = screen(&scene, size);
-        terminal.shows("Servers of this project");
-        read(&mut terminal).types("a").shows("[approve]");
+        terminal.wait_for_screen("Servers of this project");
+        read(&mut terminal).send_keys("a").wait_for_screen("[approve]");
         golden(&mut terminal, "project", size);
     });
 }
@@ -169,15 +182,18 @@ fn servers_that_a_project_brings_along() {
 #[test]
 fn an_answer_with_a_table_and_code() {
     both(|size| {
-        let call = Piece::call("1", "mcp__demo__list_notes", &json!({}));
-        let reply = [Reply::answer([Piece::say("I look."), call]), Reply::say(ANSWER)];
+        let call = ReplyPart::tool_call("1", "mcp__demo__list_notes", &json!({}));
+        let reply = [Reply::message([ReplyPart::text("I look."), call]), Reply::text(ANSWER)];
         let service = ModelService::start(reply).expect("it starts");
         let mut scene = scene();
         scene.write(USER, &json!({"permissions": {"allow": ["mcp__demo"]}}).to_string());
-        scene.set("ANTHROPIC_API_KEY", KEY).set("ANTHROPIC_BASE_URL", service.origin());
+        scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
         let mut terminal = screen(&scene, size);
-        terminal.shows("1/1 server").shows("claude").types("what is in my notes?\r");
-        terminal.shows("mcp__demo__add_note").hides("working");
+        terminal
+            .wait_for_screen("1/1 server")
+            .wait_for_screen("claude")
+            .send_keys("what is in my notes?\r");
+        terminal.wait_for_screen("mcp__demo__add_note").wait_until_absent("working");
         golden(&mut terminal, "answer", size);
     });
 }
@@ -188,8 +204,8 @@ fn the_demonstration_shows_everything_on_its_way() {
     let scene = scene();
     let mut command = scene.command(&scene.project(), &["demo", "--speed", "3"]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
-    let mut terminal = Terminal::sized(&command, Size { columns: 90, rows: 26 });
-    let mut film: Vec<(Still, Duration)> = Vec::new();
+    let mut terminal = Terminal::with_size(&command, Size { columns: 90, rows: 26 });
+    let mut film: Vec<(Screenshot, Duration)> = Vec::new();
     let moments = [
         ("Say something", 1200),
         ("> Hello! What time", 900),
@@ -215,10 +231,10 @@ fn the_demonstration_shows_everything_on_its_way() {
         ("Add a server of your own", 3500),
     ];
     for (text, milliseconds) in moments {
-        terminal.shows(text);
-        film.push((terminal.still(), Duration::from_millis(milliseconds)));
+        terminal.wait_for_screen(text);
+        film.push((terminal.screenshot(), Duration::from_millis(milliseconds)));
     }
-    write("demo", &Still::film(&film));
-    let (code, shown) = terminal.ends();
+    write("demo", &Screenshot::to_animated_svg(&film));
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
 }

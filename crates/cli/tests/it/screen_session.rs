@@ -2,9 +2,9 @@
 //! with the next day.
 
 use serde_json::{Value, json};
-use testkit::model_service::{KEY, Piece, Reply};
+use testkit::model_service::{API_KEY, Reply, ReplyPart};
 use testkit::scripted::program;
-use testkit::{ModelService, Scene, Script, Size, Terminal};
+use testkit::{ModelService, Sandbox, Script, Size, Terminal};
 
 use crate::support::scene;
 
@@ -13,15 +13,15 @@ const ANSWER: &str = "## Done\n\n| what | for whom |\n|---|---|\n| a table | Gra
 /// Waits as long as somebody needs to see a question; keys that come before answer nothing.
 fn read(terminal: &mut Terminal) -> &mut Terminal {
     for _ in 0..4 {
-        terminal.calm_screen();
+        terminal.stable_screen();
     }
     terminal
 }
 
-fn at_terminal(scene: &Scene, arguments: &[&str]) -> Terminal {
+fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     let mut command = scene.command(&scene.project(), arguments);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
-    Terminal::sized(&command, Size { columns: 100, rows: 36 })
+    Terminal::with_size(&command, Size { columns: 100, rows: 36 })
 }
 
 /// A server that does not start while the file `broken` is there.
@@ -29,20 +29,21 @@ fn entry() -> String {
     let script =
         r#"test -e broken && { echo "cannot find my database" >&2; exit 3; }; exec "$0" "$1""#;
     let program = program();
-    json!({"command": "sh", "args": ["-c", script, program, Script::legacy().json()]}).to_string()
+    json!({"command": "sh", "args": ["-c", script, program, Script::legacy().to_json()]})
+        .to_string()
 }
 
-fn call(id: &str, tool: &str, arguments: &Value) -> Piece {
-    Piece::call(id, &format!("mcp__theirs__{tool}"), arguments)
+fn call(id: &str, tool: &str, arguments: &Value) -> ReplyPart {
+    ReplyPart::tool_call(id, &format!("mcp__theirs__{tool}"), arguments)
 }
 
 fn replies() -> [Reply; 5] {
     [
-        Reply::answer([Piece::say("I try it."), call("1", "echo", &json!({"text": "one"}))]),
-        Reply::answer([call("2", "echo", &json!({"text": "two"}))]),
-        Reply::answer([call("3", "ask", &json!({"kind": "booking"}))]),
-        Reply::answer([Piece::say(ANSWER)]),
-        Reply::say("For Grace, as I said."),
+        Reply::message([ReplyPart::text("I try it."), call("1", "echo", &json!({"text": "one"}))]),
+        Reply::message([call("2", "echo", &json!({"text": "two"}))]),
+        Reply::message([call("3", "ask", &json!({"kind": "booking"}))]),
+        Reply::message([ReplyPart::text(ANSWER)]),
+        Reply::text("For Grace, as I said."),
     ]
 }
 
@@ -50,65 +51,90 @@ fn replies() -> [Reply; 5] {
 fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
     let service = ModelService::start(replies()).expect("it starts");
     let mut scene = scene();
-    scene.set("ANTHROPIC_API_KEY", KEY).set("ANTHROPIC_BASE_URL", service.origin());
-    scene.servers(".mcp.json", &format!("\"theirs\": {}", entry()));
+    scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
+    scene.write_servers(".mcp.json", &format!("\"theirs\": {}", entry()));
     let mut terminal = at_terminal(&scene, &[]);
 
     // The project's server waits for a word.
-    terminal.shows("Servers of this project").shows("[later]").shows("claude");
-    read(&mut terminal).types("a").shows("[approve]").types("\r\r");
-    terminal.hides("Servers of this project").shows("1/1 server");
+    terminal
+        .wait_for_screen("Servers of this project")
+        .wait_for_screen("[later]")
+        .wait_for_screen("claude");
+    read(&mut terminal).send_keys("a").wait_for_screen("[approve]").send_keys("\r\r");
+    terminal.wait_until_absent("Servers of this project").wait_for_screen("1/1 server");
 
     // The model's call is asked about once, and then not again in this session.
-    terminal.types("book a table\r").shows("theirs wants to run echo").shows("\"text\": \"one\"");
-    read(&mut terminal).types("\x1b[C").shows("▸2").types("\r").shows("│ one").shows("│ two");
+    terminal
+        .send_keys("book a table\r")
+        .wait_for_screen("theirs wants to run echo")
+        .wait_for_screen("\"text\": \"one\"");
+    read(&mut terminal)
+        .send_keys("\x1b[C")
+        .wait_for_screen("▸2")
+        .send_keys("\r")
+        .wait_for_screen("│ one")
+        .wait_for_screen("│ two");
 
     // Another tool is another question, and the server has one of its own.
-    terminal.shows("theirs wants to run ask");
-    read(&mut terminal).types("\r").shows("A table for whom?");
+    terminal.wait_for_screen("theirs wants to run ask");
+    read(&mut terminal).send_keys("\r").wait_for_screen("A table for whom?");
     read(&mut terminal)
-        .types("Grace\t\x153\t\x1b[C\t\t\t\r")
-        .shows("a table │ Grace")
-        .hides("working");
-    let answered = terminal.calm_screen();
+        .send_keys("Grace\t\x153\t\x1b[C\t\t\t\r")
+        .wait_for_screen("a table │ Grace")
+        .wait_until_absent("working");
+    let answered = terminal.stable_screen();
     assert!(answered.contains("swb call mcp__theirs__ask"), "{answered}");
-    let booked = service.body(3)["messages"].to_string();
+    let booked = service.request_body(3)["messages"].to_string();
     assert!(booked.contains("Grace") && booked.contains("two"), "{booked}");
 
     crash_and_mend(&scene, &mut terminal);
 
-    terminal.types("\x04");
-    let (code, shown) = terminal.ends();
+    terminal.send_keys("\x04");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     let id = shown.split("swb --resume ").nth(1).expect("it says how to go on").trim().to_owned();
     gone_on_with(&scene, &service, &id);
 }
 
 /// The server ends in the middle of a call and cannot come back until somebody has mended what it lacks.
-fn crash_and_mend(scene: &Scene, terminal: &mut Terminal) {
+fn crash_and_mend(scene: &Sandbox, terminal: &mut Terminal) {
     scene.write("broken", "");
-    terminal.types("/call mcp__theirs__crash\r").shows("theirs wants to run crash");
-    read(terminal).types("\r").shows("0/1 server");
-    terminal.types("/mcp\r").shows("1 server, 0 connected").types("\r").shows("Defined in:");
+    terminal.send_keys("/call mcp__theirs__crash\r").wait_for_screen("theirs wants to run crash");
+    read(terminal).send_keys("\r").wait_for_screen("0/1 server");
+    terminal
+        .send_keys("/mcp\r")
+        .wait_for_screen("1 server, 0 connected")
+        .send_keys("\r")
+        .wait_for_screen("Defined in:");
     std::fs::remove_file(scene.path("broken")).expect("it is there");
     terminal
-        .types("r")
-        .shows("State:        connected")
-        .types("\x1b")
-        .shows("1 server, 1 connected");
-    terminal.types("q").hides("1 server, 1 connected").shows("1/1 server");
+        .send_keys("r")
+        .wait_for_screen("State:        connected")
+        .send_keys("\x1b")
+        .wait_for_screen("1 server, 1 connected");
+    terminal
+        .send_keys("q")
+        .wait_until_absent("1 server, 1 connected")
+        .wait_for_screen("1/1 server");
     // What was allowed for the session still is.
-    terminal.types("/call mcp__theirs__echo text=again\r").shows("│ again");
+    terminal.send_keys("/call mcp__theirs__echo text=again\r").wait_for_screen("│ again");
 }
 
-fn gone_on_with(scene: &Scene, service: &ModelService, id: &str) {
+fn gone_on_with(scene: &Sandbox, service: &ModelService, id: &str) {
     let mut terminal = at_terminal(scene, &["--resume", id]);
-    terminal.shows("1/1 server").shows("> book a table").shows("a table │ Grace");
-    terminal.types("for whom?\r").shows("For Grace, as I said.").hides("working").types("\x04");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_screen("1/1 server")
+        .wait_for_screen("> book a table")
+        .wait_for_screen("a table │ Grace");
+    terminal
+        .send_keys("for whom?\r")
+        .wait_for_screen("For Grace, as I said.")
+        .wait_until_absent("working")
+        .send_keys("\x04");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains(id), "it is the same conversation: {shown}");
-    let messages = service.body(4)["messages"].clone();
+    let messages = service.request_body(4)["messages"].clone();
     let messages = messages.as_array().expect("a list");
     let roles: Vec<&str> = messages.iter().filter_map(|it| it["role"].as_str()).collect();
     // What was asked, three rounds of calls and their results, the answer, and what is asked now.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use testkit::{Quirk, Scene, Script, Served};
+use testkit::{Quirk, Sandbox, Script, ScriptedServer};
 
 use crate::support::{USER, scene};
 
@@ -102,7 +102,7 @@ fn no_output_shows_a_secret() {
                 for extra in [&[][..], &["--json"]] {
                     let arguments: Vec<&str> = command.iter().chain(extra).copied().collect();
                     let ran = scene.swb(&arguments);
-                    let shown = ran.shown();
+                    let shown = ran.to_snapshot();
                     assert!(!shown.contains(CANARY), "{place} {arguments:?}\n{text}\n{shown}");
                     assert_ne!(ran.code, 101, "{shown}");
                 }
@@ -123,9 +123,11 @@ fn values_in_a_policy_are_shown_but_not_their_secrets() {
         [&["policy", "why", "a"][..], &["policy", "why", "a", "--json"], &["list"], &["get", "a"]]
     {
         let ran = scene.swb(arguments);
-        assert!(!ran.shown().contains(CANARY), "{}", ran.shown());
+        assert!(!ran.to_snapshot().contains(CANARY), "{}", ran.to_snapshot());
     }
-    assert!(scene.swb(&["policy", "why", "a"]).ok().contains("serverCommand x --token •••"));
+    assert!(
+        scene.swb(&["policy", "why", "a"]).expect_success().contains("serverCommand x --token •••")
+    );
 }
 
 #[test]
@@ -141,12 +143,12 @@ fn an_added_secret_is_not_echoed() {
         &["add", "b c", &url],
     ] {
         let ran = scene.swb(arguments);
-        assert!(!ran.shown().contains(CANARY), "{}", ran.shown());
+        assert!(!ran.to_snapshot().contains(CANARY), "{}", ran.to_snapshot());
     }
 }
 
 /// Everything that the program keeps, and the project: what people wrote there themselves is left out.
-fn kept(scene: &Scene) -> Vec<(PathBuf, String)> {
+fn written_files(scene: &Sandbox) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![
         scene.path("~/.local"),
@@ -171,12 +173,12 @@ fn kept(scene: &Scene) -> Vec<(PathBuf, String)> {
 }
 
 /// Servers whose secrets are in every place that can hold one; they work, refuse, crash and cannot be reached.
-fn servers_with_secrets(refusing: &Served, taking: &Served) -> Json {
+fn servers_with_secrets(refusing: &ScriptedServer, taking: &ScriptedServer) -> Json {
     let program = testkit::scripted::program();
     let started = |script: &Script| {
         json!({
             "command": "sh",
-            "args": ["-c", "exec \"$0\" \"$1\"", program, script.json(), "--token", CANARY],
+            "args": ["-c", "exec \"$0\" \"$1\"", program, script.to_json(), "--token", CANARY],
             "env": {
                 "PLAIN_TOKEN": CANARY,
                 "FROM_FILE": "${file:~/secret}",
@@ -208,10 +210,10 @@ fn no_call_and_no_failure_leaves_a_secret_anywhere() {
         after: 0,
         times: None,
     };
-    let refusing = Served::http(Script::legacy().quirk(refused));
-    let taking = Served::http(Script::legacy().resources(1));
+    let refusing = ScriptedServer::http(Script::legacy().quirk(refused));
+    let taking = ScriptedServer::http(Script::legacy().resources(1));
     let mut scene = scene();
-    scene.set("MCP_TOOL_TIMEOUT", "700");
+    scene.set_env("MCP_TOOL_TIMEOUT", "700");
     scene.write("~/secret", CANARY).write("~/answers.json", &json!({"name": CANARY}).to_string());
     let hook = json!([{"matcher": "modern", "hooks": [{"command": format!("false --token {CANARY}; echo '{{\"action\": \"{CANARY}\"}}'")}]}]);
     let settings = json!({
@@ -276,16 +278,16 @@ fn no_call_and_no_failure_leaves_a_secret_anywhere() {
                 continue;
             }
             let ran = scene.swb(&[words, extra].concat());
-            assert!(!ran.shown().contains(CANARY), "{words:?}\n{}", ran.shown());
-            assert_ne!(ran.code, 101, "{}", ran.shown());
+            assert!(!ran.to_snapshot().contains(CANARY), "{words:?}\n{}", ran.to_snapshot());
+            assert_ne!(ran.code, 101, "{}", ran.to_snapshot());
         }
     }
     // What a person answered is in the server's own result, which is shown; nothing of it is kept.
     let answers = scene.path("~/answers.json").display().to_string();
     let asked = scene.swb(&["call", "mcp__s__ask", "kind=elicitation", "--answers", &answers]);
-    assert!(asked.ok().contains(CANARY), "{}", asked.shown());
+    assert!(asked.expect_success().contains(CANARY), "{}", asked.to_snapshot());
     assert!(!asked.stderr.contains(CANARY), "{}", asked.stderr);
-    let kept = kept(&scene);
+    let kept = written_files(&scene);
     let is_there = |name: &str| kept.iter().any(|(path, _)| path.ends_with(name));
     assert!(is_there("audit.jsonl") && is_there("pins.json"), "{kept:?}");
     assert!(

@@ -6,37 +6,37 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use testkit::processes::{alive, descendants_with_environment, wait_until, wait_until_gone};
-use testkit::{Scene, real};
+use testkit::processes::{is_alive, processes_with_environment, wait_until, wait_until_exited};
+use testkit::{Sandbox, real};
 
 use crate::support::{USER, json as json_of, program, scene};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server, spoken to line by line.
-pub struct Raw {
+pub struct StdioClient {
     pub child: Child,
     pub input: Option<ChildStdin>,
     pub output: BufReader<ChildStdout>,
-    pub asked: u64,
+    pub last_id: u64,
     meta: Option<Json>,
 }
 
-impl Raw {
-    pub fn start(scene: &Scene, arguments: &[&str]) -> Raw {
+impl StdioClient {
+    pub fn start(scene: &Sandbox, arguments: &[&str]) -> StdioClient {
         let arguments = [&["serve"], arguments].concat();
         let mut command = scene.command(&scene.project(), &arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it can be started");
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        Raw { child, input, output, asked: 0, meta: None }
+        StdioClient { child, input, output, last_id: 0, meta: None }
     }
 
     /// One that has shaken hands in the legacy way; its client works in no folder that it names.
-    pub fn legacy(scene: &Scene, arguments: &[&str]) -> Raw {
-        let mut raw = Raw::start(scene, arguments);
-        let hello = raw.ask(
+    pub fn legacy(scene: &Sandbox, arguments: &[&str]) -> StdioClient {
+        let mut raw = StdioClient::start(scene, arguments);
+        let hello = raw.request(
             "initialize",
             json!({
                 "protocolVersion": "2025-06-18", "capabilities": {},
@@ -44,50 +44,50 @@ impl Raw {
             }),
         );
         assert_eq!(hello["protocolVersion"], "2025-06-18", "{hello}");
-        raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        raw.send_message(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         raw
     }
 
-    pub fn modern(scene: &Scene, arguments: &[&str]) -> Raw {
-        let mut raw = Raw::start(scene, arguments);
+    pub fn modern(scene: &Sandbox, arguments: &[&str]) -> StdioClient {
+        let mut raw = StdioClient::start(scene, arguments);
         raw.meta = Some(json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         }));
-        let found = raw.ask("server/discover", json!({}));
+        let found = raw.request("server/discover", json!({}));
         assert_eq!(found["supportedVersions"][0], "2026-07-28", "{found}");
         raw
     }
 
-    pub fn say(&mut self, message: &Json) {
+    pub fn send_message(&mut self, message: &Json) {
         let input = self.input.as_mut().expect("it is open");
         writeln!(input, "{message}").expect("it is read");
     }
 
-    pub fn send(&mut self, method: &str, mut params: Json) {
-        self.asked += 1;
+    pub fn send_request(&mut self, method: &str, mut params: Json) {
+        self.last_id += 1;
         if let Some(meta) = &self.meta {
             params["_meta"] = meta.clone();
         }
-        let id = self.asked;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let id = self.last_id;
+        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
     /// Asks and waits for the answer. Every line is JSON.
     #[track_caller]
-    pub fn ask(&mut self, method: &str, params: Json) -> Json {
-        self.send(method, params);
+    pub fn request(&mut self, method: &str, params: Json) -> Json {
+        self.send_request(method, params);
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it answers");
         let answer: Json = serde_json::from_str(&line).expect("it is JSON");
-        assert_eq!(answer["id"], self.asked, "{answer}");
+        assert_eq!(answer["id"], self.last_id, "{answer}");
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: Json) -> Json {
-        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
     pub fn signal(&self, name: &str) {
@@ -97,8 +97,8 @@ impl Raw {
     }
 
     /// Waits for its end; comes back with its exit code and what it said besides.
-    pub fn ended(mut self) -> (Option<i32>, String) {
-        let status = wait_until(SOON, "it ends", || self.child.try_wait().expect("it is ours"));
+    pub fn wait_exit(mut self) -> (Option<i32>, String) {
+        let status = wait_until(TIMEOUT, "it ends", || self.child.try_wait().expect("it is ours"));
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut rest).expect("text");
         let mut stderr = self.child.stderr.take().expect("it is piped");
@@ -107,20 +107,20 @@ impl Raw {
     }
 }
 
-fn number(scene: &Scene, place: &str) -> u32 {
+fn read_pid(scene: &Sandbox, place: &str) -> u32 {
     let path = scene.path(place);
-    wait_until(SOON, "it says its number", || {
+    wait_until(TIMEOUT, "it says its number", || {
         std::fs::read_to_string(&path).ok()?.trim().parse().ok()
     })
 }
 
 #[test]
 fn a_script_speaks_to_it_in_either_era() {
-    for connect in [Raw::legacy, Raw::modern] {
+    for connect in [StdioClient::legacy, StdioClient::modern] {
         let scene = scene();
         scene.write("a.txt", "one\n");
         let mut raw = connect(&scene, &[]);
-        let listed = raw.ask("tools/list", json!({}));
+        let listed = raw.request("tools/list", json!({}));
         assert_eq!(listed["tools"].as_array().map(Vec::len), Some(10), "{listed}");
         let read = raw.call("Read", json!({"file_path": "a.txt"}));
         assert_eq!(read["content"][0]["text"], "     1\tone\n");
@@ -129,12 +129,12 @@ fn a_script_speaks_to_it_in_either_era() {
         assert_eq!(scene.read("a.txt"), "two\n");
         let ran = raw.call("Bash", json!({"command": "cat a.txt"}));
         assert_eq!(ran["structuredContent"]["output"], "two\n", "{ran}");
-        raw.send("tools/call", json!({"name": "Raed", "arguments": {}})); // misspelt on purpose
+        raw.send_request("tools/call", json!({"name": "Raed", "arguments": {}})); // misspelt on purpose
         let mut line = String::new();
         raw.output.read_line(&mut line).expect("it answers");
         assert!(line.contains("there is no tool `Raed`"), "{line}"); // misspelt on purpose
         raw.input = None;
-        assert_eq!(raw.ended(), (Some(0), String::new()));
+        assert_eq!(raw.wait_exit(), (Some(0), String::new()));
         let outputs = scene.path("~/.local/share/switchboard/workspace");
         assert_eq!(std::fs::read_dir(outputs).expect("a folder").count(), 0);
     }
@@ -149,22 +149,22 @@ fn its_end_is_clean_and_takes_everything_along() {
     }
     for end in [End::Input, End::Terminate, End::Kill] {
         let scene = scene();
-        let mut raw = Raw::modern(&scene, &[]);
+        let mut raw = StdioClient::modern(&scene, &[]);
         let family = "echo $$ > leader; (setsid sh -c 'echo $$ > away; sleep 1000') & sleep 1000";
         raw.call("Bash", json!({"command": family, "run_in_background": true}));
-        raw.send(
+        raw.send_request(
             "tools/call",
             json!({"name": "Bash", "arguments": {"command": "echo $$ > waited; sleep 1000"}}),
         );
-        let numbers = ["leader", "away", "waited"].map(|place| number(&scene, place));
-        assert!(numbers.iter().all(|it| alive(*it)));
+        let numbers = ["leader", "away", "waited"].map(|place| read_pid(&scene, place));
+        assert!(numbers.iter().all(|it| is_alive(*it)));
         let mark = format!("SWITCHBOARD_OWNER={}.", raw.child.id());
         match end {
             End::Input => raw.input = None,
             End::Terminate => raw.signal("-TERM"),
             End::Kill => raw.signal("-KILL"),
         }
-        let (code, rest) = raw.ended();
+        let (code, rest) = raw.wait_exit();
         match end {
             End::Input => assert_eq!((code, rest.as_str()), (Some(0), "")),
             // Who waits is told, if that still leaves in time; nothing else is said.
@@ -176,10 +176,10 @@ fn its_end_is_clean_and_takes_everything_along() {
             End::Kill => assert_eq!(code, None),
         }
         for number in numbers {
-            wait_until_gone(number, SOON);
+            wait_until_exited(number, TIMEOUT);
         }
-        wait_until(SOON, "nothing is left", || {
-            descendants_with_environment(&mark).is_empty().then_some(())
+        wait_until(TIMEOUT, "nothing is left", || {
+            processes_with_environment(&mark).is_empty().then_some(())
         });
     }
 }
@@ -224,7 +224,7 @@ fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
     let deep = ["%PDF-1.4\n1 0 obj\n", &"[".repeat(300_000)].concat();
     let deep = format!("{deep}\nendobj\nxref\n0 1\ntrailer<</Root 1 0 R>>\nstartxref\n9\n%%EOF");
     scene.write("deep.pdf", &deep);
-    let mut raw = Raw::modern(&scene, &[]);
+    let mut raw = StdioClient::modern(&scene, &[]);
     let read = raw.call("Read", json!({"file_path": "good.pdf"}));
     let content = read["structuredContent"]["content"].as_str().expect("a text");
     assert_eq!(content, "[page 1]\nHello there\n\n[page 2]\nThe second page\n", "{read}");
@@ -236,7 +236,7 @@ fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
         assert!(why.contains("it is damaged"), "{why}");
     }
     raw.input = None;
-    assert_eq!(raw.ended(), (Some(0), String::new()));
+    assert_eq!(raw.wait_exit(), (Some(0), String::new()));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn folders_that_are_named_have_the_last_word() {
     scene.write("a.txt", "project\n");
     scene.write("~/other/a.txt", "other\n");
     let other = scene.path("~/other").display().to_string();
-    let mut raw = Raw::legacy(&scene, &["--root", &other, "--root", "."]);
+    let mut raw = StdioClient::legacy(&scene, &["--root", &other, "--root", "."]);
     let read = raw.call("Read", json!({"file_path": "a.txt"}));
     assert_eq!(read["structuredContent"]["content"], "other", "{read}");
     let here = scene.path("a.txt").display().to_string();
@@ -254,20 +254,20 @@ fn folders_that_are_named_have_the_last_word() {
     let outside = raw.call("Read", json!({"file_path": "../x"}));
     assert_eq!(outside["isError"], true, "{outside}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
     let wrong = scene.swb(&["serve", "--root", "missing"]);
-    insta::assert_snapshot!(wrong.fails(2), @"error: --root: `missing` is not a folder");
+    insta::assert_snapshot!(wrong.expect_failure(2), @"error: --root: `missing` is not a folder");
 }
 
 #[test]
 fn commands_get_no_credentials_of_ours() {
     let mut scene = scene();
-    scene.set("GITHUB_TOKEN", "hidden").set("PLAIN", "shown");
-    let mut raw = Raw::modern(&scene, &[]);
+    scene.set_env("GITHUB_TOKEN", "hidden").set_env("PLAIN", "shown");
+    let mut raw = StdioClient::modern(&scene, &[]);
     let ran = raw.call("Bash", json!({"command": "echo $PLAIN $GITHUB_TOKEN"}));
     assert_eq!(ran["structuredContent"]["output"], "shown\n", "{ran}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn our_own_host_calls_it_as_a_program_and_in_its_process() {
     let program = json!({
         "command": program, "args": ["serve"], "env": {"SWB_TESTBED_MANAGED": managed},
     });
-    scene.servers(USER, &format!("\"program\": {program}"));
+    scene.write_servers(USER, &format!("\"program\": {program}"));
     // Files name no server of a running program; flags may.
     let inside = r#"{"mcpServers": {"inside": {"type": "sdk", "name": "workspace"}}}"#;
     let flags = ["--mcp-config", inside];
@@ -297,7 +297,7 @@ fn our_own_host_calls_it_as_a_program_and_in_its_process() {
             let tool = format!("mcp__{name}__{tool}");
             let words =
                 [&["call", tool.as_str()], words, &["--mode", "bypass"], &flags[..]].concat();
-            scene.swb(&words).ok().to_owned()
+            scene.swb(&words).expect_success().to_owned()
         };
         assert_eq!(call("Read", &["file_path=a.txt"]), "     1\tone\n");
         assert_eq!(call("Bash", &["command=pwd"]), "[ROOT]/person/project\n");
@@ -305,7 +305,7 @@ fn our_own_host_calls_it_as_a_program_and_in_its_process() {
         assert_eq!(glob, "[ROOT]/person/project/a.txt\n");
         let prompt = ["prompt", name, "review", "target=main"];
         let said = scene.swb(&[&prompt[..], &flags].concat());
-        assert!(said.ok().contains("Review this code: main"), "{}", said.shown());
+        assert!(said.expect_success().contains("Review this code: main"), "{}", said.to_snapshot());
     }
 }
 
@@ -333,7 +333,7 @@ fn a_client_on_the_official_python_library_reads_edits_and_runs() {
             (&json!("two\n"), &json!(3))
         );
         assert!(seen["prompt"].as_str().expect("words").contains("a.txt"));
-        wait_until_gone(number(&scene, "leader"), SOON);
+        wait_until_exited(read_pid(&scene, "leader"), TIMEOUT);
     }
 }
 
@@ -342,23 +342,28 @@ fn a_client_that_works_elsewhere_says_where() {
     let scene = scene();
     scene.write("~/theirs/a.txt", "theirs\n");
     let theirs: PathBuf = scene.path("~/theirs");
-    let mut raw = Raw::start(&scene, &[]);
+    let mut raw = StdioClient::start(&scene, &[]);
     let roots = json!({"roots": {"listChanged": true}});
-    raw.ask(
+    raw.request(
         "initialize",
         json!({
             "protocolVersion": "2025-06-18", "capabilities": roots,
             "clientInfo": {"name": "raw", "version": "1"},
         }),
     );
-    let read = |raw: &mut Raw, folder: &PathBuf| {
-        raw.send("tools/call", json!({"name": "Read", "arguments": {"file_path": "a.txt"}}));
+    let read = |raw: &mut StdioClient, folder: &PathBuf| {
+        raw.send_request(
+            "tools/call",
+            json!({"name": "Read", "arguments": {"file_path": "a.txt"}}),
+        );
         let mut line = String::new();
         raw.output.read_line(&mut line).expect("it asks");
         let asked: Json = serde_json::from_str(&line).expect("it is JSON");
         assert_eq!(asked["method"], "roots/list", "{asked}");
         let uri = format!("file://{}", folder.display());
-        raw.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": uri}]}}));
+        raw.send_message(
+            &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": uri}]}}),
+        );
         line.clear();
         raw.output.read_line(&mut line).expect("it answers");
         let answer: Json = serde_json::from_str(&line).expect("it is JSON");
@@ -366,8 +371,8 @@ fn a_client_that_works_elsewhere_says_where() {
     };
     assert_eq!(read(&mut raw, &theirs), "theirs");
     scene.write("a.txt", "project\n");
-    raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    raw.send_message(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
     assert_eq!(read(&mut raw, &scene.project()), "project");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }

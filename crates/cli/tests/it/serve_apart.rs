@@ -4,27 +4,27 @@
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use testkit::processes::wait_until_gone;
-use testkit::{Scene, Script, Scripted};
+use testkit::processes::wait_until_exited;
+use testkit::{Sandbox, Script, ScriptedProgram};
 
-use crate::door::{Door, Session, Visitor, with_tokens};
+use crate::door::{GatewayClient, HttpGateway, LegacySession, write_token_file};
 use crate::support::{USER, scene};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const ADA: &str = "ada-0123456789abcdef0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef0123456789abcdef";
 
-fn tokens(scene: &Scene) -> String {
-    with_tokens(scene, &[("ada", ADA), ("bob", BOB)])
+fn write_tokens(scene: &Sandbox) -> String {
+    write_token_file(scene, &[("ada", ADA), ("bob", BOB)])
 }
 
-fn modern<'a>(door: &'a Door, token: &'a str) -> Visitor<'a> {
-    Visitor::Modern { door, token: Some(token) }
+fn modern_client<'a>(door: &'a HttpGateway, token: &'a str) -> GatewayClient<'a> {
+    GatewayClient::Modern { gateway: door, token: Some(token) }
 }
 
 /// The process that a server is for a client. There is one of each era.
 #[track_caller]
-fn processes(visitor: Visitor<'_>) -> [u64; 2] {
+fn processes(visitor: GatewayClient<'_>) -> [u64; 2] {
     ["old", "new"].map(|server| {
         let who = visitor.call(&format!("mcp__{server}__whoami"), json!({}));
         who["structuredContent"]["pid"].as_u64().unwrap_or_else(|| panic!("no number: {who}"))
@@ -32,23 +32,27 @@ fn processes(visitor: Visitor<'_>) -> [u64; 2] {
 }
 
 /// A gateway before two programs that keep what they know to themselves.
-fn before_programs(scene: &Scene, sharing: &[&str]) -> Door {
-    let (old, new) = (Script::legacy().named("old"), Script::modern().named("new"));
-    let entries = format!("\"old\": {}, \"new\": {}", Scripted::entry(&old), Scripted::entry(&new));
-    scene.servers(USER, &entries);
-    let tokens = tokens(scene);
-    Door::open(scene, &[&["--token-file", &tokens], sharing].concat())
+fn gateway_with_programs(scene: &Sandbox, sharing: &[&str]) -> HttpGateway {
+    let (old, new) = (Script::legacy().name("old"), Script::modern().name("new"));
+    let entries = format!(
+        "\"old\": {}, \"new\": {}",
+        ScriptedProgram::config_entry(&old),
+        ScriptedProgram::config_entry(&new)
+    );
+    scene.write_servers(USER, &entries);
+    let tokens = write_tokens(scene);
+    HttpGateway::start_pool(scene, &[&["--token-file", &tokens], sharing].concat())
 }
 
 #[test]
 fn everybody_shares_a_servers_process_where_that_is_wanted() {
     let scene = scene();
-    let door = before_programs(&scene, &["--sharing", "everybody"]);
-    let ada = processes(modern(&door, ADA));
-    assert_eq!(processes(modern(&door, BOB)), ada);
-    let session = Session::begin(&door, Some(BOB));
-    assert_eq!(processes(Visitor::Legacy(&session)), ada);
-    door.end();
+    let door = gateway_with_programs(&scene, &["--sharing", "everybody"]);
+    let ada = processes(modern_client(&door, ADA));
+    assert_eq!(processes(modern_client(&door, BOB)), ada);
+    let session = LegacySession::initialize(&door, Some(BOB));
+    assert_eq!(processes(GatewayClient::Legacy(&session)), ada);
+    door.terminate();
 }
 
 #[test]
@@ -56,25 +60,25 @@ fn principals_have_processes_of_their_own_and_their_sessions_share_them() {
     // Who shows a token can be told apart, so that this is also what happens where nothing is said.
     for sharing in [&["--sharing", "principal"][..], &[]] {
         let scene = scene();
-        let door = before_programs(&scene, sharing);
-        let [ada, bob] = [ADA, BOB].map(|it| processes(modern(&door, it)));
+        let door = gateway_with_programs(&scene, sharing);
+        let [ada, bob] = [ADA, BOB].map(|it| processes(modern_client(&door, it)));
         assert!(ada.iter().zip(&bob).all(|(one, other)| one != other), "{ada:?} {bob:?}");
-        assert_eq!(processes(modern(&door, ADA)), ada);
-        let sessions = [(); 2].map(|()| Session::begin(&door, Some(ADA)));
+        assert_eq!(processes(modern_client(&door, ADA)), ada);
+        let sessions = [(); 2].map(|()| LegacySession::initialize(&door, Some(ADA)));
         for session in &sessions {
-            assert_eq!(processes(Visitor::Legacy(session)), ada);
+            assert_eq!(processes(GatewayClient::Legacy(session)), ada);
         }
-        door.end();
+        door.terminate();
     }
 }
 
 #[test]
 fn sessions_have_processes_of_their_own_which_end_with_them() {
     let scene = scene();
-    let door = before_programs(&scene, &["--sharing", "session"]);
-    let [one, other, third] = [ADA, ADA, BOB].map(|it| Session::begin(&door, Some(it)));
-    let of = |session: &Session<'_>| processes(Visitor::Legacy(session));
-    let mut all = [of(&one), of(&other), of(&third), processes(modern(&door, ADA))].concat();
+    let door = gateway_with_programs(&scene, &["--sharing", "session"]);
+    let [one, other, third] = [ADA, ADA, BOB].map(|it| LegacySession::initialize(&door, Some(it)));
+    let of = |session: &LegacySession<'_>| processes(GatewayClient::Legacy(session));
+    let mut all = [of(&one), of(&other), of(&third), processes(modern_client(&door, ADA))].concat();
     let first = of(&one);
     assert_eq!(first[..], all[..2], "a session keeps what it has");
     all.sort_unstable();
@@ -82,20 +86,20 @@ fn sessions_have_processes_of_their_own_which_end_with_them() {
     assert_eq!(all.len(), 8, "each has its own: {all:?}");
     one.end();
     for process in first {
-        wait_until_gone(u32::try_from(process).expect("a number"), SOON);
+        wait_until_exited(u32::try_from(process).expect("a number"), TIMEOUT);
     }
     assert!(all.contains(&of(&other)[0]), "what is another's stays");
-    door.end();
+    door.terminate();
 }
 
 #[test]
 fn in_the_workspace_every_session_has_its_own_place() {
     let scene = scene();
     scene.write("a.txt", "one\n").write("below/b.txt", "two\n");
-    let door = Door::serve(&scene, &["--no-auth"]);
-    let sessions = [(); 2].map(|()| Session::begin(&door, None));
-    let [one, other] = sessions.each_ref().map(Visitor::Legacy);
-    let stands = |it: Visitor<'_>| {
+    let door = HttpGateway::start(&scene, &["--no-auth"]);
+    let sessions = [(); 2].map(|()| LegacySession::initialize(&door, None));
+    let [one, other] = sessions.each_ref().map(GatewayClient::Legacy);
+    let stands = |it: GatewayClient<'_>| {
         let ran = it.call("Bash", json!({"command": "pwd"}));
         ran["structuredContent"]["output"].as_str().map(|it| it.trim().to_owned())
     };
@@ -115,39 +119,39 @@ fn in_the_workspace_every_session_has_its_own_place() {
     let edited = one.call("Edit", edit);
     assert_ne!(edited["isError"], true, "{edited}");
     assert_eq!(scene.read("a.txt"), "three\n");
-    door.end();
+    door.terminate();
 }
 
 /// Two servers, of which Bob may use one, and not all of that; Ada may use everything.
-fn before_rules(scene: &Scene) -> Door {
-    let open = Script::legacy().named("open").tool("od.d tool").instructions("Words of the open.");
-    let shut = Script::legacy().named("shut").resources(2).prompts(1);
+fn gateway_with_rules(scene: &Sandbox) -> HttpGateway {
+    let open = Script::legacy().name("open").tool("od.d tool").instructions("Words of the open.");
+    let shut = Script::legacy().name("shut").resources(2).prompts(1);
     let shut = shut.instructions("Words of the shut.");
     let denied = ["mcp__open__echo", "mcp__open__od_d_tool", "mcp__shut"];
     let settings = json!({
         "principals": {"bob": {"permissions": {"deny": denied}}},
         "mcpServers": {
-            "open": serde_json::from_str::<Json>(&Scripted::entry(&open)).expect("JSON"),
-            "shut": serde_json::from_str::<Json>(&Scripted::entry(&shut)).expect("JSON"),
+            "open": serde_json::from_str::<Json>(&ScriptedProgram::config_entry(&open)).expect("JSON"),
+            "shut": serde_json::from_str::<Json>(&ScriptedProgram::config_entry(&shut)).expect("JSON"),
         },
     });
     scene.write(USER, &settings.to_string());
-    let tokens = tokens(scene);
-    Door::open(scene, &["--token-file", &tokens])
+    let tokens = write_tokens(scene);
+    HttpGateway::start_pool(scene, &["--token-file", &tokens])
 }
 
 /// Does something with both, in both eras.
-fn with_both(door: &Door, check: impl Fn(Visitor<'_>, Visitor<'_>)) {
-    check(modern(door, ADA), modern(door, BOB));
-    let [ada, bob] = [ADA, BOB].map(|it| Session::begin(door, Some(it)));
-    check(Visitor::Legacy(&ada), Visitor::Legacy(&bob));
+fn with_both(door: &HttpGateway, check: impl Fn(GatewayClient<'_>, GatewayClient<'_>)) {
+    check(modern_client(door, ADA), modern_client(door, BOB));
+    let [ada, bob] = [ADA, BOB].map(|it| LegacySession::initialize(door, Some(it)));
+    check(GatewayClient::Legacy(&ada), GatewayClient::Legacy(&bob));
 }
 
 #[test]
 fn what_a_principal_may_not_call_it_does_not_see_and_is_told_why() {
     let scene = scene();
-    let door = before_rules(&scene);
-    let tools = |it: Visitor<'_>| it.listed("tools/list", "tools", "name");
+    let door = gateway_with_rules(&scene);
+    let tools = |it: GatewayClient<'_>| it.list_member("tools/list", "tools", "name");
     with_both(&door, |ada, bob| {
         let (hers, his) = (tools(ada), tools(bob));
         let has = |all: &[String], name: &str| all.iter().any(|it| it == name);
@@ -168,21 +172,21 @@ fn what_a_principal_may_not_call_it_does_not_see_and_is_told_why() {
         let sum = bob.call("mcp__open__add", json!({"a": 1, "b": 2}));
         assert_eq!(sum["structuredContent"]["sum"], 3.0, "{sum}");
     });
-    door.end();
+    door.terminate();
 }
 
 #[test]
 fn of_a_server_that_a_principal_may_not_use_it_sees_nothing_and_reaches_nothing() {
     let scene = scene();
-    let door = before_rules(&scene);
+    let door = gateway_with_rules(&scene);
     with_both(&door, |ada, bob| {
         for (method, list, member) in [
             ("resources/list", "resources", "uri"),
             ("resources/templates/list", "resourceTemplates", "uriTemplate"),
             ("prompts/list", "prompts", "name"),
         ] {
-            assert!(!ada.listed(method, list, member).is_empty(), "{method}");
-            assert_eq!(bob.listed(method, list, member), [""; 0], "{method}");
+            assert!(!ada.list_member(method, list, member).is_empty(), "{method}");
+            assert_eq!(bob.list_member(method, list, member), [""; 0], "{method}");
         }
         let prompt = "mcp__shut__prompt_0";
         let argument = json!({"name": "topic", "value": "ap"});
@@ -197,36 +201,39 @@ fn of_a_server_that_a_principal_may_not_use_it_sees_nothing_and_reaches_nothing(
             ("completion/complete", json!({"ref": of_template, "argument": argument})),
         ] {
             ada.result(method, params.clone());
-            let refused = bob.ask(method, params);
+            let refused = bob.request(method, params);
             assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
         }
     });
-    door.end();
+    door.terminate();
 }
 
 #[test]
 fn a_server_that_a_principal_may_not_use_tells_it_nothing() {
     let scene = scene();
-    let door = before_rules(&scene);
+    let door = gateway_with_rules(&scene);
     let uri = "scripted://resource/0";
-    let [ada, bob] = [ADA, BOB].map(|it| Session::begin(&door, Some(it)));
-    let follow =
-        |it: &Session<'_>| Visitor::Legacy(it).ask("resources/subscribe", json!({"uri": uri}));
+    let [ada, bob] = [ADA, BOB].map(|it| LegacySession::initialize(&door, Some(it)));
+    let follow = |it: &LegacySession<'_>| {
+        GatewayClient::Legacy(it).request("resources/subscribe", json!({"uri": uri}))
+    };
     assert!(follow(&ada)["result"].is_object());
     assert_eq!(follow(&bob)["error"]["code"], -32602);
     let listen = json!({"notifications": {"resourceSubscriptions": [uri]}});
     for (token, expected) in [(ADA, json!([uri])), (BOB, json!([]))] {
-        let told = door.first_told(token, "subscriptions/listen", listen.clone());
+        let told = door.first_event(token, "subscriptions/listen", listen.clone());
         assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
         assert_eq!(told["params"]["notifications"]["resourceSubscriptions"], expected, "{told}");
     }
     // Nor does it say how it is to be used.
     let words = |it: &Json| it["instructions"].as_str().unwrap_or_default().to_owned();
-    let discovered = |it| words(&modern(&door, it).result("server/discover", json!({})));
-    for (hers, his) in [(words(&ada.hello), words(&bob.hello)), (discovered(ADA), discovered(BOB))]
-    {
+    let discovered = |it| words(&modern_client(&door, it).result("server/discover", json!({})));
+    for (hers, his) in [
+        (words(&ada.initialize_result), words(&bob.initialize_result)),
+        (discovered(ADA), discovered(BOB)),
+    ] {
         assert!(hers.contains("Words of the shut") && hers.contains("Words of the open"), "{hers}");
         assert!(his.contains("Words of the open") && !his.contains("shut"), "{his}");
     }
-    door.end();
+    door.terminate();
 }

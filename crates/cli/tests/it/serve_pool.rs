@@ -5,86 +5,86 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use testkit::processes::{descendants_with_environment, wait_until};
-use testkit::real::{self, RealServer, Via};
-use testkit::{Quirk, Scene, Script, Scripted, scripted};
+use testkit::processes::{processes_with_environment, wait_until};
+use testkit::real::{self, RealServer, ServerTransport};
+use testkit::{Quirk, Sandbox, Script, ScriptedProgram, scripted};
 
-use crate::door::{Door, Session, Visitor, with_tokens};
-use crate::serve::Raw;
+use crate::door::{GatewayClient, HttpGateway, LegacySession, write_token_file};
+use crate::serve::StdioClient;
 use crate::support::{USER, real_entry, scene};
 
-const SOON: Duration = Duration::from_secs(20);
-const CHANGED: &str = "notifications/tools/list_changed";
+const TIMEOUT: Duration = Duration::from_secs(20);
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn check_nothing_left(mark: &str) {
-    wait_until(SOON, "nothing is left", || {
-        descendants_with_environment(mark).is_empty().then_some(())
+    wait_until(TIMEOUT, "nothing is left", || {
+        processes_with_environment(mark).is_empty().then_some(())
     });
 }
 
 /// Two servers with the same tools, one of which has one more.
-fn twins(scene: &Scene, more: &str) {
-    let (one, two) = (Script::legacy().named("one").tools(1), Script::modern().named("two"));
+fn configure_two(scene: &Sandbox, more: &str) {
+    let (one, two) = (Script::legacy().name("one").tools(1), Script::modern().name("two"));
     scene.write(
         USER,
         &format!(
             "{{{more}\"mcpServers\": {{\"one\": {}, \"two\": {}}}}}",
-            Scripted::entry(&one.prompts(1)),
-            Scripted::entry(&two.prompts(1))
+            ScriptedProgram::config_entry(&one.prompts(1)),
+            ScriptedProgram::config_entry(&two.prompts(1))
         ),
     );
 }
 
 /// The names of what is listed, past news that came meanwhile.
-fn names(raw: &mut Raw, method: &str, member: &str) -> Vec<String> {
-    let listed = answered(raw, method, json!({}));
+fn listed_names(raw: &mut StdioClient, method: &str, member: &str) -> Vec<String> {
+    let listed = request(raw, method, json!({}));
     let all = listed[member].as_array().expect("a list");
     all.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 /// The next message.
-fn next(raw: &mut Raw) -> Json {
+fn next_message(raw: &mut StdioClient) -> Json {
     let mut line = String::new();
     raw.output.read_line(&mut line).expect("it speaks");
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
 }
 
 /// Asks, and passes over what is said meanwhile.
-fn answered(raw: &mut Raw, method: &str, params: Json) -> Json {
-    raw.send(method, params);
+fn request(raw: &mut StdioClient, method: &str, params: Json) -> Json {
+    raw.send_request(method, params);
     loop {
-        let message = next(raw);
-        if message["id"] == raw.asked {
+        let message = next_message(raw);
+        if message["id"] == raw.last_id {
             assert!(message["error"].is_null(), "{message}");
             return message["result"].clone();
         }
     }
 }
 
-fn called(raw: &mut Raw, tool: &str, arguments: Json) -> Json {
-    answered(raw, "tools/call", json!({"name": tool, "arguments": arguments}))
+fn call_tool(raw: &mut StdioClient, tool: &str, arguments: Json) -> Json {
+    request(raw, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
 
 #[test]
 fn the_pool_is_one_server_over_standard_streams_in_either_era() {
-    for connect in [Raw::legacy, Raw::modern] {
+    for connect in [StdioClient::legacy, StdioClient::modern] {
         let scene = scene();
-        twins(&scene, "");
+        configure_two(&scene, "");
         let mut raw = connect(&scene, &["--pool", "--mode", "bypass"]);
         let mark = format!("SWITCHBOARD_OWNER={}.", raw.child.id());
-        let tools = names(&mut raw, "tools/list", "tools");
+        let tools = listed_names(&mut raw, "tools/list", "tools");
         assert!(tools.contains(&"mcp__one__tool_0".to_owned()), "{tools:?}");
         assert!(tools.contains(&"mcp__two__echo".to_owned()), "{tools:?}");
         for server in ["one", "two"] {
-            let who = called(&mut raw, &format!("mcp__{server}__whoami"), json!({}));
+            let who = call_tool(&mut raw, &format!("mcp__{server}__whoami"), json!({}));
             assert_eq!(who["structuredContent"]["name"], server, "{who}");
             let prompt =
                 json!({"name": format!("mcp__{server}__prompt_0"), "arguments": {"topic": "x"}});
-            assert!(answered(&mut raw, "prompts/get", prompt)["messages"].is_array());
+            assert!(request(&mut raw, "prompts/get", prompt)["messages"].is_array());
         }
         raw.input = None;
-        assert_eq!(raw.ended().0, Some(0));
+        assert_eq!(raw.wait_exit().0, Some(0));
         check_nothing_left(&mark);
     }
 }
@@ -93,26 +93,32 @@ fn the_pool_is_one_server_over_standard_streams_in_either_era() {
 fn a_server_without_resources_stands_before_one_that_has_some() {
     let scene = scene();
     let (one, two) = (Script::legacy(), Script::legacy().resources(1));
-    let entries = format!("\"one\": {}, \"two\": {}", Scripted::entry(&one), Scripted::entry(&two));
-    scene.servers(USER, &entries);
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert_eq!(names(&mut raw, "resources/list", "resources"), ["resource_0"]);
-    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    let entries = format!(
+        "\"one\": {}, \"two\": {}",
+        ScriptedProgram::config_entry(&one),
+        ScriptedProgram::config_entry(&two)
+    );
+    scene.write_servers(USER, &entries);
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert_eq!(listed_names(&mut raw, "resources/list", "resources"), ["resource_0"]);
+    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
 fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
     let scene = scene();
-    twins(&scene, "");
+    configure_two(&scene, "");
     let listed = |arguments: &[&str]| {
         let arguments = [&["--pool"], arguments].concat();
-        let mut raw = Raw::legacy(&scene, &arguments);
-        let found =
-            (names(&mut raw, "tools/list", "tools"), names(&mut raw, "prompts/list", "prompts"));
+        let mut raw = StdioClient::legacy(&scene, &arguments);
+        let found = (
+            listed_names(&mut raw, "tools/list", "tools"),
+            listed_names(&mut raw, "prompts/list", "prompts"),
+        );
         raw.input = None;
-        assert_eq!(raw.ended().0, Some(0));
+        assert_eq!(raw.wait_exit().0, Some(0));
         found
     };
     let has = |names: &[String], name: &str| names.iter().filter(|it| *it == name).count();
@@ -145,44 +151,45 @@ fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
 #[test]
 fn what_is_not_exposed_can_not_be_called() {
     let scene = scene();
-    twins(&scene, "");
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass", "--expose", "one__add"]);
-    raw.send("tools/call", json!({"name": "mcp__one__echo", "arguments": {}}));
-    assert_eq!(next(&mut raw)["error"]["code"], -32602);
-    raw.send("prompts/get", json!({"name": "mcp__two__prompt_0"}));
-    assert_eq!(next(&mut raw)["error"]["code"], -32602);
+    configure_two(&scene, "");
+    let mut raw =
+        StdioClient::legacy(&scene, &["--pool", "--mode", "bypass", "--expose", "one__add"]);
+    raw.send_request("tools/call", json!({"name": "mcp__one__echo", "arguments": {}}));
+    assert_eq!(next_message(&mut raw)["error"]["code"], -32602);
+    raw.send_request("prompts/get", json!({"name": "mcp__two__prompt_0"}));
+    assert_eq!(next_message(&mut raw)["error"]["code"], -32602);
     assert_eq!(
-        called(&mut raw, "mcp__one__add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"],
+        call_tool(&mut raw, "mcp__one__add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"],
         3.0
     );
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
 fn a_denied_tool_is_neither_found_nor_called() {
     let scene = scene();
-    twins(
+    configure_two(
         &scene,
         r#""permissions": {"deny": ["mcp__one__echo", "mcp__two__echo(text=secret)"]}, "#,
     );
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass", "--tools", "search"]);
-    assert_eq!(names(&mut raw, "tools/list", "tools"), ["search_tools", "call_tool"]);
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass", "--tools", "search"]);
+    assert_eq!(listed_names(&mut raw, "tools/list", "tools"), ["search_tools", "call_tool"]);
     let found =
-        called(&mut raw, "search_tools", json!({"query": "echo returns its text", "limit": 50}));
+        call_tool(&mut raw, "search_tools", json!({"query": "echo returns its text", "limit": 50}));
     let found = found["structuredContent"]["tools"].as_array().expect("a list").clone();
     let found: Vec<&str> = found.iter().filter_map(|it| it["name"].as_str()).collect();
     assert!(found.contains(&"mcp__two__echo") && !found.contains(&"mcp__one__echo"), "{found:?}");
-    let through = |raw: &mut Raw, tool: &str, text: &str| {
-        called(raw, "call_tool", json!({"name": tool, "arguments": {"text": text}}))
+    let through = |raw: &mut StdioClient, tool: &str, text: &str| {
+        call_tool(raw, "call_tool", json!({"name": tool, "arguments": {"text": text}}))
     };
     let allowed = through(&mut raw, "mcp__two__echo", "fine");
     assert_eq!(allowed["content"][0]["text"], "fine", "{allowed}");
     for (tool, text) in [("mcp__one__echo", "x"), ("mcp__two__echo", "secret")] {
         let inner = json!({"name": tool, "arguments": {"text": text}});
         for params in [json!({"name": "call_tool", "arguments": inner}), inner.clone()] {
-            raw.send("tools/call", params);
-            let answer = next(&mut raw);
+            raw.send_request("tools/call", params);
+            let answer = next_message(&mut raw);
             let is_denied = answer["result"]["isError"] == true || answer["error"].is_object();
             assert!(is_denied, "{answer}");
         }
@@ -190,81 +197,84 @@ fn a_denied_tool_is_neither_found_nor_called() {
     // Nor by a way around: the tool that calls does not call itself, and hides nothing in depth.
     let around =
         json!({"name": "call_tool", "arguments": {"name": "mcp__one__echo", "arguments": {}}});
-    raw.send("tools/call", json!({"name": "call_tool", "arguments": around}));
-    assert_eq!(next(&mut raw)["error"]["code"], -32602);
+    raw.send_request("tools/call", json!({"name": "call_tool", "arguments": around}));
+    assert_eq!(next_message(&mut raw)["error"]["code"], -32602);
     let text = format!("{}{}", "[".repeat(300), "]".repeat(300));
-    raw.asked += 1;
-    let id = raw.asked;
+    raw.last_id += 1;
+    let id = raw.last_id;
     let hidden = format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"mcp__two__echo","arguments":{{"text":"secret","deep":{text}}}}}}}"#
     );
     writeln!(raw.input.as_mut().expect("it is open"), "{hidden}").expect("it is read");
-    let answer = next(&mut raw);
+    let answer = next_message(&mut raw);
     assert!(!answer["result"].to_string().contains("\"secret\""), "{answer}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
 fn a_server_that_is_added_meanwhile_is_announced_and_served() {
     let scene = scene();
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    let before = names(&mut raw, "tools/list", "tools").len();
+    scene.write_servers(
+        USER,
+        &format!("\"one\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    let before = listed_names(&mut raw, "tools/list", "tools").len();
     let both = format!(
         "\"one\": {}, \"two\": {}",
-        Scripted::entry(&Script::legacy()),
-        Scripted::entry(&Script::modern().named("two"))
+        ScriptedProgram::config_entry(&Script::legacy()),
+        ScriptedProgram::config_entry(&Script::modern().name("two"))
     );
-    scene.servers(USER, &both);
+    scene.write_servers(USER, &both);
     // News may come before the answer to a question or after it; each is a reason to look again.
     let mut news = 0;
     loop {
-        let message = next(&mut raw);
-        news += usize::from(message["method"] == CHANGED);
+        let message = next_message(&mut raw);
+        news += usize::from(message["method"] == TOOLS_CHANGED);
         if news == 0 {
             continue;
         }
-        raw.send("tools/list", json!({}));
+        raw.send_request("tools/list", json!({}));
         let listed = loop {
-            let message = next(&mut raw);
-            if message["id"] == raw.asked {
+            let message = next_message(&mut raw);
+            if message["id"] == raw.last_id {
                 break message;
             }
-            if message["method"] == CHANGED {
-                raw.send("tools/list", json!({}));
+            if message["method"] == TOOLS_CHANGED {
+                raw.send_request("tools/list", json!({}));
             }
         };
         if listed["result"]["tools"].as_array().map_or(0, Vec::len) > before {
             break;
         }
     }
-    let who = called(&mut raw, "mcp__two__whoami", json!({}));
+    let who = call_tool(&mut raw, "mcp__two__whoami", json!({}));
     assert_eq!(who["structuredContent"]["name"], "two");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
 fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
     let scene = scene();
-    twins(&scene, "");
-    let tokens = with_tokens(&scene, &[("ada", TOKEN)]);
-    let door = Door::open(&scene, &["--token-file", &tokens]);
+    configure_two(&scene, "");
+    let tokens = write_token_file(&scene, &[("ada", TOKEN)]);
+    let door = HttpGateway::start_pool(&scene, &["--token-file", &tokens]);
     for token in [None, Some("wrong-0123456789abcdef0123456789")] {
-        let answer = door.ask(token, "tools/list", json!({}));
+        let answer = door.request(token, "tools/list", json!({}));
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
         assert!(answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{answer}");
         assert!(!answer.contains("mcp__one__echo"), "{answer}");
     }
-    let answer = door.ask(Some(TOKEN), "tools/list", json!({}));
+    let answer = door.request(Some(TOKEN), "tools/list", json!({}));
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mcp__one__echo"), "{answer}");
     let called = json!({"name": "mcp__two__echo", "arguments": {"text": "hello"}});
-    let answer = door.ask(Some(TOKEN), "tools/call", called);
+    let answer = door.request(Some(TOKEN), "tools/call", called);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"), "{answer}");
-    let mark = door.mark();
+    let mark = door.owner_variable();
     door.signal("-TERM");
-    assert_eq!(door.ended(), Some(0));
+    assert_eq!(door.wait_exit(), Some(0));
     check_nothing_left(&mark);
 }
 
@@ -274,7 +284,7 @@ fn nobody_is_let_in_by_omission() {
     let open = |arguments: &[&str]| {
         let arguments = [&["serve", "--pool"], arguments].concat();
         let ran = scene.swb(&arguments);
-        assert_eq!(ran.code, 2, "{}", ran.shown());
+        assert_eq!(ran.code, 2, "{}", ran.to_snapshot());
         ran.stderr
     };
     assert!(open(&["--http", "127.0.0.1:0"]).contains("who may come in"));
@@ -293,20 +303,23 @@ fn told_to_end_it_finishes_what_is_under_way_and_leaves_nothing() {
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().journal(&journal).quirk(Quirk::IgnoresStdinClose);
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&script)));
-    let door = Door::open(&scene, &["--no-auth"]);
-    let mark = door.mark();
+    scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&script)));
+    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let mark = door.owner_variable();
     std::thread::scope(|scope| {
         let slow = json!({"name": "mcp__one__slow", "arguments": {"ms": 1500, "steps": 1}});
-        let calling = scope.spawn(|| door.ask(None, "tools/call", slow));
-        wait_until(SOON, "the call is under way", || {
-            scripted::journal(&journal).iter().any(|it| it["method"] == "tools/call").then_some(())
+        let calling = scope.spawn(|| door.request(None, "tools/call", slow));
+        wait_until(TIMEOUT, "the call is under way", || {
+            scripted::read_journal(&journal)
+                .iter()
+                .any(|it| it["method"] == "tools/call")
+                .then_some(())
         });
         door.signal("-TERM");
         let answer = calling.join().expect("no panic");
         assert!(answer.contains("took 1500 ms"), "{answer}");
     });
-    assert_eq!(door.ended(), Some(0));
+    assert_eq!(door.wait_exit(), Some(0));
     check_nothing_left(&mark);
 }
 
@@ -317,27 +330,30 @@ fn killed_without_mercy_it_leaves_no_server_behind() {
         .quirk(Quirk::ForksGrandchildren { n: 2 })
         .quirk(Quirk::IgnoresStdinClose)
         .quirk(Quirk::IgnoresSigterm);
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&stubborn)));
-    let door = Door::open(&scene, &["--no-auth"]);
-    let mark = door.mark();
-    let answer =
-        door.ask(None, "tools/call", json!({"name": "mcp__one__echo", "arguments": {"text": "x"}}));
+    scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&stubborn)));
+    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let mark = door.owner_variable();
+    let answer = door.request(
+        None,
+        "tools/call",
+        json!({"name": "mcp__one__echo", "arguments": {"text": "x"}}),
+    );
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    wait_until(SOON, "the family is there", || {
-        (descendants_with_environment(&mark).len() >= 4).then_some(())
+    wait_until(TIMEOUT, "the family is there", || {
+        (processes_with_environment(&mark).len() >= 4).then_some(())
     });
     door.signal("-KILL");
-    assert_eq!(door.ended(), None);
+    assert_eq!(door.wait_exit(), None);
     check_nothing_left(&mark);
 }
 
 #[test]
 fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     let scene = scene();
-    twins(&scene, "");
-    let door = Door::open(&scene, &["--no-auth"]);
-    let session = Session::begin(&door, None);
-    let tools = Visitor::Legacy(&session).listed("tools/list", "tools", "name");
+    configure_two(&scene, "");
+    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let session = LegacySession::initialize(&door, None);
+    let tools = GatewayClient::Legacy(&session).list_member("tools/list", "tools", "name");
     assert!(tools.contains(&"mcp__two__echo".to_owned()), "{tools:?}");
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let foreign = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
@@ -345,55 +361,55 @@ fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     session.end();
     door.signal("-INT");
     door.signal("-TERM");
-    assert_eq!(door.ended(), Some(0));
+    assert_eq!(door.wait_exit(), Some(0));
 }
 
 #[test]
 fn it_is_not_ready_while_a_server_is_being_connected_to() {
     let scene = scene();
-    let at_once = Scripted::entry(&Script::legacy());
-    scene.servers(USER, &format!("\"one\": {at_once}"));
-    let door = Door::open(&scene, &["--no-auth"]);
+    let at_once = ScriptedProgram::config_entry(&Script::legacy());
+    scene.write_servers(USER, &format!("\"one\": {at_once}"));
+    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
     let is = |status: &str| door.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
     assert!(is("200"), "{}", door.get("/readyz"));
-    let slow = Scripted::entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
-    scene.servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
-    wait_until(SOON, "it is being connected to", || is("503").then_some(()));
+    let slow = ScriptedProgram::config_entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
+    scene.write_servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
+    wait_until(TIMEOUT, "it is being connected to", || is("503").then_some(()));
     assert!(door.get("/healthz").starts_with("HTTP/1.1 200 "));
-    assert!(!door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo"));
-    wait_until(SOON, "it is connected", || is("200").then_some(()));
-    wait_until(SOON, "it is served", || {
-        door.ask(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
+    assert!(!door.request(None, "tools/list", json!({})).contains("mcp__slow__echo"));
+    wait_until(TIMEOUT, "it is connected", || is("200").then_some(()));
+    wait_until(TIMEOUT, "it is served", || {
+        door.request(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
     });
-    door.end();
+    door.terminate();
 }
 
 /// Says hello as a client that works in folders, and answers whoever asks which until something is so.
-struct Rooted {
-    raw: Raw,
+struct ClientWithRoots {
+    raw: StdioClient,
     folder: &'static str,
 }
 
-impl Rooted {
-    fn begin(scene: &Scene, folder: &'static str) -> Rooted {
-        let raw = Raw::start(scene, &["--pool", "--mode", "bypass"]);
-        let mut rooted = Rooted { raw, folder };
+impl ClientWithRoots {
+    fn initialize(scene: &Sandbox, folder: &'static str) -> ClientWithRoots {
+        let raw = StdioClient::start(scene, &["--pool", "--mode", "bypass"]);
+        let mut rooted = ClientWithRoots { raw, folder };
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": true}},
             "clientInfo": {"name": "rooted", "version": "1"},
         });
-        rooted.ask("initialize", hello);
-        rooted.raw.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        rooted.request("initialize", hello);
+        rooted.raw.send_message(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         rooted
     }
 
-    fn ask(&mut self, method: &str, params: Json) -> Json {
-        self.raw.send(method, params);
+    fn request(&mut self, method: &str, params: Json) -> Json {
+        self.raw.send_request(method, params);
         loop {
-            let message = next(&mut self.raw);
+            let message = next_message(&mut self.raw);
             if message["method"] == "roots/list" {
-                self.answer(&message);
-            } else if message["id"] == self.raw.asked {
+                self.answer_roots(&message);
+            } else if message["id"] == self.raw.last_id {
                 assert!(message["error"].is_null(), "{message}");
                 return message["result"].clone();
             }
@@ -401,35 +417,35 @@ impl Rooted {
     }
 
     fn call(&mut self, tool: &str, arguments: Json) -> Json {
-        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    fn answer(&mut self, question: &Json) {
+    fn answer_roots(&mut self, question: &Json) {
         let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
-        self.raw.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": roots}));
+        self.raw.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": roots}));
     }
 
     /// Answers a server that asks while the client itself has asked nothing.
-    fn be_asked(&mut self) {
+    fn await_roots_request(&mut self) {
         let question = loop {
-            let message = next(&mut self.raw);
+            let message = next_message(&mut self.raw);
             if message["method"] == "roots/list" {
                 break message;
             }
         };
-        self.answer(&question);
+        self.answer_roots(&question);
     }
 
     /// It works in another folder from now on.
     fn move_to(&mut self, folder: &'static str) {
         self.folder = folder;
         let method = "notifications/roots/list_changed";
-        self.raw.say(&json!({"jsonrpc": "2.0", "method": method}));
+        self.raw.send_message(&json!({"jsonrpc": "2.0", "method": method}));
     }
 
     fn end(mut self) {
         self.raw.input = None;
-        assert_eq!(self.raw.ended().0, Some(0));
+        assert_eq!(self.raw.wait_exit().0, Some(0));
     }
 }
 
@@ -438,18 +454,19 @@ fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_c
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().journal(&journal);
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&script)));
+    scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&script)));
     let news = || {
-        let heard = scripted::journal(&journal);
+        let heard = scripted::read_journal(&journal);
         heard.iter().filter(|it| it["method"] == "notifications/roots/list_changed").count()
     };
-    let mut client = Rooted::begin(&scene, "file:///before");
+    let mut client = ClientWithRoots::initialize(&scene, "file:///before");
     let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
     assert!(asked.to_string().contains("file:///before"), "{asked}");
-    let before =
-        wait_until(SOON, "it hears that the client is there", || Some(news()).filter(|it| *it > 0));
+    let before = wait_until(TIMEOUT, "it hears that the client is there", || {
+        Some(news()).filter(|it| *it > 0)
+    });
     client.move_to("file:///after");
-    wait_until(SOON, "it hears of the change", || (news() > before).then_some(()));
+    wait_until(TIMEOUT, "it hears of the change", || (news() > before).then_some(()));
     let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
     assert!(asked.to_string().contains("file:///after"), "{asked}");
     client.end();
@@ -458,25 +475,25 @@ fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_c
 #[test]
 fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
     let scene = scene();
-    let servers = json!({"mcpServers": {"everything": trusted(&real::everything(Via::Stdio))}});
+    let servers = json!({"mcpServers": {"everything": trusted_entry(&real::everything(ServerTransport::Stdio))}});
     scene.write(USER, &servers.to_string());
-    let mut client = Rooted::begin(&scene, "file:///before");
+    let mut client = ClientWithRoots::initialize(&scene, "file:///before");
     // It says what it knew last until it has its answer.
-    let known = |client: &mut Rooted, folder: &str| {
-        wait_until(SOON, folder, || {
+    let known = |client: &mut ClientWithRoots, folder: &str| {
+        wait_until(TIMEOUT, folder, || {
             let known = client.call("mcp__everything__get-roots-list", json!({}));
             known.to_string().contains(folder).then_some(())
         });
     };
     known(&mut client, "file:///before");
     client.move_to("file:///after");
-    client.be_asked();
+    client.await_roots_request();
     known(&mut client, "file:///after");
     client.end();
 }
 
 /// The entry of a real server whose calls nobody is asked about.
-fn trusted(server: &RealServer) -> Json {
+fn trusted_entry(server: &RealServer) -> Json {
     let mut entry = real_entry(server);
     entry["trust"] = true.into();
     entry
@@ -486,11 +503,11 @@ fn trusted(server: &RealServer) -> Json {
 fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
     let scene = scene();
     let servers = json!({"mcpServers": {
-        "everything": trusted(&real::everything(Via::Stdio)),
-        "time": trusted(&real::time()),
+        "everything": trusted_entry(&real::everything(ServerTransport::Stdio)),
+        "time": trusted_entry(&real::time()),
     }});
     scene.write(USER, &servers.to_string());
-    let door = Door::open(&scene, &["--no-auth"]);
+    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
     let url = format!("http://{}/mcp", door.address);
     let program = scene.command(&scene.project(), &["serve", "--pool"]);
     let by_command = [program.get_program().into(), "serve".into(), "--pool".into()];
@@ -516,20 +533,20 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
         }
     }
     door.signal("-TERM");
-    assert_eq!(door.ended(), Some(0));
+    assert_eq!(door.wait_exit(), Some(0));
 }
 
 /// Reads until the news comes that tools changed.
-fn hear_of_change(raw: &mut Raw) {
-    while next(raw)["method"] != CHANGED {}
+fn await_tools_changed(raw: &mut StdioClient) {
+    while next_message(raw)["method"] != TOOLS_CHANGED {}
 }
 
 /// The whole answer, past news that came meanwhile.
-fn answer_to_call(raw: &mut Raw, tool: &str, arguments: Json) -> Json {
-    raw.send("tools/call", json!({"name": tool, "arguments": arguments}));
+fn call_response(raw: &mut StdioClient, tool: &str, arguments: Json) -> Json {
+    raw.send_request("tools/call", json!({"name": tool, "arguments": arguments}));
     loop {
-        let message = next(raw);
-        if message["id"] == raw.asked {
+        let message = next_message(raw);
+        if message["id"] == raw.last_id {
             return message;
         }
     }
@@ -538,15 +555,18 @@ fn answer_to_call(raw: &mut Raw, tool: &str, arguments: Json) -> Json {
 #[test]
 fn a_call_of_a_tool_whose_server_just_died_has_it_connected_again() {
     let scene = scene();
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
-    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    hear_of_change(&mut raw);
-    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    scene.write_servers(
+        USER,
+        &format!("\"one\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    await_tools_changed(&mut raw);
+    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
     assert_eq!(answer["result"]["content"][0]["text"], "again", "{answer}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
@@ -554,19 +574,19 @@ fn a_call_of_a_tool_whose_server_cannot_be_had_any_more_is_told_why() {
     let scene = scene();
     let program = scene.path("~/server");
     std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
-    let entry = json!({"command": program, "args": [Script::legacy().json()]});
-    scene.servers(USER, &format!("\"one\": {entry}"));
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
+    let entry = json!({"command": program, "args": [Script::legacy().to_json()]});
+    scene.write_servers(USER, &format!("\"one\": {entry}"));
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
     std::fs::remove_file(&program).expect("it is there");
-    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    hear_of_change(&mut raw);
-    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    await_tools_changed(&mut raw);
+    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
     let said = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(said.starts_with("`one` is not connected: "), "{answer}");
     assert!(said.contains("was not found"), "{answer}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
@@ -574,33 +594,33 @@ fn a_call_that_is_denied_wakes_no_server_and_is_told_nothing_of_it() {
     let scene = scene();
     let program = scene.path("~/server");
     std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
-    let entry = json!({"command": program, "args": [Script::legacy().json()]});
+    let entry = json!({"command": program, "args": [Script::legacy().to_json()]});
     let denied = json!({"deny": ["mcp__one__echo"]});
     let settings = json!({"permissions": denied, "mcpServers": {"one": entry}});
     scene.write(USER, &settings.to_string());
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__crash".to_owned()));
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__crash".to_owned()));
     std::fs::remove_file(&program).expect("it is there");
-    raw.send("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    hear_of_change(&mut raw);
-    let answer = answer_to_call(&mut raw, "mcp__one__echo", json!({"text": "again"}));
+    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
+    await_tools_changed(&mut raw);
+    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
     assert_eq!(answer["error"]["message"], "there is no tool `mcp__one__echo`", "{answer}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }
 
 #[test]
 fn the_timeout_of_an_entry_holds_for_its_calls() {
     let scene = scene();
     let entry = json!({
-        "command": scripted::program(), "args": [Script::legacy().json()], "timeout": 1500,
+        "command": scripted::program(), "args": [Script::legacy().to_json()], "timeout": 1500,
     });
-    scene.servers(USER, &format!("\"one\": {entry}"));
-    let mut raw = Raw::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(names(&mut raw, "tools/list", "tools").contains(&"mcp__one__slow".to_owned()));
-    let answer = answer_to_call(&mut raw, "mcp__one__slow", json!({"ms": 60_000, "steps": 1}));
+    scene.write_servers(USER, &format!("\"one\": {entry}"));
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__slow".to_owned()));
+    let answer = call_response(&mut raw, "mcp__one__slow", json!({"ms": 60_000, "steps": 1}));
     let said = answer["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(said, "`one` did not answer within 1.5 s", "{answer}");
     raw.input = None;
-    assert_eq!(raw.ended().0, Some(0));
+    assert_eq!(raw.wait_exit().0, Some(0));
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use testkit::authority::Charter;
-use testkit::{Authority, Ran, Script};
+use testkit::authority::AuthorizationConfig;
+use testkit::{AuthorizationServer, CommandOutput, Script};
 
-use crate::signing_kit::{logins, stage_with};
+use crate::signing_kit::{logins, setup_with};
 
 /// What must not be seen, as far as the authority saw it.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub struct Secrets {
 }
 
 /// Every token, code and verifier that was shown to the authority.
-pub fn secrets(authority: &Authority) -> Secrets {
+pub fn secrets_seen(authority: &AuthorizationServer) -> Secrets {
     let mut secrets =
         Secrets { access: BTreeSet::new(), refresh: BTreeSet::new(), others: BTreeSet::new() };
-    for seen in authority.sightings() {
+    for seen in authority.requests() {
         let bearer = seen.header("authorization").and_then(|it| it.split_once(' '));
         match bearer {
             Some(("Bearer" | "DPoP", token)) => drop(secrets.access.insert(token.to_owned())),
@@ -52,7 +52,7 @@ fn files(folder: &Path, but: &Path) -> Vec<PathBuf> {
 }
 
 /// The command lines and environments of everything that descends from a process.
-fn family(of: u32) -> Vec<String> {
+fn process_texts(of: u32) -> Vec<String> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers: Vec<u32> =
         numbers.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
@@ -79,25 +79,25 @@ fn family(of: u32) -> Vec<String> {
 #[test]
 fn no_secret_of_a_login_is_seen_anywhere() {
     let oauth = r#"{"clientId": "me", "clientSecret": "${file:~/secret}"}"#;
-    let charter = Charter {
+    let charter = AuthorizationConfig {
         script: Script::modern(),
-        ..Charter::good().client("me", Some("client-canary-5dd1"))
+        ..AuthorizationConfig::compliant().client("me", Some("client-canary-5dd1"))
     };
-    let (authority, scene) = stage_with(charter, oauth);
+    let (authority, scene) = setup_with(charter, oauth);
     scene.write("~/secret", "client-canary-5dd1");
     let mut seen: Vec<(String, String)> = Vec::new();
     // The login as `ps` sees it, from its beginning to its end.
     let mut login = scene.command(&scene.project(), &["login", "web"]);
     let child = login.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let pid = child.id();
-    while testkit::processes::alive(pid) {
-        seen.extend(family(pid).into_iter().map(|it| ("ps".to_owned(), it)));
+    while testkit::processes::is_alive(pid) {
+        seen.extend(process_texts(pid).into_iter().map(|it| ("ps".to_owned(), it)));
     }
     let output = child.wait_with_output().expect("it ends");
-    let ran = scene.ran(output.status.code(), &output.stdout, &output.stderr);
-    ran.ok();
-    seen.push(("login".to_owned(), ran.shown()));
-    authority.forget_access();
+    let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
+    ran.expect_success();
+    seen.push(("login".to_owned(), ran.to_snapshot()));
+    authority.revoke_access_tokens();
     let commands: [&[&str]; 9] = [
         &["status", "web"],
         &["status", "web", "--json"],
@@ -109,15 +109,15 @@ fn no_secret_of_a_login_is_seen_anywhere() {
         &["login", "web", "--again", "--json"],
         &["audit", "--json"],
     ];
-    let mut run = |arguments: &[&str]| -> Ran {
+    let mut run = |arguments: &[&str]| -> CommandOutput {
         let ran = scene.swb(arguments);
-        seen.push((arguments.join(" "), ran.shown()));
+        seen.push((arguments.join(" "), ran.to_snapshot()));
         ran
     };
     for arguments in commands {
         run(arguments);
     }
-    authority.end_all();
+    authority.end_all_logins();
     run(&["status", "web"]);
     run(&["call", "mcp__web__echo", "text=x", "--mode", "bypass"]);
     run(&["logs", "web"]);
@@ -130,7 +130,7 @@ fn no_secret_of_a_login_is_seen_anywhere() {
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
         seen.push((path.display().to_string(), text));
     }
-    let Secrets { access, refresh, others } = secrets(&authority);
+    let Secrets { access, refresh, others } = secrets_seen(&authority);
     assert!(access.len() >= 2 && !refresh.is_empty() && others.len() >= 4);
     let all: Vec<&String> = access.iter().chain(&refresh).chain(&others).collect();
     for (place, text) in &seen {
@@ -143,7 +143,7 @@ fn no_secret_of_a_login_is_seen_anywhere() {
 #[test]
 fn only_the_owner_can_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt;
-    let (_authority, scene) = stage_with(Charter::good(), "{}");
+    let (_authority, scene) = setup_with(AuthorizationConfig::compliant(), "{}");
     crate::signing_kit::log_in(&scene);
     let folder = logins(&scene);
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;

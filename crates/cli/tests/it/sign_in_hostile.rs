@@ -4,18 +4,22 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::authority::{Charter, Consent, Endpoint, Habit, How, IssuerParameter, Site};
-use testkit::{Authority, Scene, Script};
+use testkit::authority::{
+    AuthorizationConfig, Consent, Endpoint, IssuerParameter, OAuthQuirk, ResponseFault, Site,
+};
+use testkit::{AuthorizationServer, Sandbox, Script};
 
-use crate::signing_kit::{log_in, opened, page, stage, stage_with, state, times_opened};
-use crate::support::{USER, until};
+use crate::signing_kit::{
+    browser_arguments, browser_page, log_in, setup, setup_with, state, times_opened,
+};
+use crate::support::{USER, wait_for};
 
 /// Signing in fails, and no browser was ever started.
 #[track_caller]
-fn never_opens(charter: Charter) -> (Authority, String) {
-    let (authority, scene) = stage(charter);
-    let said = scene.swb(&["login", "web"]).fails(8).to_owned();
-    assert_eq!(opened(&scene), "", "{said}");
+fn check_fails_without_browser(charter: AuthorizationConfig) -> (AuthorizationServer, String) {
+    let (authority, scene) = setup(charter);
+    let said = scene.swb(&["login", "web"]).expect_failure(8).to_owned();
+    assert_eq!(browser_arguments(&scene), "", "{said}");
     (authority, said)
 }
 
@@ -33,21 +37,24 @@ fn hostile_addresses_reach_no_browser_and_no_shell() {
         "https://user:password@example.com/",
         "",
     ] {
-        never_opens(Charter::good().habit(Habit::SendsPeopleTo(url.to_owned())));
+        check_fails_without_browser(
+            AuthorizationConfig::compliant()
+                .quirk(OAuthQuirk::AuthorizationEndpoint(url.to_owned())),
+        );
     }
 }
 
 #[test]
 fn shell_syntax_in_an_address_stays_in_one_argument() {
     let evil = "/a$(touch%20pwned);touch&'x'=(pwned)!*";
-    let (authority, scene) = stage(Charter::good());
+    let (authority, scene) = setup(AuthorizationConfig::compliant());
     let url = format!("{}{evil}", authority.issuer());
-    authority.change(|it| it.habits.push(Habit::SendsPeopleTo(url)));
+    authority.reconfigure(|it| it.quirks.push(OAuthQuirk::AuthorizationEndpoint(url)));
     let mut login = scene.command(&scene.project(), &["login", "web"]);
     let child = login.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.expect("it starts");
-    until(|| opened(&scene).lines().count() >= 2);
-    let lines = opened(&scene);
+    wait_for(|| browser_arguments(&scene).lines().count() >= 2);
+    let lines = browser_arguments(&scene);
     let (number, address) = lines.split_once('\n').expect("two lines");
     assert_eq!((number, address.trim_end().lines().count()), ("1", 1), "{lines}");
     child.kill().expect("it runs");
@@ -69,48 +76,55 @@ fn addresses_in_private_networks_are_refused_from_a_server_on_this_machine() {
         "http://2130706433.example@169.254.169.254/",
         "http://0xa9fea9fe/",
     ] {
-        let (_authority, said) =
-            never_opens(Charter::good().habit(Habit::SendsPeopleTo(url.to_owned())));
+        let (_authority, said) = check_fails_without_browser(
+            AuthorizationConfig::compliant()
+                .quirk(OAuthQuirk::AuthorizationEndpoint(url.to_owned())),
+        );
         assert!(said.contains("refused"), "{url}: {said}");
     }
 }
 
 #[test]
 fn papers_about_somebody_else_are_refused() {
-    for habit in [Habit::NamesAnotherIssuer, Habit::NamesAnotherResource] {
-        let (authority, said) = never_opens(Charter::good().habit(habit));
+    for habit in [OAuthQuirk::WrongIssuerInMetadata, OAuthQuirk::WrongResourceInMetadata] {
+        let (authority, said) =
+            check_fails_without_browser(AuthorizationConfig::compliant().quirk(habit));
         assert!(said.contains("refused"), "{said}");
-        assert_eq!(authority.tally().registrations, 0);
+        assert_eq!(authority.counters().registrations, 0);
     }
 }
 
 #[test]
 fn an_answer_of_another_issuer_is_not_redeemed() {
     for parameter in [IssuerParameter::Wrong, IssuerParameter::Missing] {
-        let (authority, scene) = stage(Charter { issuer_parameter: parameter, ..Charter::good() });
+        let (authority, scene) = setup(AuthorizationConfig {
+            issuer_parameter: parameter,
+            ..AuthorizationConfig::compliant()
+        });
         let ran = login_until_page(&scene, &["login", "web"]);
         assert!(!ran.contains("You are signed in"), "{ran}");
-        assert_eq!(authority.tally().requests.get(&Endpoint::Token), None);
+        assert_eq!(authority.counters().requests.get(&Endpoint::Token), None);
     }
 }
 
 #[test]
 fn an_answer_with_a_state_of_somebody_else_is_not_taken() {
     for consent in [Consent::WrongState, Consent::NoState] {
-        let (authority, scene) = stage(Charter { consent, ..Charter::good() });
+        let (authority, scene) =
+            setup(AuthorizationConfig { consent, ..AuthorizationConfig::compliant() });
         let shown = login_until_page(&scene, &["login", "web"]);
         assert!(shown.contains("not the answer"), "{shown}");
-        assert_eq!(authority.tally().requests.get(&Endpoint::Token), None);
+        assert_eq!(authority.counters().requests.get(&Endpoint::Token), None);
     }
 }
 
 /// Starts a login that is not expected to end, and returns the page that the browser ended at.
 #[track_caller]
-fn login_until_page(scene: &Scene, arguments: &[&str]) -> String {
+fn login_until_page(scene: &Sandbox, arguments: &[&str]) -> String {
     let mut command = scene.command(&scene.project(), arguments);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.expect("it starts");
-    let page = page(scene);
+    let page = browser_page(scene);
     let _ended_already = child.kill();
     child.wait().expect("it ends");
     page
@@ -118,13 +132,16 @@ fn login_until_page(scene: &Scene, arguments: &[&str]) -> String {
 
 #[test]
 fn what_came_back_once_is_worth_nothing_the_second_time() {
-    let (authority, scene) = stage(Charter { consent: Consent::Page, ..Charter::good() });
+    let (authority, scene) = setup(AuthorizationConfig {
+        consent: Consent::ShowsPage,
+        ..AuthorizationConfig::compliant()
+    });
     let start = || {
         let mut command = scene.command(&scene.project(), &["login", "web", "--again"]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
     };
     let mut first = start();
-    let link = page(&scene);
+    let link = browser_page(&scene);
     let link = link.split("href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
     let url = format!("{}{}", authority.issuer(), link.replace("&amp;", "&"));
     let back = curl(&["-o", "/dev/null", "-w", "%{redirect_url}", &url]);
@@ -133,16 +150,16 @@ fn what_came_back_once_is_worth_nothing_the_second_time() {
         curl(&["-w", "%{http_code}", "-o", "/dev/null", "-H", "Host: evil.example", &back]);
     assert_eq!(foreign, "403");
     assert_eq!(curl(&["-w", "%{http_code}", "-o", "/dev/null", "-d", "x", &back]), "404");
-    assert_eq!(authority.tally().logins, 0);
+    assert_eq!(authority.counters().logins, 0);
     let shown = curl(&[&back]);
     assert!(shown.contains("You are signed in"), "{shown}");
     assert!(first.wait().expect("it ends").success());
     // A second login, and the first one's answer sent to it.
     std::fs::remove_file(scene.path("~/browser/page.html")).expect("it is there");
     let mut second = start();
-    page(&scene);
+    browser_page(&scene);
     let old = url::Url::parse(&back).expect("an address");
-    let sent = opened(&scene);
+    let sent = browser_arguments(&scene);
     let sent = url::Url::parse(sent.lines().last().expect("an address")).expect("an address");
     let redirect =
         sent.query_pairs().find(|(name, _)| name == "redirect_uri").expect("it is there").1;
@@ -150,7 +167,7 @@ fn what_came_back_once_is_worth_nothing_the_second_time() {
     replayed.set_query(old.query());
     let shown = curl(&[replayed.as_str()]);
     assert!(shown.contains("not the answer"), "{shown}");
-    let tally = authority.tally();
+    let tally = authority.counters();
     assert_eq!((tally.logins, tally.codes_reused), (1, 0), "no code is shown twice");
     second.kill().expect("it waits");
     second.wait().expect("it ends");
@@ -165,10 +182,12 @@ fn curl(arguments: &[&str]) -> String {
 #[test]
 fn nobody_follows_a_redirect_with_a_code_or_a_secret() {
     for endpoint in [Endpoint::Token, Endpoint::Registration] {
-        let (authority, scene) = stage(Charter::good().lapse(endpoint, How::RedirectsElsewhere));
-        scene.swb(&["login", "web"]).fails(8);
+        let (authority, scene) = setup(
+            AuthorizationConfig::compliant().fault(endpoint, ResponseFault::RedirectsToAttacker),
+        );
+        scene.swb(&["login", "web"]).expect_failure(8);
         let somebody: Vec<_> =
-            authority.sightings().into_iter().filter(|it| it.site == Site::Elsewhere).collect();
+            authority.requests().into_iter().filter(|it| it.site == Site::Attacker).collect();
         assert!(somebody.is_empty(), "{endpoint:?}: {somebody:?}");
     }
 }
@@ -176,44 +195,52 @@ fn nobody_follows_a_redirect_with_a_code_or_a_secret() {
 #[test]
 fn huge_and_endless_answers_end() {
     for endpoint in [Endpoint::ResourceMetadata, Endpoint::IssuerMetadata, Endpoint::Token] {
-        let (_authority, scene) = stage(Charter::good().lapse(endpoint, How::Huge(64 << 20)));
+        let (_authority, scene) = setup(
+            AuthorizationConfig::compliant()
+                .fault(endpoint, ResponseFault::OversizedBody(64 << 20)),
+        );
         let ran = scene.swb(&["login", "web"]);
-        assert!(ran.code == 8 || endpoint == Endpoint::ResourceMetadata, "{}", ran.shown());
+        assert!(ran.code == 8 || endpoint == Endpoint::ResourceMetadata, "{}", ran.to_snapshot());
     }
     let start = Instant::now();
-    let (_authority, scene) = stage(Charter::good().lapse(Endpoint::IssuerMetadata, How::Hangs));
-    scene.swb(&["login", "web"]).fails(8);
+    let (_authority, scene) = setup(
+        AuthorizationConfig::compliant()
+            .fault(Endpoint::IssuerMetadata, ResponseFault::NeverResponds),
+    );
+    scene.swb(&["login", "web"]).expect_failure(8);
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
 fn a_token_is_shown_to_nobody_but_its_server() {
     let oauth = r#"{"clientId": "me", "clientSecret": "client-canary"}"#;
-    let charter =
-        Charter { script: Script::modern(), ..Charter::good().client("me", Some("client-canary")) };
-    let (authority, scene) = stage_with(charter, oauth);
+    let charter = AuthorizationConfig {
+        script: Script::modern(),
+        ..AuthorizationConfig::compliant().client("me", Some("client-canary"))
+    };
+    let (authority, scene) = setup_with(charter, oauth);
     let text = scene
         .read(USER)
         .replace("\"type\"", "\"headers\": {\"X-Key\": \"header-canary\"}, \"type\"");
     scene.write(USER, &text);
     log_in(&scene);
-    authority.forget_access();
+    authority.revoke_access_tokens();
     assert_eq!(state(&scene), "connected");
-    scene.swb(&["logout", "web"]).ok();
-    let secrets = crate::sign_in_canaries::secrets(&authority);
+    scene.swb(&["logout", "web"]).expect_success();
+    let secrets = crate::sign_in_canaries::secrets_seen(&authority);
     assert!(secrets.access.len() >= 2 && !secrets.refresh.is_empty(), "{secrets:?}");
     for token in &secrets.access {
         // Given back where it came from, at the end.
-        let sites = authority.sites_that_saw(token);
+        let sites = authority.sites_that_received(token);
         assert!(sites.iter().all(|it| matches!(it, Site::Resource | Site::Issuer)), "{sites:?}");
     }
     for token in &secrets.refresh {
-        assert_eq!(authority.sites_that_saw(token), [Site::Issuer]);
+        assert_eq!(authority.sites_that_received(token), [Site::Issuer]);
     }
     // The client and its secret, as they are shown.
     let shown = "bWU6Y2xpZW50LWNhbmFyeQ==";
-    assert_eq!(authority.sites_that_saw(shown), [Site::Issuer]);
-    assert!(authority.sites_that_saw("client-canary").is_empty());
-    assert_eq!(authority.sites_that_saw("header-canary"), [Site::Resource]);
+    assert_eq!(authority.sites_that_received(shown), [Site::Issuer]);
+    assert!(authority.sites_that_received("client-canary").is_empty());
+    assert_eq!(authority.sites_that_received("header-canary"), [Site::Resource]);
     assert_eq!(times_opened(&scene), 1);
 }

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::authority::{Charter, Endpoint, How};
-use testkit::{Authority, Scene, Script};
+use testkit::authority::{AuthorizationConfig, Endpoint, ResponseFault};
+use testkit::{AuthorizationServer, Sandbox, Script};
 
-use crate::signing_kit::{log_in, stage, state};
+use crate::signing_kit::{log_in, setup, state};
 use crate::support::json;
 
 const PROGRAMS: usize = 10;
 const RUN: Duration = Duration::from_secs(20);
 /// How long nobody may have renewed before a program is killed, and after it was stopped.
-const CALM: Duration = Duration::from_millis(60);
+const IDLE_TIME: Duration = Duration::from_millis(60);
 
 fn signal(name: &str, child: &Child) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status();
@@ -24,10 +24,10 @@ fn signal(name: &str, child: &Child) {
 }
 
 /// Numbers that look like chance, from a seed.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl Random {
+    fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) % sides
     }
@@ -35,12 +35,12 @@ impl Dice {
 
 /// Kills a program at once, unless somebody renews right now: what an authority has just handed out and nobody wrote
 /// down is lost with whoever held it, and no program can help that.
-fn killed(authority: &Authority, child: &mut Child) -> bool {
-    let renewals = || authority.tally().requests.get(&Endpoint::Refresh).copied().unwrap_or(0);
+fn kill_when_idle(authority: &AuthorizationServer, child: &mut Child) -> bool {
+    let renewals = || authority.counters().requests.get(&Endpoint::Refresh).copied().unwrap_or(0);
     let before = renewals();
-    thread::sleep(CALM); // waits for another process
+    thread::sleep(IDLE_TIME); // waits for another process
     signal("-STOP", child);
-    thread::sleep(CALM); // waits for another process
+    thread::sleep(IDLE_TIME); // waits for another process
     if renewals() == before {
         child.kill().expect("it is ours");
         child.wait().expect("it ends");
@@ -51,22 +51,22 @@ fn killed(authority: &Authority, child: &mut Child) -> bool {
 }
 
 #[derive(Default)]
-struct Count {
+struct Counters {
     good: AtomicUsize,
     out: AtomicUsize,
     killed: AtomicUsize,
 }
 
-fn work(authority: &Authority, scene: &Scene, count: &Count, seed: u64) {
-    let mut dice = Dice(seed);
+fn run_programs(authority: &AuthorizationServer, scene: &Sandbox, count: &Counters, seed: u64) {
+    let mut dice = Random(seed);
     let end = Instant::now() + RUN;
     while Instant::now() < end {
         let mut command = scene.command(&scene.project(), &["ping", "web", "-n", "200", "--json"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("it starts");
-        if dice.roll(3) == 0 {
-            thread::sleep(Duration::from_millis(dice.roll(1500))); // waits for another process
-            if killed(authority, &mut child) {
+        if dice.below(3) == 0 {
+            thread::sleep(Duration::from_millis(dice.below(1500))); // waits for another process
+            if kill_when_idle(authority, &mut child) {
                 count.killed.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -84,25 +84,34 @@ fn work(authority: &Authority, scene: &Scene, count: &Count, seed: u64) {
 
 #[test]
 fn nobody_signs_in_twice_however_many_programs_share_a_login() {
-    let charter = Charter { lifetime: 2, script: Script::modern(), ..Charter::good() };
-    let (authority, scene) = stage(charter);
+    let charter = AuthorizationConfig {
+        token_lifetime: 2,
+        script: Script::modern(),
+        ..AuthorizationConfig::compliant()
+    };
+    let (authority, scene) = setup(charter);
     log_in(&scene);
-    authority.change(|it| *it = it.clone().lapse(Endpoint::Refresh, How::DownOnceIn(4)));
+    authority.reconfigure(|it| {
+        *it = it.clone().fault(Endpoint::Refresh, ResponseFault::UnavailableOnceIn(4))
+    });
     let (authority, scene) = (Arc::new(authority), Arc::new(scene));
-    let count = Arc::new(Count::default());
+    let count = Arc::new(Counters::default());
     let workers: Vec<_> = (0..PROGRAMS)
         .map(|number| {
             let (authority, scene, count) = (authority.clone(), scene.clone(), count.clone());
-            thread::spawn(move || work(&authority, &scene, &count, number as u64))
+            thread::spawn(move || run_programs(&authority, &scene, &count, number as u64))
         })
         .collect();
     for worker in workers {
         worker.join().expect("no login is wanted");
     }
-    authority.change(|it| it.lapses.clear());
+    authority.reconfigure(|it| it.faults.clear());
     assert_eq!(state(&scene), "connected");
-    let tally = authority.tally();
-    assert_eq!((tally.logins, tally.reused, tally.most_refreshes_at_once), (1, 0, 1));
+    let tally = authority.counters();
+    assert_eq!(
+        (tally.logins, tally.refresh_tokens_reused, tally.peak_concurrent_refreshes),
+        (1, 0, 1)
+    );
     let login = &json(&scene, &["auth", "status", "--json"])["logins"][0];
     assert_eq!(login["standing"], "good");
     let counted = |it: &AtomicUsize| it.load(Ordering::Relaxed);

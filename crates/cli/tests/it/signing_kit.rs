@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use testkit::authority::Charter;
-use testkit::{Authority, Scene};
+use testkit::authority::AuthorizationConfig;
+use testkit::{AuthorizationServer, Sandbox};
 
 use crate::support::{USER, json, scene};
 
@@ -16,7 +16,7 @@ const OPENED: &str = "~/browser/opened";
 const PAGE: &str = "~/browser/page.html";
 
 /// A machine with a browser.
-pub fn scene_with_browser() -> Scene {
+pub fn scene_with_browser() -> Sandbox {
     let mut scene = scene();
     let opened = scene.path(OPENED).display().to_string();
     let page = scene.path(PAGE).display().to_string();
@@ -26,62 +26,62 @@ pub fn scene_with_browser() -> Scene {
     scene.write("~/browser/browse", &script);
     let program = scene.path("~/browser/browse");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    scene.set("BROWSER", &program.display().to_string());
+    scene.set_env("BROWSER", &program.display().to_string());
     scene
 }
 
 /// The arguments that the browser was started with, a line each with their number before them; empty where it never
 /// was.
-pub fn opened(scene: &Scene) -> String {
+pub fn browser_arguments(scene: &Sandbox) -> String {
     fs::read_to_string(scene.path(OPENED)).unwrap_or_default()
 }
 
 /// How often the browser was started.
-pub fn times_opened(scene: &Scene) -> usize {
-    opened(scene).lines().filter(|line| line.starts_with("http")).count()
+pub fn times_opened(scene: &Sandbox) -> usize {
+    browser_arguments(scene).lines().filter(|line| line.starts_with("http")).count()
 }
 
 /// The page that the browser ended at.
-pub fn page(scene: &Scene) -> String {
+pub fn browser_page(scene: &Sandbox) -> String {
     let read = || fs::read_to_string(scene.path(PAGE)).unwrap_or_default();
-    crate::support::until(|| read().contains("</h1>"));
+    crate::support::wait_for(|| read().contains("</h1>"));
     read()
 }
 
 /// An authority, and a machine on which its server is configured as `web`.
-pub fn stage(charter: Charter) -> (Authority, Scene) {
-    stage_with(charter, "{}")
+pub fn setup(charter: AuthorizationConfig) -> (AuthorizationServer, Sandbox) {
+    setup_with(charter, "{}")
 }
 
 /// The same with an `oauth` in the server's entry.
-pub fn stage_with(charter: Charter, oauth: &str) -> (Authority, Scene) {
-    let authority = Authority::start(charter);
+pub fn setup_with(charter: AuthorizationConfig, oauth: &str) -> (AuthorizationServer, Sandbox) {
+    let authority = AuthorizationServer::start(charter);
     let scene = scene_with_browser();
     configure(&scene, &authority, oauth);
     (authority, scene)
 }
 
 /// Configures the authority's server as `web`.
-pub fn configure(scene: &Scene, authority: &Authority, oauth: &str) {
+pub fn configure(scene: &Sandbox, authority: &AuthorizationServer, oauth: &str) {
     let url = authority.url();
     let entry = format!(r#""web": {{"type": "http", "url": "{url}", "oauth": {oauth}}}"#);
-    scene.servers(USER, &entry);
+    scene.write_servers(USER, &entry);
 }
 
 /// Signs in at `web`, and expects that to work.
 #[track_caller]
-pub fn log_in(scene: &Scene) -> Json {
+pub fn log_in(scene: &Sandbox) -> Json {
     json(scene, &["login", "web", "--json"])
 }
 
 /// The state that `swb status` sees `web` in.
 #[track_caller]
-pub fn state(scene: &Scene) -> String {
+pub fn state(scene: &Sandbox) -> String {
     let status = json(scene, &["status", "web", "--json"]);
     status["servers"][0]["state"].as_str().expect("a word").to_owned()
 }
 
 /// The folder that logins are kept in.
-pub fn logins(scene: &Scene) -> PathBuf {
+pub fn logins(scene: &Sandbox) -> PathBuf {
     scene.path("~/.local/share/switchboard/logins")
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use testkit::connector_account::Connector;
 use testkit::processes::wait_until;
-use testkit::{ConnectorAccount, Quirk, Scene, Script, Scripted, Served};
+use testkit::{ConnectorService, Quirk, Sandbox, Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{USER, json, scene};
 
 /// Output without times.
-fn timeless(text: &str) -> String {
+fn without_times(text: &str) -> String {
     let mut settled = String::new();
     for line in text.lines() {
         let mut words: Vec<&str> = line.split(' ').collect();
@@ -28,10 +28,10 @@ fn timeless(text: &str) -> String {
     settled
 }
 
-fn mixed() -> (Scene, Served) {
+fn mixed_servers() -> (Sandbox, ScriptedServer) {
     let scene = scene();
-    let modern = Served::http(Script::modern().tools(2).resources(3));
-    let files = Scripted::entry(&Script::legacy().named("files").tools(1).prompts(2));
+    let modern = ScriptedServer::http(Script::modern().tools(2).resources(3));
+    let files = ScriptedProgram::config_entry(&Script::legacy().name("files").tools(1).prompts(2));
     let members = format!(
         r#""files": {files},
         "search": {{"type": "http", "url": "{}"}},
@@ -39,24 +39,24 @@ fn mixed() -> (Scene, Served) {
         "gone": {{"command": "no-such-program-anywhere"}}"#,
         modern.url()
     );
-    scene.servers(USER, &members);
-    scene.servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
+    scene.write_servers(USER, &members);
+    scene.write_servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
     (scene, modern)
 }
 
 #[test]
 fn every_server_is_shown_with_its_state_or_its_trouble() {
-    let (mut scene, _modern) = mixed();
-    scene.set("PATH", "/usr/bin:/bin");
+    let (mut scene, _modern) = mixed_servers();
+    scene.set_env("PATH", "/usr/bin:/bin");
     let ran = scene.swb(&["status"]);
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-    insta::assert_snapshot!(timeless(&ran.shown()));
+    assert_eq!(ran.code, 0, "{}", ran.to_snapshot());
+    insta::assert_snapshot!(without_times(&ran.to_snapshot()));
     assert!(!scene.path("ran").exists(), "a project's server ran before anybody approved it");
 }
 
 #[test]
 fn programs_get_everything_that_is_known() {
-    let (scene, _modern) = mixed();
+    let (scene, _modern) = mixed_servers();
     let mut status = json(&scene, &["status", "files", "search", "gone", "--json"]);
     let servers = status["servers"].as_array_mut().expect("a list");
     let by_name = |name: &str| servers.iter().find(|it| it["name"] == name).expect("it is there");
@@ -82,9 +82,10 @@ fn programs_get_everything_that_is_known() {
 
 #[test]
 fn a_required_server_decides_how_the_process_ends() {
-    let (scene, _modern) = mixed();
-    let wall =
-        Served::http(Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }));
+    let (scene, _modern) = mixed_servers();
+    let wall = ScriptedServer::http(
+        Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }),
+    );
     let scene_servers = scene.read(USER).replace(
         "\"mcpServers\": {",
         &format!(r#""mcpServers": {{ "walled": {{"type": "http", "url": "{}"}}, "refused": {{"type": "http", "url": "http://127.0.0.1:9/"}}, "bad": {{"command": 5}}, "#, wall.url()),
@@ -106,16 +107,16 @@ fn a_required_server_decides_how_the_process_ends() {
         ("refused", 10),
     ] {
         let ran = scene.swb(&["status", "--require", name]);
-        assert_eq!(ran.code, code, "{name}: {}", ran.shown());
+        assert_eq!(ran.code, code, "{name}: {}", ran.to_snapshot());
     }
 }
 
 #[test]
 fn what_is_not_required_is_not_waited_for_and_waiting_has_an_end() {
     let scene = scene();
-    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
-    let good = Scripted::entry(&Script::legacy());
-    scene.servers(USER, &format!("\"mute\": {mute}, \"good\": {good}"));
+    let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    let good = ScriptedProgram::config_entry(&Script::legacy());
+    scene.write_servers(USER, &format!("\"mute\": {mute}, \"good\": {good}"));
     let status = json(&scene, &["status", "--require", "good", "--json"]);
     let state = |name: &str| {
         let servers = status["servers"].as_array().expect("a list");
@@ -123,30 +124,30 @@ fn what_is_not_required_is_not_waited_for_and_waiting_has_an_end() {
     };
     assert_eq!((state("mute"), state("good")), (json!("pending"), json!("connected")));
     let ran = scene.swb(&["status", "--ready-timeout", "0.5", "--require", "mute"]);
-    assert_eq!(ran.code, 7, "{}", ran.shown());
+    assert_eq!(ran.code, 7, "{}", ran.to_snapshot());
 }
 
 #[test]
 fn a_connect_timeout_is_a_variable_or_a_key() {
     let mut scene = scene();
-    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
-    scene.servers(USER, &format!("\"mute\": {mute}"));
-    scene.set("MCP_TIMEOUT", "300");
+    let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    scene.write_servers(USER, &format!("\"mute\": {mute}"));
+    scene.set_env("MCP_TIMEOUT", "300");
     let status = json(&scene, &["status", "--json"]);
     assert_eq!(status["servers"][0]["cause"]["message"], "no answer within 0.3 s");
-    scene.set("MCP_TIMEOUT", "soon");
-    insta::assert_snapshot!(scene.swb(&["status"]).fails(2), @"error: MCP_TIMEOUT must be a whole number above zero");
+    scene.set_env("MCP_TIMEOUT", "soon");
+    insta::assert_snapshot!(scene.swb(&["status"]).expect_failure(2), @"error: MCP_TIMEOUT must be a whole number above zero");
 }
 
 #[test]
 fn a_server_that_is_not_configured_is_named() {
     let scene = scene();
-    insta::assert_snapshot!(scene.swb(&["status", "x"]).fails(5), @r"
+    insta::assert_snapshot!(scene.swb(&["status", "x"]).expect_failure(5), @r"
     error: there is no server `x`
 
     hint: nothing is configured yet; `swb add` adds a server
     ");
-    insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).ok(), @"No MCP servers to connect to: swb list says where was looked.");
+    insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).expect_success(), @"No MCP servers to connect to: swb list says where was looked.");
 }
 
 /// A watch that runs, line by line.
@@ -157,7 +158,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn start(scene: &Scene) -> Watch {
+    pub fn start(scene: &Sandbox) -> Watch {
         let mut command = scene.command(&scene.project(), &["status", "--watch", "--json"]);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it can be started");
         let stdout = child.stdout.take().expect("it is piped");
@@ -175,7 +176,7 @@ impl Watch {
 
     /// A line, printed already or to come, of which something is true.
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn(&Json) -> bool) -> Json {
+    pub fn wait_for(&self, what: &str, is_so: impl Fn(&Json) -> bool) -> Json {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(line) = self.seen.borrow().iter().find(|line| is_so(line)) {
@@ -189,7 +190,7 @@ impl Watch {
         }
     }
 
-    pub fn number(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -213,41 +214,47 @@ impl Watch {
 #[test]
 fn a_watch_follows_the_configuration_and_touches_only_what_changed() {
     let scene = scene();
-    let one = Scripted::entry(&Script::legacy().named("one"));
-    let two = Scripted::entry(&Script::legacy().named("two").tools(1));
-    scene.servers(USER, &format!("\"one\": {one}, \"two\": {two}"));
+    let one = ScriptedProgram::config_entry(&Script::legacy().name("one"));
+    let two = ScriptedProgram::config_entry(&Script::legacy().name("two").tools(1));
+    scene.write_servers(USER, &format!("\"one\": {one}, \"two\": {two}"));
     let watch = Watch::start(&scene);
     let connected = |name: &'static str| {
         move |line: &Json| line["name"] == name && line["state"] == "connected"
     };
-    let first = watch.until("one is connected", connected("one"));
-    let old_two = watch.until("two is connected", connected("two"));
-    let more = Scripted::entry(&Script::legacy().named("two").tools(5));
-    scene.servers(USER, &format!("\"one\": {one}, \"two\": {more}"));
-    let new_two = watch.until("two has more tools", |line| {
+    let first = watch.wait_for("one is connected", connected("one"));
+    let old_two = watch.wait_for("two is connected", connected("two"));
+    let more = ScriptedProgram::config_entry(&Script::legacy().name("two").tools(5));
+    scene.write_servers(USER, &format!("\"one\": {one}, \"two\": {more}"));
+    let new_two = watch.wait_for("two has more tools", |line| {
         connected("two")(line) && line["counts"]["tools"] != old_two["counts"]["tools"]
     });
     assert_ne!(new_two["process"], old_two["process"]);
-    scene.servers(USER, &format!("\"one\": {one}"));
-    watch.until("two is gone", |line| line["name"] == "two" && line["state"] == "removed");
+    scene.write_servers(USER, &format!("\"one\": {one}"));
+    watch.wait_for("two is gone", |line| line["name"] == "two" && line["state"] == "removed");
     let process = u32::try_from(first["process"].as_u64().expect("a number")).expect("it fits");
-    assert!(testkit::processes::alive(process), "the server that did not change was not touched");
+    assert!(
+        testkit::processes::is_alive(process),
+        "the server that did not change was not touched"
+    );
     assert_eq!(watch.interrupt(), Some(0));
-    testkit::processes::wait_until_gone(process, Duration::from_secs(5));
+    testkit::processes::wait_until_exited(process, Duration::from_secs(5));
 }
 
 #[test]
 fn a_watch_sees_a_server_die_and_come_back() {
     let scene = scene();
-    scene.servers(USER, &format!("\"one\": {}", Scripted::entry(&Script::legacy())));
+    scene.write_servers(
+        USER,
+        &format!("\"one\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
     let watch = Watch::start(&scene);
-    let first = watch.until("it is connected", |line| line["state"] == "connected");
+    let first = watch.wait_for("it is connected", |line| line["state"] == "connected");
     let process = first["process"].as_u64().expect("a number");
     std::process::Command::new("kill").args(["-9", &process.to_string()]).status().expect("kill");
     let resting =
-        watch.until("it is lost", |line| line["state"] == "pending" && !line["cause"].is_null());
+        watch.wait_for("it is lost", |line| line["state"] == "pending" && !line["cause"].is_null());
     assert_eq!(resting["cause"]["id"], "exited");
-    watch.until("it is back", |line| {
+    watch.wait_for("it is back", |line| {
         line["state"] == "connected" && line["process"] != first["process"]
     });
     watch.interrupt();
@@ -259,9 +266,9 @@ fn a_watch_sees_a_server_die_and_come_back() {
 
 #[test]
 fn an_accounts_connectors_are_listed_beside_the_first_command_and_connected_to_by_the_next() {
-    let account = ConnectorAccount::start(&[Connector::new("Slack")], 5).expect("it starts");
+    let account = ConnectorService::start(&[Connector::new("Slack")], 5).expect("it starts");
     let scene = scene();
-    scene.write("~/token", &account.bearer());
+    scene.write("~/token", &account.bearer_token());
     let token = scene.path("~/token");
     let named = format!("${{file:{}}}", token.display());
     let settings = json!({"connectorAccount": {"apiUrl": account.url(), "token": named}});
@@ -270,5 +277,5 @@ fn an_accounts_connectors_are_listed_beside_the_first_command_and_connected_to_b
     let status: Json = json(&scene, &["status", "--json"]);
     let shown = status.to_string();
     assert!(shown.contains("claude.ai Slack") && shown.contains("\"connected\""), "{shown}");
-    assert!(!shown.contains(&account.bearer()));
+    assert!(!shown.contains(&account.bearer_token()));
 }

@@ -5,29 +5,29 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use testkit::{Scene, Script, Scripted, Served, processes};
+use testkit::{Sandbox, Script, ScriptedProgram, ScriptedServer, processes};
 
 use crate::support::{USER, scene};
 
 const URI: &str = "scripted://resource/0";
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The program under way.
-struct Running {
+struct RunningSubscribe {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-fn start(scene: &Scene, more: &[&str]) -> Running {
+fn start(scene: &Sandbox, more: &[&str]) -> RunningSubscribe {
     let arguments = [&["subscribe", "s", URI][..], more].concat();
     let mut command = scene.command(&scene.project(), &arguments);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stdout.take().expect("it is piped"));
-    Running { child, lines }
+    RunningSubscribe { child, lines }
 }
 
-impl Running {
+impl RunningSubscribe {
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("a line");
@@ -39,20 +39,20 @@ impl Running {
     }
 
     /// How it ended, and what it said beside.
-    fn ended(mut self) -> (Option<i32>, String) {
+    fn wait_exit(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
         (self.child.wait().expect("it ends").code(), said)
     }
 }
 
-fn at(served: &Served, kind: &str) -> Scene {
+fn scene_with_server(served: &ScriptedServer, kind: &str) -> Sandbox {
     let scene = scene();
-    scene.servers(USER, &format!(r#""s": {{"type": "{kind}", "url": "{}"}}"#, served.url()));
+    scene.write_servers(USER, &format!(r#""s": {{"type": "{kind}", "url": "{}"}}"#, served.url()));
     scene
 }
 
-fn asked(served: &Served, method: &str) -> u64 {
+fn request_count(served: &ScriptedServer, method: &str) -> u64 {
     served.counts()["methods"][method].as_u64().unwrap_or(0)
 }
 
@@ -67,68 +67,71 @@ fn every_change_is_a_line_in_either_era_and_the_last_one_ends_it() {
     for (script, method) in
         [(Script::legacy(), "resources/subscribe"), (Script::modern(), "subscriptions/listen")]
     {
-        let served = Served::ws(script.resources(2));
-        let scene = at(&served, "ws");
+        let served = ScriptedServer::ws(script.resources(2));
+        let scene = scene_with_server(&served, "ws");
         let mut running = start(&scene, &["--count", "2", "--read", "--json"]);
         assert_eq!(running.event()["event"], "subscribed");
-        assert!(asked(&served, method) >= 1);
-        served.touch("scripted://resource/1");
+        assert!(request_count(&served, method) >= 1);
+        served.notify_resource_updated("scripted://resource/1");
         for _ in 0..2 {
-            served.touch(URI);
+            served.notify_resource_updated(URI);
             let event = running.event();
             assert_eq!((&event["event"], &event["uri"]), (&"updated".into(), &URI.into()));
             assert_eq!(event["result"]["content"][0]["text"], "the text of resource 0");
         }
-        assert_eq!(running.ended().0, Some(0));
+        assert_eq!(running.wait_exit().0, Some(0));
     }
 }
 
 #[test]
 fn people_get_a_plain_line_and_the_server_is_told_at_the_end() {
-    let served = Served::ws(Script::legacy().resources(1));
-    let scene = at(&served, "ws");
+    let served = ScriptedServer::ws(Script::legacy().resources(1));
+    let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--once"]);
-    let is_asked = || (asked(&served, "resources/subscribe") == 1).then_some(());
-    processes::wait_until(PATIENCE, "it subscribes", is_asked);
-    served.touch(URI);
+    let is_asked = || (request_count(&served, "resources/subscribe") == 1).then_some(());
+    processes::wait_until(TIMEOUT, "it subscribes", is_asked);
+    served.notify_resource_updated(URI);
     assert_eq!(running.line(), "updated scripted://resource/0\n");
-    let (code, said) = running.ended();
+    let (code, said) = running.wait_exit();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("subscribed to scripted://resource/0"), "{said}");
-    assert_eq!(asked(&served, "resources/unsubscribe"), 1);
+    assert_eq!(request_count(&served, "resources/unsubscribe"), 1);
 }
 
 #[test]
 fn an_interrupt_ends_it_in_order() {
-    let served = Served::ws(Script::legacy().resources(1));
-    let scene = at(&served, "ws");
+    let served = ScriptedServer::ws(Script::legacy().resources(1));
+    let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--json"]);
     assert_eq!(running.event()["event"], "subscribed");
     interrupt(&running.child);
-    let (code, said) = running.ended();
+    let (code, said) = running.wait_exit();
     assert_eq!((code, said.as_str()), (Some(130), ""));
-    assert_eq!(asked(&served, "resources/unsubscribe"), 1);
+    assert_eq!(request_count(&served, "resources/unsubscribe"), 1);
 }
 
 #[test]
 fn a_connection_that_breaks_is_mended_and_subscribed_again() {
-    let served = Served::ws(Script::legacy().resources(1));
-    let scene = at(&served, "ws");
+    let served = ScriptedServer::ws(Script::legacy().resources(1));
+    let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--once", "--json"]);
     assert_eq!(running.event()["event"], "subscribed");
     let served = served.restart(Script::legacy().resources(1));
     assert_eq!(running.event()["event"], "resubscribed");
-    served.touch(URI);
+    served.notify_resource_updated(URI);
     assert_eq!(running.event()["event"], "updated");
-    assert_eq!(running.ended().0, Some(0));
+    assert_eq!(running.wait_exit().0, Some(0));
 }
 
 #[test]
 fn who_has_no_resources_or_is_not_there_is_an_error() {
     let scene = scene();
-    scene.servers(USER, &format!("\"s\": {}", Scripted::entry(&Script::legacy())));
-    insta::assert_snapshot!("unable", scene.swb(&["subscribe", "s", URI]).fails(5));
-    scene.swb(&["subscribe", "nobody", URI]).fails(5);
-    scene.swb(&["subscribe", "s"]).fails(2);
-    scene.swb(&["subscribe", "s", URI, "--count", "0"]).fails(2);
+    scene.write_servers(
+        USER,
+        &format!("\"s\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    insta::assert_snapshot!("unable", scene.swb(&["subscribe", "s", URI]).expect_failure(5));
+    scene.swb(&["subscribe", "nobody", URI]).expect_failure(5);
+    scene.swb(&["subscribe", "s"]).expect_failure(2);
+    scene.swb(&["subscribe", "s", URI, "--count", "0"]).expect_failure(2);
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use testkit::Scene;
+use testkit::Sandbox;
 use testkit::real::RealServer;
 
 /// The program with the administrator's folder moved; built with the tests because it is an example.
@@ -13,15 +13,15 @@ pub fn program() -> PathBuf {
 }
 
 /// A fresh machine.
-pub fn scene() -> Scene {
-    Scene::new(program())
+pub fn scene() -> Sandbox {
+    Sandbox::new(program())
 }
 
 /// Where user settings are.
 pub const USER: &str = "~/.config/switchboard/settings.json";
 
 /// The path of the project's local settings, as the program says it.
-pub fn local_settings(scene: &Scene) -> PathBuf {
+pub fn local_settings(scene: &Sandbox) -> PathBuf {
     let output = scene
         .command(&scene.project(), &["paths", "--json"])
         .output()
@@ -33,9 +33,9 @@ pub fn local_settings(scene: &Scene) -> PathBuf {
 
 /// A command's JSON.
 #[track_caller]
-pub fn json(scene: &Scene, arguments: &[&str]) -> serde_json::Value {
+pub fn json(scene: &Sandbox, arguments: &[&str]) -> serde_json::Value {
     let ran = scene.swb(arguments);
-    serde_json::from_str(ran.ok()).expect("it is JSON")
+    serde_json::from_str(ran.expect_success()).expect("it is JSON")
 }
 
 /// The entry of a real server; its variables go with it.
@@ -52,7 +52,7 @@ pub fn real_entry(server: &RealServer) -> serde_json::Value {
 
 /// Name, scope and state of every server that `list --all` shows.
 #[track_caller]
-pub fn states(scene: &Scene, more: &[&str]) -> Vec<String> {
+pub fn states(scene: &Sandbox, more: &[&str]) -> Vec<String> {
     let arguments: Vec<&str> =
         ["list", "--all", "--json"].into_iter().chain(more.iter().copied()).collect();
     let json = json(scene, &arguments);
@@ -67,7 +67,7 @@ pub fn states(scene: &Scene, more: &[&str]) -> Vec<String> {
 
 /// Waits until another process has done something.
 #[track_caller]
-pub fn until(is_so: impl Fn() -> bool) {
+pub fn wait_for(is_so: impl Fn() -> bool) {
     for _ in 0..400 {
         if is_so() {
             return;

@@ -2,13 +2,13 @@
 //! people and for programs. The server's name is the person's own; every other text of this server is hostile.
 
 use serde_json::{Value as Json, json};
-use testkit::{Quirk, Scene, Script, Scripted, Size, Terminal};
+use testkit::{Quirk, Sandbox, Script, ScriptedProgram, Size, Terminal};
 
 use crate::screen_start::screen;
 use crate::support::{USER, json as json_of, local_settings, scene};
 
 /// What a server might say to a terminal or to an eye, in portions that no table cuts off.
-const CORPUS: [&str; 6] = [
+const HOSTILE_TEXTS: [&str; 6] = [
     // Clears the screen, moves, colours, writes to the clipboard, titles the window.
     "\u{1b}[2J\u{1b}[45m\u{1b}[1;1H\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]0;EVIL\u{1b}\\",
     // A link that leads elsewhere, a device string, a picture, a private message, a reset, another screen.
@@ -24,7 +24,7 @@ const CORPUS: [&str; 6] = [
 ];
 
 /// The colours and movements that are ours. None of them is in the corpus.
-const OURS: [&str; 10] = [
+const OWN_SEQUENCES: [&str; 10] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
     "\u{1b}[2m",
@@ -38,20 +38,20 @@ const OURS: [&str; 10] = [
 ];
 
 /// A server whose every text is hostile, and settings around it.
-fn hostile(taint: &str, settings: Json) -> Scene {
+fn hostile_scene(taint: &str, settings: Json) -> Sandbox {
     let script = Script::legacy()
         .instructions("Be nice.")
         .resources(2)
         .prompts(2)
         .tools(1)
-        .quirk(Quirk::SaysWhatItIsTold)
+        .quirk(Quirk::HasSayTool)
         .quirk(Quirk::BadToolSchema)
-        .tainted(taint);
-    let crashing = Script::legacy().tainted(taint).quirk(Quirk::ExitsAtOnce { code: 3 });
-    let unlisting = Script::legacy().tainted(taint).quirk(Quirk::WontListTools);
+        .taint(taint);
+    let crashing = Script::legacy().taint(taint).quirk(Quirk::ExitsAtOnce { code: 3 });
+    let unlisting = Script::legacy().taint(taint).quirk(Quirk::FailsToolList);
     let scene = scene();
     let entry = |script: &Script| -> Json {
-        serde_json::from_str(&Scripted::entry(script)).expect("an entry is JSON")
+        serde_json::from_str(&ScriptedProgram::config_entry(script)).expect("an entry is JSON")
     };
     let mut settings = settings;
     settings["mcpServers"] =
@@ -61,7 +61,7 @@ fn hostile(taint: &str, settings: Json) -> Scene {
 }
 
 /// The exposed name of a tool of the server `s`, by the beginning and the end of the server's own name for it.
-fn exposed(scene: &Scene, taint: &str, plain: &str) -> String {
+fn exposed_name(scene: &Sandbox, taint: &str, plain: &str) -> String {
     let name = format!("{}{taint}{}", &plain[..1], &plain[1..]);
     let all = json_of(scene, &["tools", "s", "--json"]);
     let tools = all["tools"].as_array().expect("a list");
@@ -71,10 +71,10 @@ fn exposed(scene: &Scene, taint: &str, plain: &str) -> String {
 
 /// Does nothing but text and line ends reach whoever reads a pipe? Is there something escaped at all?
 #[track_caller]
-fn harmless(shown: &str, what: &str) {
+fn check_harmless(shown: &str, what: &str) {
     // A tab goes on within its line, and is part of what tools print.
     let is_bad =
-        |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::shown::is_deceptive(*c);
+        |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::shown::is_unprintable(*c);
     let bad = shown.chars().find(is_bad);
     assert_eq!(bad, None, "{what}\n{shown:?}");
 }
@@ -87,7 +87,7 @@ fn without_our_tabs(shown: &str) -> String {
 
 /// Was the hostile text part of what was shown?
 #[track_caller]
-fn holds_taint(shown: &str, what: &str) {
+fn check_has_taint(shown: &str, what: &str) {
     assert!(
         shown.contains("\\u"),
         "nothing hostile was shown, so nothing is proved: {what}\n{shown}"
@@ -96,19 +96,19 @@ fn holds_taint(shown: &str, what: &str) {
 
 /// The same at a terminal, where our own colours and movements are fine.
 #[track_caller]
-fn harmless_at_terminal(shown: &str, what: &str) {
+fn check_harmless_at_terminal(shown: &str, what: &str) {
     assert!(!shown.contains("\rFAKE"), "{what}\n{shown:?}");
     let mut rest = shown.to_owned();
-    for ours in OURS {
+    for ours in OWN_SEQUENCES {
         rest = rest.replace(ours, "");
     }
-    harmless(&rest, what);
+    check_harmless(&rest, what);
 }
 
 /// Every command that shows what a server said, by the names that it has for this taint. The last words say whether
 /// something hostile must be seen by people.
-fn commands(scene: &Scene, taint: &str) -> Vec<(Vec<String>, Sees)> {
-    let tool = |plain: &str| exposed(scene, taint, plain);
+fn commands(scene: &Sandbox, taint: &str) -> Vec<(Vec<String>, ExpectedText)> {
+    let tool = |plain: &str| exposed_name(scene, taint, plain);
     let uri = format!("scripted://resource/0{taint}");
     let template = format!("scripted://resource/{{number}}{taint}");
     let prompt = format!("p{taint}rompt_0");
@@ -127,51 +127,51 @@ fn commands(scene: &Scene, taint: &str) -> Vec<(Vec<String>, Sees)> {
         "structuredContent": {"key": "value"},
     });
     let said = format!("result:={result}");
-    let cases: Vec<(Vec<&str>, Sees)> = vec![
-        (vec!["status"], Sees::Hostile),
-        (vec!["status", "s"], Sees::Nothing),
-        (vec!["doctor"], Sees::Hostile),
-        (vec!["doctor", "crashing"], Sees::Hostile),
-        (vec!["doctor", "unlisting"], Sees::Hostile),
-        (vec!["ping", "s"], Sees::Nothing),
-        (vec!["ping", "crashing"], Sees::Hostile),
-        (vec!["logs", "s"], Sees::Hostile),
-        (vec!["logs", "crashing"], Sees::Hostile),
-        (vec!["tools"], Sees::Hostile),
-        (vec!["tools", "s"], Sees::Hostile),
-        (vec!["search", "text"], Sees::Hostile),
-        (vec!["resources"], Sees::Hostile),
-        (vec!["prompts"], Sees::Hostile),
-        (vec!["prompt", "s", &prompt, "topic=x"], Sees::Hostile),
-        (vec!["prompt", "s", "nothing"], Sees::Nothing),
-        (vec!["read", "s", &uri], Sees::Hostile),
-        (vec!["read", "s", "scripted://blob"], Sees::Hostile),
-        (vec!["read", "s", "scripted://none"], Sees::Hostile),
-        (vec!["complete", "s", "--prompt", &prompt, "topic", "a"], Sees::Hostile),
-        (vec!["complete", "s", "--template", &template, "number"], Sees::Hostile),
-        (vec!["subscribe", "s", &uri, "--once", "--read"], Sees::Hostile),
-        (vec!["call", &echo, "text=hello"], Sees::Hostile),
-        (vec!["call", &echo, "text:=5"], Sees::Nothing),
-        (vec!["call", &number, "limit:=1.5"], Sees::Nothing),
-        (vec!["call", &slow, "ms:=120"], Sees::Hostile),
-        (vec!["call", &fail], Sees::Hostile),
-        (vec!["call", &explode, r#"data:={"a": "because"}"#], Sees::Hostile),
-        (vec!["call", &say, &said], Sees::Hostile),
-        (vec!["call", &ask, "kind=booking"], Sees::Hostile),
-        (vec!["call", &ask, "kind=url"], Sees::Hostile),
-        (vec!["call", &ask, "kind=gate"], Sees::Hostile),
-        (vec!["call", &ask, "kind=sampling"], Sees::Hostile),
-        (vec!["call", "mcp__s__e"], Sees::Nothing),
-        (vec!["audit"], Sees::Hostile),
-        (vec!["permissions", "explain", &echo, "text=x"], Sees::Nothing),
-        (vec!["permissions", "simulate"], Sees::Nothing),
-        (vec!["permissions", "list"], Sees::Nothing),
-        (vec!["list"], Sees::Nothing),
-        (vec!["get", "s"], Sees::Nothing),
-        (vec!["__complete", "words", "swb", "call", "mcp"], Sees::Nothing),
-        (vec!["__complete", "words", "swb", "prompt", "s", ""], Sees::Nothing),
-        (vec!["__complete", "words", "swb", "read", "s", ""], Sees::Nothing),
-        (vec!["__complete", "bash", "swb read s ", ":="], Sees::Nothing),
+    let cases: Vec<(Vec<&str>, ExpectedText)> = vec![
+        (vec!["status"], ExpectedText::Hostile),
+        (vec!["status", "s"], ExpectedText::Nothing),
+        (vec!["doctor"], ExpectedText::Hostile),
+        (vec!["doctor", "crashing"], ExpectedText::Hostile),
+        (vec!["doctor", "unlisting"], ExpectedText::Hostile),
+        (vec!["ping", "s"], ExpectedText::Nothing),
+        (vec!["ping", "crashing"], ExpectedText::Hostile),
+        (vec!["logs", "s"], ExpectedText::Hostile),
+        (vec!["logs", "crashing"], ExpectedText::Hostile),
+        (vec!["tools"], ExpectedText::Hostile),
+        (vec!["tools", "s"], ExpectedText::Hostile),
+        (vec!["search", "text"], ExpectedText::Hostile),
+        (vec!["resources"], ExpectedText::Hostile),
+        (vec!["prompts"], ExpectedText::Hostile),
+        (vec!["prompt", "s", &prompt, "topic=x"], ExpectedText::Hostile),
+        (vec!["prompt", "s", "nothing"], ExpectedText::Nothing),
+        (vec!["read", "s", &uri], ExpectedText::Hostile),
+        (vec!["read", "s", "scripted://blob"], ExpectedText::Hostile),
+        (vec!["read", "s", "scripted://none"], ExpectedText::Hostile),
+        (vec!["complete", "s", "--prompt", &prompt, "topic", "a"], ExpectedText::Hostile),
+        (vec!["complete", "s", "--template", &template, "number"], ExpectedText::Hostile),
+        (vec!["subscribe", "s", &uri, "--once", "--read"], ExpectedText::Hostile),
+        (vec!["call", &echo, "text=hello"], ExpectedText::Hostile),
+        (vec!["call", &echo, "text:=5"], ExpectedText::Nothing),
+        (vec!["call", &number, "limit:=1.5"], ExpectedText::Nothing),
+        (vec!["call", &slow, "ms:=120"], ExpectedText::Hostile),
+        (vec!["call", &fail], ExpectedText::Hostile),
+        (vec!["call", &explode, r#"data:={"a": "because"}"#], ExpectedText::Hostile),
+        (vec!["call", &say, &said], ExpectedText::Hostile),
+        (vec!["call", &ask, "kind=booking"], ExpectedText::Hostile),
+        (vec!["call", &ask, "kind=url"], ExpectedText::Hostile),
+        (vec!["call", &ask, "kind=gate"], ExpectedText::Hostile),
+        (vec!["call", &ask, "kind=sampling"], ExpectedText::Hostile),
+        (vec!["call", "mcp__s__e"], ExpectedText::Nothing),
+        (vec!["audit"], ExpectedText::Hostile),
+        (vec!["permissions", "explain", &echo, "text=x"], ExpectedText::Nothing),
+        (vec!["permissions", "simulate"], ExpectedText::Nothing),
+        (vec!["permissions", "list"], ExpectedText::Nothing),
+        (vec!["list"], ExpectedText::Nothing),
+        (vec!["get", "s"], ExpectedText::Nothing),
+        (vec!["__complete", "words", "swb", "call", "mcp"], ExpectedText::Nothing),
+        (vec!["__complete", "words", "swb", "prompt", "s", ""], ExpectedText::Nothing),
+        (vec!["__complete", "words", "swb", "read", "s", ""], ExpectedText::Nothing),
+        (vec!["__complete", "bash", "swb read s ", ":="], ExpectedText::Nothing),
     ];
     let owned = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
     cases.into_iter().map(|(words, sees)| (owned(words), sees)).collect()
@@ -179,7 +179,7 @@ fn commands(scene: &Scene, taint: &str) -> Vec<(Vec<String>, Sees)> {
 
 /// What people see of a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Sees {
+enum ExpectedText {
     /// Hostile text, escaped.
     Hostile,
     /// Maybe nothing of it.
@@ -187,30 +187,31 @@ enum Sees {
 }
 
 /// The settings that let everything be called; the entry's arguments would show the taint themselves, escaped.
-fn allowing() -> Json {
+fn allow_all_settings() -> Json {
     json!({"permissions": {"allow": ["mcp__s"]}})
 }
 
 #[track_caller]
 fn check_on_a_pipe(taint: &str) {
-    let scene = hostile(taint, allowing());
+    let scene = hostile_scene(taint, allow_all_settings());
     for (words, sees) in commands(&scene, taint) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ran = scene.swb(&words);
         let what = format!("{words:?}");
-        assert_ne!(ran.code, 101, "{}", ran.shown());
+        assert_ne!(ran.code, 101, "{}", ran.to_snapshot());
         let for_shell = words[0] == "__complete";
-        let shown = if for_shell { without_our_tabs(&ran.shown()) } else { ran.shown() };
-        harmless(&shown, &what);
-        if sees == Sees::Hostile {
-            holds_taint(&ran.shown(), &what);
+        let shown =
+            if for_shell { without_our_tabs(&ran.to_snapshot()) } else { ran.to_snapshot() };
+        check_harmless(&shown, &what);
+        if sees == ExpectedText::Hostile {
+            check_has_taint(&ran.to_snapshot(), &what);
         }
         if for_shell {
             continue;
         }
         let json_words = [&words[..], &["--json"]].concat();
         let ran = scene.swb(&json_words);
-        harmless(&ran.shown(), &format!("{json_words:?}"));
+        check_harmless(&ran.to_snapshot(), &format!("{json_words:?}"));
         for document in ran.stdout.lines().filter(|_| words[0] == "subscribe") {
             serde_json::from_str::<Json>(document).expect("each line is JSON");
         }
@@ -222,65 +223,68 @@ fn check_on_a_pipe(taint: &str) {
 
 #[test]
 fn screens_clipboards_and_titles_are_safe_on_a_pipe() {
-    check_on_a_pipe(CORPUS[0]);
+    check_on_a_pipe(HOSTILE_TEXTS[0]);
 }
 
 #[test]
 fn links_pictures_and_resets_are_safe_on_a_pipe() {
-    check_on_a_pipe(CORPUS[1]);
+    check_on_a_pipe(HOSTILE_TEXTS[1]);
 }
 
 #[test]
 fn single_controls_and_overwriting_are_safe_on_a_pipe() {
-    check_on_a_pipe(CORPUS[2]);
+    check_on_a_pipe(HOSTILE_TEXTS[2]);
 }
 
 #[test]
 fn turned_hidden_and_tagged_text_is_safe_on_a_pipe() {
-    check_on_a_pipe(&CORPUS[3..].concat());
+    check_on_a_pipe(&HOSTILE_TEXTS[3..].concat());
 }
 
 /// At a terminal there is more to draw: colours, progress, and what is asked.
 #[track_caller]
 fn check_at_a_terminal(taint: &str) {
-    let scene = hostile(taint, allowing());
+    let scene = hostile_scene(taint, allow_all_settings());
     for (words, sees) in commands(&scene, taint) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let what = format!("{words:?}");
         let mut terminal = Terminal::start(&scene.command(&scene.project(), &words));
         match words.last().copied() {
             Some("kind=booking") => {
-                terminal.sees(" asks:").sees("\\u").types(":no\r");
+                terminal.wait_for_output(" asks:").wait_for_output("\\u").send_keys(":no\r");
             }
             Some("kind=url" | "kind=gate") => {
-                terminal.sees("It wants you to visit").sees("? ").types("n\r");
+                terminal
+                    .wait_for_output("It wants you to visit")
+                    .wait_for_output("? ")
+                    .send_keys("n\r");
             }
             Some(_) | None => {}
         }
-        let (code, shown) = terminal.ends();
+        let (code, shown) = terminal.wait_for_exit();
         assert_ne!(code, 101, "{shown}");
         let for_shell = words[0] == "__complete";
         let shown = if for_shell { without_our_tabs(&shown) } else { shown };
-        harmless_at_terminal(&shown, &what);
-        if sees == Sees::Hostile {
-            holds_taint(&shown, &what);
+        check_harmless_at_terminal(&shown, &what);
+        if sees == ExpectedText::Hostile {
+            check_has_taint(&shown, &what);
         }
     }
 }
 
 #[test]
 fn every_command_is_safe_at_a_terminal_whatever_the_sequences() {
-    check_at_a_terminal(&CORPUS[..2].concat());
+    check_at_a_terminal(&HOSTILE_TEXTS[..2].concat());
 }
 
 #[test]
 fn every_command_is_safe_at_a_terminal_whatever_the_characters() {
-    check_at_a_terminal(CORPUS[2]);
+    check_at_a_terminal(HOSTILE_TEXTS[2]);
 }
 
 #[test]
 fn nothing_hidden_reaches_a_terminal() {
-    check_at_a_terminal(&CORPUS[3..].concat());
+    check_at_a_terminal(&HOSTILE_TEXTS[3..].concat());
 }
 
 /// The screen is drawn with sequences that begin with `ESC [`. What is left without them is to be text.
@@ -304,8 +308,8 @@ fn without_drawing(shown: &str) -> String {
 /// Every page, panel, card and dialog that shows what a server said.
 #[track_caller]
 fn check_on_the_screen(taint: &str) {
-    let scene = hostile(taint, allowing());
-    let [echo, fail, ask] = ["echo", "fail", "ask"].map(|it| exposed(&scene, taint, it));
+    let scene = hostile_scene(taint, allow_all_settings());
+    let [echo, fail, ask] = ["echo", "fail", "ask"].map(|it| exposed_name(&scene, taint, it));
     let calls = [
         format!("/call {echo} text=hello\r"),
         format!("/call {fail}\r"),
@@ -316,10 +320,10 @@ fn check_on_the_screen(taint: &str) {
     // The panel, the first server's sheet and its pages, and the same of the next two.
     let panel = ["/mcp\r", "\r", "2", "3", "4", "5", "\x1b", "\x1b[B", "\r", "2", "3", "4", "5"];
     let mut terminal = screen(&scene, Size::LARGE);
-    terminal.shows("servers (not:");
+    terminal.wait_for_screen("servers (not:");
     let mut seen = String::new();
     let mut step = |keys: &str| {
-        seen.push_str(&terminal.types(keys).calm_screen());
+        seen.push_str(&terminal.send_keys(keys).stable_screen());
     };
     for keys in pages {
         step(keys);
@@ -338,59 +342,82 @@ fn check_on_the_screen(taint: &str) {
     for shown in [" asks", "hello", "[1 Overview]", "[5 Log]", "scripted://resource/"] {
         assert!(seen.contains(shown), "`{shown}` was not on the screen\n{seen}");
     }
-    terminal.types("/quit\r");
-    let (code, shown) = terminal.ends();
+    terminal.send_keys("/quit\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("\u{1b}[45m") && !shown.contains("\rFAKE"), "{shown:?}");
-    harmless(&without_drawing(&shown).replace('\r', ""), "the screen");
-    holds_taint(&seen, "the screen");
+    check_harmless(&without_drawing(&shown).replace('\r', ""), "the screen");
+    check_has_taint(&seen, "the screen");
 }
 
 #[test]
 fn the_screen_is_safe_whatever_the_sequences() {
-    check_on_the_screen(&CORPUS[..3].concat());
+    check_on_the_screen(&HOSTILE_TEXTS[..3].concat());
 }
 
 #[test]
 fn nothing_hidden_reaches_the_screen() {
-    check_on_the_screen(&CORPUS[2..].concat());
+    check_on_the_screen(&HOSTILE_TEXTS[2..].concat());
 }
 
 #[test]
 fn a_form_with_hostile_labels_choices_and_defaults_can_be_filled_in() {
-    let taint = CORPUS.concat();
-    let scene = hostile(&taint, allowing());
-    let ask = exposed(&scene, &taint, "ask");
+    let taint = HOSTILE_TEXTS.concat();
+    let scene = hostile_scene(&taint, allow_all_settings());
+    let ask = exposed_name(&scene, &taint, "ask");
     let words = ["call", &ask, "kind=booking"];
     let mut terminal = Terminal::start(&scene.command(&scene.project(), &words));
-    terminal.sees("asks:").sees("our name").sees(": ").types("Ada\u{1b}[2J\r");
-    terminal.sees("uests").sees(": ").types("\r"); // misspelt on purpose
-    terminal.sees("utside").sees("eat").sees(": ").types("2\r");
-    terminal.sees("ail").sees(": ").types("\r").sees("ews").sees(": ").types("\r");
-    terminal.sees("This goes to").sees("Send it?").types("y\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("asks:")
+        .wait_for_output("our name")
+        .wait_for_output(": ")
+        .send_keys("Ada\u{1b}[2J\r");
+    terminal.wait_for_output("uests").wait_for_output(": ").send_keys("\r"); // misspelt on purpose
+    terminal
+        .wait_for_output("utside")
+        .wait_for_output("eat")
+        .wait_for_output(": ")
+        .send_keys("2\r");
+    terminal
+        .wait_for_output("ail")
+        .wait_for_output(": ")
+        .send_keys("\r")
+        .wait_for_output("ews")
+        .wait_for_output(": ")
+        .send_keys("\r");
+    terminal.wait_for_output("This goes to").wait_for_output("Send it?").send_keys("y\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     // What the person types is echoed by the terminal itself, in a form that does nothing.
-    harmless_at_terminal(&shown, "a form");
+    check_harmless_at_terminal(&shown, "a form");
     assert!(shown.contains(r#""name":"Ada"#) && shown.contains(r#""seat":"out""#), "{shown}");
 }
 
 #[test]
 fn a_question_of_permission_and_what_changed_is_safe() {
-    let taint = CORPUS.concat();
-    let scene = hostile(&taint, json!({}));
-    let echo = exposed(&scene, &taint, "echo");
+    let taint = HOSTILE_TEXTS.concat();
+    let scene = hostile_scene(&taint, json!({}));
+    let echo = exposed_name(&scene, &taint, "echo");
     let text = format!("text=mine {taint}");
     let words = ["call", &echo, &text];
     let start = || Terminal::start(&scene.command(&scene.project(), &words));
     let mut terminal = start();
-    terminal.sees("wants to run").sees("odd:").sees("? ").types("v\r").sees("? ");
-    terminal.types("a\r").sees("Which calls?").sees("] ").types("1\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("wants to run")
+        .wait_for_output("odd:")
+        .wait_for_output("? ")
+        .send_keys("v\r")
+        .wait_for_output("? ");
+    terminal
+        .send_keys("a\r")
+        .wait_for_output("Which calls?")
+        .wait_for_output("] ")
+        .send_keys("1\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
-    harmless_at_terminal(&shown, "a permission");
+    check_harmless_at_terminal(&shown, "a permission");
     let listed = scene.swb(&["permissions", "list"]);
-    harmless(&listed.shown(), "permissions list");
+    check_harmless(&listed.to_snapshot(), "permissions list");
     assert!(local_settings(&scene).exists());
     // What was approved is now another text, hostile before and after.
     let place = "~/.local/state/switchboard/pins.json";
@@ -404,22 +431,27 @@ fn a_question_of_permission_and_what_changed_is_safe() {
     }
     scene.write(place, &pins.to_string());
     let mut terminal = start();
-    terminal.sees("It is not what it was").sees("eturned").sees("eturns").sees("? ").types("n\r");
-    let (code, shown) = terminal.ends();
+    terminal
+        .wait_for_output("It is not what it was")
+        .wait_for_output("eturned")
+        .wait_for_output("eturns")
+        .wait_for_output("? ")
+        .send_keys("n\r");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 4, "{shown}");
-    harmless_at_terminal(&shown, "a difference");
-    holds_taint(&shown, "a difference");
+    check_harmless_at_terminal(&shown, "a difference");
+    check_has_taint(&shown, "a difference");
 }
 
 #[test]
 fn a_watch_of_servers_with_hostile_causes_is_safe() {
-    let taint = CORPUS.concat();
-    let scene = hostile(&taint, allowing());
+    let taint = HOSTILE_TEXTS.concat();
+    let scene = hostile_scene(&taint, allow_all_settings());
     let mut terminal =
         Terminal::start(&scene.command(&scene.project(), &["status", "--watch", "crashing"]));
-    terminal.sees("crashing").sees("exit code 3").types("\u{3}");
-    let (_, shown) = terminal.ends();
+    terminal.wait_for_output("crashing").wait_for_output("exit code 3").send_keys("\u{3}");
+    let (_, shown) = terminal.wait_for_exit();
     let movements: String =
         (1..20).fold(shown, |text, lines| text.replace(&format!("\u{1b}[{lines}A"), ""));
-    harmless_at_terminal(&movements, "a watch");
+    check_harmless_at_terminal(&movements, "a watch");
 }

@@ -1,16 +1,16 @@
 //! `swb tools`.
 
 use serde_json::json;
-use testkit::{Quirk, Script, Scripted, Served};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{USER, json as json_of, scene};
 
 #[test]
 fn every_tool_has_the_name_that_a_model_would_see() {
     let scene = scene();
-    let remote = Served::http(Script::modern().tools(1));
-    let local = Scripted::entry(&Script::legacy().tools(1));
-    scene.servers(
+    let remote = ScriptedServer::http(Script::modern().tools(1));
+    let local = ScriptedProgram::config_entry(&Script::legacy().tools(1));
+    scene.write_servers(
         USER,
         &format!(r#""local": {local}, "far-away": {{"type": "http", "url": "{}"}}"#, remote.url()),
     );
@@ -29,18 +29,18 @@ fn every_tool_has_the_name_that_a_model_would_see() {
     assert_eq!(echo["deferred"], false);
     let text = scene.swb(&["tools", "local"]);
     assert!(
-        text.ok().contains("mcp__local__add") && !text.stdout.contains("far-away"),
+        text.expect_success().contains("mcp__local__add") && !text.stdout.contains("far-away"),
         "{}",
-        text.shown()
+        text.to_snapshot()
     );
 }
 
 #[test]
 fn filters_and_unconditional_denials_take_tools_out_and_bad_ones_are_named() {
     let scene = scene();
-    let bad = Scripted::entry(&Script::legacy().quirk(Quirk::BadToolSchema));
+    let bad = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::BadToolSchema));
     let mut entry: serde_json::Value =
-        serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+        serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy())).expect("JSON");
     entry["tools"] = json!({"allow": ["echo", "add", "fail"], "deny": ["fail"]});
     let settings = format!(
         r#"{{"permissions": {{"deny": ["mcp__some__add", "mcp__some__echo(text=no)"]}}, "mcpServers": {{"some": {entry}, "bad": {bad}}}}}"#
@@ -56,8 +56,8 @@ fn filters_and_unconditional_denials_take_tools_out_and_bad_ones_are_named() {
     assert_eq!(names, ["echo"]);
     let ran = scene.swb(&["tools", "bad"]);
     assert!(
-        ran.ok().contains("mcp__bad__echo") && ran.stderr.contains("left out"),
+        ran.expect_success().contains("mcp__bad__echo") && ran.stderr.contains("left out"),
         "{}",
-        ran.shown()
+        ran.to_snapshot()
     );
 }

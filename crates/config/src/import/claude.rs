@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Converted, Draft, Switch, Transport, Unit};
-use super::note::{Note, SkipReason};
+use super::draft::{ConvertedEntry, EntryBuilder, FlagMeaning, ImportedTransport, TimeUnit};
+use super::note::{ImportNote, SkipReason};
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, ImportedReach};
+use super::spelling::VariableSyntax;
+use super::{ImportOutcome, ImportedScope};
 
 const OAUTH: [(&str, OauthKey); 6] = [
     ("clientId", OauthKey::ClientId),
@@ -21,8 +21,8 @@ const OAUTH: [(&str, OauthKey); 6] = [
 ];
 
 /// A person's servers, and theirs in this project.
-pub(super) fn read_code(mut root: Map<String, Value>, project: &Path) -> Found {
-    let mut found = Found::default();
+pub(super) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let mut here = Map::new();
     let mut elsewhere = 0;
     if let Some(Value::Object(projects)) = root.shift_remove("projects") {
@@ -44,65 +44,65 @@ pub(super) fn read_code(mut root: Map<String, Value>, project: &Path) -> Found {
         names.is_some_and(|names| names.iter().any(|disabled| disabled == name))
     };
     let user = root.shift_remove("mcpServers");
-    found.add("mcpServers", user, ImportedReach::User, |name, server| {
-        let mut converted = code_server(server)?;
+    found.add_servers("mcpServers", user, ImportedScope::User, |name, server| {
+        let mut converted = convert_code_server(server)?;
         if is_disabled(name) {
-            converted.notes.push(Note::DisabledInProject);
+            converted.notes.push(ImportNote::DisabledInProject);
         }
         Ok(converted)
     });
     let local = here.shift_remove("mcpServers");
-    found.add("projects.mcpServers", local, ImportedReach::Local, |name, server| {
-        let mut converted = code_server(server)?;
+    found.add_servers("projects.mcpServers", local, ImportedScope::Local, |name, server| {
+        let mut converted = convert_code_server(server)?;
         if is_disabled(name) {
             converted.entry.insert("disabled".to_owned(), Value::Bool(true));
         }
         Ok(converted)
     });
     if elsewhere > 0 {
-        found.notes.push(Note::OtherProjects { servers: elsewhere });
+        found.notes.push(ImportNote::OtherProjects { servers: elsewhere });
     }
     found
 }
 
 /// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are left out.
-fn code_server(server: Value) -> Result<Converted, SkipReason> {
-    let mut draft = Draft::new(server, &Spelling::Braces)?;
+fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
+    let mut draft = EntryBuilder::new(server, &VariableSyntax::Braces)?;
     let is_written = draft.has("type");
     match draft.transport()? {
-        Transport::Stdio => {
-            draft.put("type", "stdio");
-            draft.copy_text("command")?;
-            draft.copy_texts("args")?;
-            draft.copy_table("env", "env")?;
+        ImportedTransport::Stdio => {
+            draft.set("type", "stdio");
+            draft.copy_string("command")?;
+            draft.copy_strings("args")?;
+            draft.copy_string_map("env", "env")?;
         }
-        Transport::Remote(transport) => {
+        ImportedTransport::Remote(transport) => {
             if !is_written {
-                draft.note(Note::TransportAssumed { transport });
+                draft.note(ImportNote::TransportAssumed { transport });
             }
             draft.copy_remote(transport, "url")?;
-            if let Some(command) = draft.take_text("headersHelper")? {
-                draft.put("headersHelper", command);
+            if let Some(command) = draft.take_string("headersHelper")? {
+                draft.set("headersHelper", command);
             }
             draft.copy_oauth("oauth", &OAUTH)?;
         }
     }
-    draft.copy_timeout("timeout", Unit::Milliseconds)?;
-    Ok(draft.finish())
+    draft.copy_timeout("timeout", TimeUnit::Milliseconds)?;
+    Ok(draft.build())
 }
 
 /// A person's servers. Claude Desktop expands no variables.
-pub(super) fn read_desktop(mut root: Map<String, Value>) -> Found {
-    let mut found = Found::default();
+pub(super) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcpServers");
-    found.add("mcpServers", servers, ImportedReach::User, |_, server| {
-        let mut draft = Draft::new(server, &Spelling::None)?;
+    found.add_servers("mcpServers", servers, ImportedScope::User, |_, server| {
+        let mut draft = EntryBuilder::new(server, &VariableSyntax::None)?;
         match draft.transport()? {
-            Transport::Stdio => draft.copy_process("env")?,
-            Transport::Remote(transport) => draft.copy_remote(transport, "url")?,
+            ImportedTransport::Stdio => draft.copy_stdio("env")?,
+            ImportedTransport::Remote(transport) => draft.copy_remote(transport, "url")?,
         }
-        draft.copy_switch("disabled", Switch::TurnsOff)?;
-        Ok(draft.finish())
+        draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+        Ok(draft.build())
     });
     found
 }
@@ -121,18 +121,18 @@ fn is_same_folder(written: &str, project: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tests::outcome;
-    use super::super::{Peer, Reach};
+    use super::super::{FileScope, HostApp};
     use super::*;
 
     #[track_caller]
-    fn check(peer: Peer, text: &str, expected: &str) {
-        assert_eq!(outcome(peer, Reach::User, text), expected);
+    fn check(peer: HostApp, text: &str, expected: &str) {
+        assert_eq!(outcome(peer, FileScope::User, text), expected);
     }
 
     #[test]
     fn a_persons_servers_and_those_of_this_project_are_taken() {
         check(
-            Peer::ClaudeCode,
+            HostApp::ClaudeCode,
             r#"{
   "numStartups": 12, // all the rest of the file is Claude Code's own business
   "mcpServers": {
@@ -176,7 +176,7 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
     #[test]
     fn what_claude_code_ignores_in_a_server_is_left_out() {
         check(
-            Peer::ClaudeCode,
+            HostApp::ClaudeCode,
             r#"{"mcpServers": {"a": {"command": "x", "cwd": "/", "trust": true, "disabled": true, "url": null}}}"#,
             r#"a (User) {"type":"stdio","command":"x"}
   `cwd` has no counterpart and was left out
@@ -189,7 +189,7 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
     #[test]
     fn one_bad_server_never_drops_the_others() {
         check(
-            Peer::ClaudeCode,
+            HostApp::ClaudeCode,
             r#"{"mcpServers": {
   "text": "npx x", "empty": {}, "ide": {"type": "sse-ide", "url": "http://x"},
   "args": {"command": "x", "args": "--flag"}, "env": {"command": "x", "env": {"A": {}}},
@@ -213,17 +213,17 @@ good (User) {"type":"stdio","command":"x"}
 "#,
         );
         check(
-            Peer::ClaudeCode,
+            HostApp::ClaudeCode,
             r#"{"mcpServers": []}"#,
             "`mcpServers` has another shape and was not read\n",
         );
-        check(Peer::ClaudeCode, "{}", "");
+        check(HostApp::ClaudeCode, "{}", "");
     }
 
     #[test]
     fn claude_desktop_expands_nothing() {
         check(
-            Peer::ClaudeDesktop,
+            HostApp::ClaudeDesktop,
             r#"{
   "globalShortcut": "",
   "mcpServers": {

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{Converted, Draft, Switch, Unit, wrong};
-use super::note::{Expected, Note, SkipReason};
+use super::draft::{ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, wrong_type};
+use super::note::{ExpectedType, ImportNote, SkipReason};
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, Reach};
+use super::spelling::VariableSyntax;
+use super::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("client_id", OauthKey::ClientId),
@@ -15,87 +15,91 @@ const OAUTH: [(&str, OauthKey); 3] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: Reach) -> Found {
-    let mut found = Found::default();
+pub(super) fn read(mut root: Map<String, Value>, reach: FileScope) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcp_servers");
-    found.add("mcp_servers", servers, reach.into(), |_, server| server_from(server));
+    found.add_servers("mcp_servers", servers, reach.into(), |_, server| convert_server(server));
     found
 }
 
-fn server_from(server: Value) -> Result<Converted, SkipReason> {
-    let mut draft = Draft::new(server, &Spelling::None)?;
+fn convert_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
+    let mut draft = EntryBuilder::new(server, &VariableSyntax::None)?;
     match (draft.has("command"), draft.has("url")) {
-        (true, false) => copy_process(&mut draft)?,
+        (true, false) => copy_stdio(&mut draft)?,
         (false, true) => copy_remote(&mut draft)?,
-        (true, true) => return Err(SkipReason::TwoTransports),
+        (true, true) => return Err(SkipReason::CommandAndUrl),
         (false, false) => return Err(SkipReason::NoTransport),
     }
-    draft.copy_timeout("tool_timeout_sec", Unit::Seconds)?;
+    draft.copy_timeout("tool_timeout_sec", TimeUnit::Seconds)?;
     draft.copy_tools("enabled_tools", "disabled_tools")?;
-    draft.copy_switch("enabled", Switch::TurnsOn)?;
-    Ok(draft.finish())
+    draft.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
+    Ok(draft.build())
 }
 
-fn copy_process(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
-    draft.put("type", "stdio");
-    draft.copy_text("command")?;
-    draft.copy_texts("args")?;
-    let written = draft.take_table("env")?;
+fn copy_stdio(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    draft.set("type", "stdio");
+    draft.copy_string("command")?;
+    draft.copy_strings("args")?;
+    let written = draft.take_object("env")?;
     let is_written = written.is_some();
-    let mut env = draft.translate_table("env", written.unwrap_or_default())?;
-    add_passed_on(draft, &mut env)?;
+    let mut env = draft.translate_string_map("env", written.unwrap_or_default())?;
+    add_env_vars(draft, &mut env)?;
     if is_written || !env.is_empty() {
-        draft.put("env", env);
+        draft.set("env", env);
     }
-    draft.copy_text("cwd")
+    draft.copy_string("cwd")
 }
 
 /// `env_vars` names variables of Codex's own environment; a value written in `env` beats them.
-fn add_passed_on(draft: &mut Draft<'_>, env: &mut Map<String, Value>) -> Result<(), SkipReason> {
+fn add_env_vars(
+    draft: &mut EntryBuilder<'_>,
+    env: &mut Map<String, Value>,
+) -> Result<(), SkipReason> {
     let Some(names) = draft.take("env_vars") else {
         return Ok(());
     };
     let Value::Array(names) = names else {
-        return Err(wrong("env_vars", Expected::Texts));
+        return Err(wrong_type("env_vars", ExpectedType::StringArray));
     };
     for (index, name) in names.iter().enumerate() {
         let key = format!("env_vars[{index}]");
         // It may also be `{ name, source }`, and a remote source is not this machine.
         let source = name.get("source").and_then(Value::as_str);
         if source.is_some_and(|source| source != "local") {
-            draft.note(Note::LeftOut { key });
+            draft.note(ImportNote::KeyDropped { key });
             continue;
         }
         let name = name.as_str().or_else(|| name.get("name").and_then(Value::as_str));
-        let name = name.ok_or_else(|| wrong(&key, Expected::Variable))?;
+        let name = name.ok_or_else(|| wrong_type(&key, ExpectedType::VariableName))?;
         if !env.contains_key(name) {
-            env.insert(name.to_owned(), draft.reference(&key, name)?.into());
+            env.insert(name.to_owned(), draft.variable_reference(&key, name)?.into());
         }
     }
     Ok(())
 }
 
-fn copy_remote(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
-    draft.copy_address("http", "url")?;
-    let written = draft.take_table("http_headers")?.unwrap_or_default();
-    let mut headers = draft.translate_table("http_headers", written)?;
-    for (header, variable) in draft.take_table("env_http_headers")?.unwrap_or_default() {
+fn copy_remote(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    draft.copy_url("http", "url")?;
+    let written = draft.take_object("http_headers")?.unwrap_or_default();
+    let mut headers = draft.translate_string_map("http_headers", written)?;
+    for (header, variable) in draft.take_object("env_http_headers")?.unwrap_or_default() {
         let key = format!("env_http_headers.{header}");
-        let variable = variable.as_str().ok_or_else(|| wrong(&key, Expected::Variable))?;
-        let value = draft.reference(&key, variable)?;
+        let variable =
+            variable.as_str().ok_or_else(|| wrong_type(&key, ExpectedType::VariableName))?;
+        let value = draft.variable_reference(&key, variable)?;
         set_header(&mut headers, &header, value);
     }
-    if let Some(variable) = draft.take_text("bearer_token_env_var")? {
-        let token = draft.reference("bearer_token_env_var", &variable)?;
+    if let Some(variable) = draft.take_string("bearer_token_env_var")? {
+        let token = draft.variable_reference("bearer_token_env_var", &variable)?;
         set_header(&mut headers, "Authorization", format!("Bearer {token}"));
     }
     if !headers.is_empty() {
-        draft.put("headers", headers);
+        draft.set("headers", headers);
     }
-    if let Some(command) = draft.take_text("http_headers_helper")? {
-        draft.put("headersHelper", command);
+    if let Some(command) = draft.take_string("http_headers_helper")? {
+        draft.set("headersHelper", command);
     }
-    draft.nest("scopes", "oauth");
+    draft.move_into("scopes", "oauth");
     draft.copy_oauth("oauth", &OAUTH)
 }
 
@@ -107,13 +111,13 @@ fn set_header(headers: &mut Map<String, Value>, name: &str, value: String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Peer;
+    use super::super::HostApp;
     use super::super::tests::outcome;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(outcome(Peer::Codex, Reach::User, text), expected);
+        assert_eq!(outcome(HostApp::Codex, FileScope::User, text), expected);
     }
 
     #[test]

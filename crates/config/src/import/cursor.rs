@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, Switch, Transport};
-use super::editor::{Editor, Workspace};
+use super::draft::{EntryBuilder, FlagMeaning, ImportedTransport};
+use super::editor::{EditorVariables, Workspace};
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, Reach};
+use super::spelling::VariableSyntax;
+use super::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("CLIENT_ID", OauthKey::ClientId),
@@ -17,40 +17,44 @@ const OAUTH: [(&str, OauthKey); 3] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: Reach, project: &Path) -> Found {
-    let workspace = Workspace::of(reach, project);
-    let spelling = Spelling::Editor(Editor { workspace, inputs: Vec::new() });
-    let mut found = Found::default();
-    found.add("mcpServers", root.shift_remove("mcpServers"), reach.into(), |_, server| {
-        let mut draft = Draft::new(server, &spelling)?;
+pub(super) fn read(
+    mut root: Map<String, Value>,
+    reach: FileScope,
+    project: &Path,
+) -> ImportOutcome {
+    let workspace = Workspace::for_file(reach, project);
+    let spelling = VariableSyntax::Editor(EditorVariables { workspace, inputs: Vec::new() });
+    let mut found = ImportOutcome::default();
+    found.add_servers("mcpServers", root.shift_remove("mcpServers"), reach.into(), |_, server| {
+        let mut draft = EntryBuilder::new(server, &spelling)?;
         match draft.transport()? {
-            Transport::Stdio => draft.copy_process("env")?,
-            Transport::Remote(transport) => {
+            ImportedTransport::Stdio => draft.copy_stdio("env")?,
+            ImportedTransport::Remote(transport) => {
                 draft.copy_remote(transport, "url")?;
                 draft.copy_oauth("auth", &OAUTH)?;
             }
         }
-        draft.copy_switch("disabled", Switch::TurnsOff)?;
-        Ok(draft.finish())
+        draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+        Ok(draft.build())
     });
     found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Peer;
+    use super::super::HostApp;
     use super::super::tests::outcome;
     use super::*;
 
     #[track_caller]
-    fn check(reach: Reach, text: &str, expected: &str) {
-        assert_eq!(outcome(Peer::Cursor, reach, text), expected);
+    fn check(reach: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::Cursor, reach, text), expected);
     }
 
     #[test]
     fn a_persons_file_follows_whatever_project_is_open() {
         check(
-            Reach::User,
+            FileScope::User,
             r#"{
   // shared between projects
   "mcpServers": {
@@ -85,7 +89,7 @@ legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
     #[test]
     fn a_projects_file_means_its_own_project() {
         check(
-            Reach::Project,
+            FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "args": ["${input:key} ${TOKEN}"], "disabled": true}}}"#,
             r#"a (Project) {"type":"stdio","command":"${PWD:-.}/x","args":["${KEY} $${TOKEN}"],"disabled":true}
   `command`: ${workspaceFolder} became ${PWD:-.}

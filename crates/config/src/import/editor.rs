@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Reach;
-use super::spelling::{Known, Remark, is_name, variable};
+use super::FileScope;
+use super::spelling::{TranslatedReference, TranslationNote, is_variable_name, variable};
 
 /// Stands for the folder that we run in.
 const WORKING_FOLDER: &str = "${PWD:-.}";
@@ -12,7 +12,7 @@ const HOME_FOLDER: &str = "${HOME:-${USERPROFILE}}";
 
 /// What an editor's variables stand for.
 #[derive(Debug)]
-pub(super) struct Editor {
+pub(super) struct EditorVariables {
     /// The workspace folder.
     pub workspace: Workspace,
     /// What the editor asks people for.
@@ -25,15 +25,15 @@ pub(super) enum Workspace {
     /// The project that the file lies in.
     Project(PathBuf),
     /// Whatever is open: the file serves every project.
-    Open,
+    CurrentFolder,
 }
 
 impl Workspace {
     /// The workspace of a file.
-    pub(super) fn of(reach: Reach, project: &Path) -> Workspace {
+    pub(super) fn for_file(reach: FileScope, project: &Path) -> Workspace {
         match reach {
-            Reach::User => Workspace::Open,
-            Reach::Project => Workspace::Project(project.to_owned()),
+            FileScope::User => Workspace::CurrentFolder,
+            FileScope::Project => Workspace::Project(project.to_owned()),
         }
     }
 }
@@ -49,9 +49,9 @@ pub(super) struct Input {
     pub default: Option<String>,
 }
 
-impl Editor {
+impl EditorVariables {
     /// What a `${…}` stands for.
-    pub(super) fn value(&self, inside: &str) -> Option<Known> {
+    pub(super) fn translate(&self, inside: &str) -> Option<TranslatedReference> {
         if let Some(name) = inside.strip_prefix("env:") {
             return variable(name);
         }
@@ -68,24 +68,25 @@ impl Editor {
             }
             _ => return None,
         };
-        let remark = Remark::Rewrote { from: format!("${{{inside}}}"), to: text.clone() };
-        Some(Known { text, remarks: vec![remark] })
+        let remark =
+            TranslationNote::Rewritten { from: format!("${{{inside}}}"), to: text.clone() };
+        Some(TranslatedReference { text, notes: vec![remark] })
     }
 
-    fn input(&self, id: &str) -> Known {
+    fn input(&self, id: &str) -> TranslatedReference {
         let declared = self.inputs.iter().find(|input| input.id == id);
-        let name = declared.map_or_else(|| variable_for(id), |input| input.variable.clone());
+        let name = declared.map_or_else(|| variable_name_for(id), |input| input.variable.clone());
         let text = match declared.and_then(|input| input.default.as_deref()) {
             Some(default) => format!("${{{name}:-{default}}}"),
             None => format!("${{{name}}}"),
         };
-        let remark = Remark::Asks { input: id.to_owned(), variable: name };
-        Known { text, remarks: vec![remark] }
+        let remark = TranslationNote::RequiresInput { input: id.to_owned(), variable: name };
+        TranslatedReference { text, notes: vec![remark] }
     }
 }
 
 /// The environment variable that takes the place of an input.
-pub(super) fn variable_for(input: &str) -> String {
+pub(super) fn variable_name_for(input: &str) -> String {
     let letter = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' => letter.to_ascii_uppercase(),
         _ => '_',
@@ -93,34 +94,38 @@ pub(super) fn variable_for(input: &str) -> String {
     let name: String = input.chars().map(letter).collect();
     // These are set on most systems and mean something else.
     let taken = ["HOME", "LANG", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "USER", "USERNAME"];
-    if is_name(&name) && !taken.contains(&name.as_str()) { name } else { format!("INPUT_{name}") }
+    if is_variable_name(&name) && !taken.contains(&name.as_str()) {
+        name
+    } else {
+        format!("INPUT_{name}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::spelling::Spelling;
+    use super::super::spelling::VariableSyntax;
     use super::*;
 
-    fn editor(workspace: Workspace) -> Spelling {
+    fn editor(workspace: Workspace) -> VariableSyntax {
         let input = |id: &str, default: Option<&str>| Input {
             id: id.to_owned(),
-            variable: variable_for(id),
+            variable: variable_name_for(id),
             default: default.map(str::to_owned),
         };
         let inputs = vec![input("api-key", None), input("region", Some("eu"))];
-        Spelling::Editor(Editor { workspace, inputs })
+        VariableSyntax::Editor(EditorVariables { workspace, inputs })
     }
 
     #[track_caller]
-    fn check(spelling: &Spelling, text: &str, expected: &str, remarks: &str) {
+    fn check(spelling: &VariableSyntax, text: &str, expected: &str, remarks: &str) {
         let translated = spelling.translate(text);
         assert_eq!(translated.text, expected);
-        assert_eq!(format!("{:?}", translated.remarks), remarks);
+        assert_eq!(format!("{:?}", translated.notes), remarks);
     }
 
     #[test]
     fn an_editor_names_its_environment_and_its_inputs() {
-        let spelling = editor(Workspace::Open);
+        let spelling = editor(Workspace::CurrentFolder);
         check(&spelling, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
         check(
             &spelling,
@@ -154,7 +159,7 @@ mod tests {
             "a$$b",
             "[Rewrote { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
         );
-        let open = editor(Workspace::Open);
+        let open = editor(Workspace::CurrentFolder);
         check(
             &open,
             "${workspaceFolder} ${userHome}",
@@ -173,7 +178,7 @@ mod tests {
             ("2fa", "INPUT_2FA"),
             ("é", "_"),
         ] {
-            assert_eq!(variable_for(input), expected);
+            assert_eq!(variable_name_for(input), expected);
         }
     }
 }

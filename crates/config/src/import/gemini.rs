@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, Unit};
-use super::note::{Note, SkipReason};
+use super::draft::{EntryBuilder, TimeUnit};
+use super::note::{ImportNote, SkipReason};
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, Reach};
+use super::spelling::VariableSyntax;
+use super::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("clientId", OauthKey::ClientId),
@@ -15,34 +15,39 @@ const OAUTH: [(&str, OauthKey); 3] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: Reach) -> Found {
-    let mut found = Found::default();
+pub(super) fn read(mut root: Map<String, Value>, reach: FileScope) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let lists = root.shift_remove("mcp").unwrap_or_default();
     for key in ["allowed", "excluded"] {
         if lists.get(key).is_some_and(|list| !list.is_array()) {
-            found.notes.push(Note::NotRead { key: format!("mcp.{key}") });
+            found.notes.push(ImportNote::KeyNotRead { key: format!("mcp.{key}") });
         }
     }
-    found.add("mcpServers", root.shift_remove("mcpServers"), reach.into(), |name, server| {
-        let mut draft = Draft::new(server, &Spelling::Shell)?;
-        copy_transport(&mut draft)?;
-        copy_trust(&mut draft, reach)?;
-        draft.copy_timeout("timeout", Unit::Milliseconds)?;
-        draft.copy_tools("includeTools", "excludeTools")?;
-        if let Some(key) = turned_off_by(&lists, name) {
-            draft.put("disabled", true);
-            draft.note(Note::DisabledBy { key });
-        }
-        if let Some(text) = draft.take_text("description")? {
-            draft.put("description", text);
-        }
-        Ok(draft.finish())
-    });
+    found.add_servers(
+        "mcpServers",
+        root.shift_remove("mcpServers"),
+        reach.into(),
+        |name, server| {
+            let mut draft = EntryBuilder::new(server, &VariableSyntax::Shell)?;
+            copy_transport(&mut draft)?;
+            copy_trust(&mut draft, reach)?;
+            draft.copy_timeout("timeout", TimeUnit::Milliseconds)?;
+            draft.copy_tools("includeTools", "excludeTools")?;
+            if let Some(key) = disabled_by(&lists, name) {
+                draft.set("disabled", true);
+                draft.note(ImportNote::DisabledBy { key });
+            }
+            if let Some(text) = draft.take_string("description")? {
+                draft.set("description", text);
+            }
+            Ok(draft.build())
+        },
+    );
     found
 }
 
 /// Gemini has two lists of names: with the first only those start, with the second all others.
-fn turned_off_by(lists: &Value, name: &str) -> Option<&'static str> {
+fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
     let names = |key| lists.get(key).and_then(Value::as_array);
     let has = |names: &Vec<Value>| names.iter().any(|listed| listed == name);
     if names("excluded").is_some_and(has) {
@@ -52,12 +57,12 @@ fn turned_off_by(lists: &Value, name: &str) -> Option<&'static str> {
 }
 
 /// An address wins over a command, and of the two keys for it the older one wins.
-fn copy_transport(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+fn copy_transport(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let (transport, url) = if draft.has("httpUrl") {
         draft.take("type");
         ("http", "httpUrl")
     } else if draft.has("url") {
-        let transport = match draft.take_text("type")?.as_deref() {
+        let transport = match draft.take_string("type")?.as_deref() {
             Some("sse") => "sse",
             Some("http") => "http",
             Some(_) => return Err(SkipReason::UnknownType),
@@ -67,7 +72,7 @@ fn copy_transport(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
         (transport, "url")
     } else if draft.has("command") {
         draft.take("type");
-        return draft.copy_process("env");
+        return draft.copy_stdio("env");
     } else {
         return Err(SkipReason::NoTransport);
     };
@@ -76,30 +81,30 @@ fn copy_transport(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
 }
 
 /// Whoever wrote a project's tree must not be the one who vouches for its servers.
-fn copy_trust(draft: &mut Draft<'_>, reach: Reach) -> Result<(), SkipReason> {
-    match (draft.take_flag("trust")?, reach) {
+fn copy_trust(draft: &mut EntryBuilder<'_>, reach: FileScope) -> Result<(), SkipReason> {
+    match (draft.take_bool("trust")?, reach) {
         (None, _) => {}
-        (Some(true), Reach::Project) => draft.note(Note::TrustLeftOut),
-        (Some(trust), Reach::User | Reach::Project) => draft.put("trust", trust),
+        (Some(true), FileScope::Project) => draft.note(ImportNote::TrustDropped),
+        (Some(trust), FileScope::User | FileScope::Project) => draft.set("trust", trust),
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Peer;
+    use super::super::HostApp;
     use super::super::tests::outcome;
     use super::*;
 
     #[track_caller]
-    fn check(reach: Reach, text: &str, expected: &str) {
-        assert_eq!(outcome(Peer::Gemini, reach, text), expected);
+    fn check(reach: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::Gemini, reach, text), expected);
     }
 
     #[test]
     fn a_persons_file_may_vouch_for_its_servers() {
         check(
-            Reach::User,
+            FileScope::User,
             r#"{
   "ui": { "theme": "Dark" }, // not ours
   "mcp": { "excluded": ["cloud"] },
@@ -146,7 +151,7 @@ old (User) {"type":"sse","url":"https://o.example.com/sse/"}
     #[test]
     fn a_projects_file_may_not() {
         check(
-            Reach::Project,
+            FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "x", "trust": true}, "b": {"command": "x", "trust": false}}}"#,
             r#"a (Project) {"type":"stdio","command":"x"}
   `trust` was left out because the file lies in a project
@@ -158,7 +163,7 @@ b (Project) {"type":"stdio","command":"x","trust":false}
     #[test]
     fn a_list_of_allowed_servers_turns_the_others_off() {
         check(
-            Reach::User,
+            FileScope::User,
             r#"{"mcp": {"allowed": ["a"], "excluded": "b"}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}, "c": {"tcp": "x"}}}"#,
             r#"a (User) {"type":"stdio","command":"x"}
 b (User) {"type":"stdio","command":"x","disabled":true}

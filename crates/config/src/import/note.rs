@@ -8,14 +8,14 @@ use thiserror::Error;
 
 /// Something that people should know about an imported server or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum ImportNote {
     /// The key has no counterpart here.
-    LeftOut {
+    KeyDropped {
         /// Its path in the server.
         key: String,
     },
     /// The key should hold servers, or a list of them, and holds something else.
-    NotRead {
+    KeyNotRead {
         /// Its path in the file.
         key: String,
     },
@@ -29,19 +29,19 @@ pub enum Note {
         to: String,
     },
     /// A plain dollar was doubled: the peer does not expand it and we would.
-    DollarDoubled {
+    DollarEscaped {
         /// The value's path in the server.
         key: String,
     },
     /// A reference that we cannot translate became plain text.
-    ReferenceKept {
+    ReferenceNotTranslated {
         /// The value's path in the server.
         key: String,
     },
     /// The file lies in a project's tree, where nobody may vouch for a server.
-    TrustLeftOut,
+    TrustDropped,
     /// The variable must be set for the server to work.
-    VariableNeeded {
+    VariableRequired {
         /// The variable.
         variable: String,
     },
@@ -53,7 +53,7 @@ pub enum Note {
         variable: String,
     },
     /// The value comes out of a file.
-    FileNamed {
+    FileReferenced {
         /// The value's path in the server.
         key: String,
         /// The file.
@@ -77,7 +77,7 @@ pub enum Note {
         servers: usize,
     },
     /// A server that could not be taken.
-    Skipped {
+    ServerSkipped {
         /// Its name.
         server: String,
         /// Why.
@@ -85,34 +85,44 @@ pub enum Note {
     },
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for ImportNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Note::LeftOut { key } => write!(f, "`{key}` has no counterpart and was left out"),
-            Note::NotRead { key } => write!(f, "`{key}` has another shape and was not read"),
-            Note::Rewritten { key, from, to } => write!(f, "`{key}`: {from} became {to}"),
-            Note::DollarDoubled { key } => {
+            ImportNote::KeyDropped { key } => {
+                write!(f, "`{key}` has no counterpart and was left out")
+            }
+            ImportNote::KeyNotRead { key } => {
+                write!(f, "`{key}` has another shape and was not read")
+            }
+            ImportNote::Rewritten { key, from, to } => write!(f, "`{key}`: {from} became {to}"),
+            ImportNote::DollarEscaped { key } => {
                 write!(f, "`{key}`: `$` became `$$` so that it keeps meaning a dollar")
             }
-            Note::ReferenceKept { key } => {
+            ImportNote::ReferenceNotTranslated { key } => {
                 write!(f, "`{key}`: a reference has no counterpart and is plain text now")
             }
-            Note::TrustLeftOut => {
+            ImportNote::TrustDropped => {
                 write!(f, "`trust` was left out because the file lies in a project")
             }
-            Note::VariableNeeded { variable } => write!(f, "`{variable}` must be set"),
-            Note::InputBecameVariable { input, variable } => {
+            ImportNote::VariableRequired { variable } => write!(f, "`{variable}` must be set"),
+            ImportNote::InputBecameVariable { input, variable } => {
                 write!(f, "the input `{input}` became the variable `{variable}`: set it")
             }
-            Note::FileNamed { key, path } => write!(f, "`{key}` is read from `{path}`"),
-            Note::TransportAssumed { transport } => {
+            ImportNote::FileReferenced { key, path } => write!(f, "`{key}` is read from `{path}`"),
+            ImportNote::TransportAssumed { transport } => {
                 write!(f, "no transport is written: taken as `{transport}`")
             }
-            Note::DisabledBy { key } => write!(f, "disabled, as `{key}` says"),
-            Note::DisabledInProject => write!(f, "disabled in this project, but not elsewhere"),
-            Note::OtherProjects { servers: 1 } => write!(f, "1 server of another project"),
-            Note::OtherProjects { servers } => write!(f, "{servers} servers of other projects"),
-            Note::Skipped { server, reason } => write!(f, "`{server}` was skipped: {reason}"),
+            ImportNote::DisabledBy { key } => write!(f, "disabled, as `{key}` says"),
+            ImportNote::DisabledInProject => {
+                write!(f, "disabled in this project, but not elsewhere")
+            }
+            ImportNote::OtherProjects { servers: 1 } => write!(f, "1 server of another project"),
+            ImportNote::OtherProjects { servers } => {
+                write!(f, "{servers} servers of other projects")
+            }
+            ImportNote::ServerSkipped { server, reason } => {
+                write!(f, "`{server}` was skipped: {reason}")
+            }
         }
     }
 }
@@ -125,17 +135,17 @@ pub enum SkipReason {
     /// It says neither what to start nor where to connect.
     NoTransport,
     /// It says both, and the peer refuses that too.
-    TwoTransports,
+    CommandAndUrl,
     /// Its `type` is not one that can be imported.
     UnknownType,
     /// Its address is not one that we can connect to, such as a socket file.
-    UnknownAddress,
+    UnsupportedUrl,
     /// A key holds something else than it should.
     WrongType {
         /// The key's path in the server.
         key: String,
         /// What belongs there.
-        expected: Expected,
+        expected: ExpectedType,
     },
 }
 
@@ -144,9 +154,9 @@ impl fmt::Display for SkipReason {
         match self {
             SkipReason::NotAnObject => write!(f, "it is not an object"),
             SkipReason::NoTransport => write!(f, "it has neither a command nor an address"),
-            SkipReason::TwoTransports => write!(f, "it has both a command and an address"),
+            SkipReason::CommandAndUrl => write!(f, "it has both a command and an address"),
             SkipReason::UnknownType => write!(f, "its `type` cannot be imported"),
-            SkipReason::UnknownAddress => write!(f, "its address is not a web address"),
+            SkipReason::UnsupportedUrl => write!(f, "its address is not a web address"),
             SkipReason::WrongType { key, expected } => write!(f, "`{key}` should be {expected}"),
         }
     }
@@ -154,33 +164,33 @@ impl fmt::Display for SkipReason {
 
 /// What belongs at a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedType {
     /// A string.
-    Text,
+    String,
     /// Strings in an array.
-    Texts,
+    StringArray,
     /// Strings by name.
-    Table,
+    StringMap,
     /// `true` or `false`.
-    Flag,
+    Boolean,
     /// A time that is not negative.
-    Time,
+    Duration,
     /// A TCP port.
     Port,
     /// The name of an environment variable.
-    Variable,
+    VariableName,
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Expected::Text => "a string",
-            Expected::Texts => "an array of strings",
-            Expected::Table => "an object of strings",
-            Expected::Flag => "true or false",
-            Expected::Time => "a time",
-            Expected::Port => "a port",
-            Expected::Variable => "the name of a variable",
+            ExpectedType::String => "a string",
+            ExpectedType::StringArray => "an array of strings",
+            ExpectedType::StringMap => "an object of strings",
+            ExpectedType::Boolean => "true or false",
+            ExpectedType::Duration => "a time",
+            ExpectedType::Port => "a port",
+            ExpectedType::VariableName => "the name of a variable",
         })
     }
 }
@@ -188,19 +198,19 @@ impl fmt::Display for Expected {
 /// A file does not parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cannot read line {line}, column {column}")]
-pub struct ReadError {
+pub struct ImportError {
     /// Where, from 1.
     pub line: usize,
     /// Where in the line, in characters from 1.
     pub column: usize,
     /// What is wrong there.
     #[source]
-    pub kind: ReadErrorKind,
+    pub kind: ImportErrorKind,
 }
 
 /// What is wrong with a file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum ReadErrorKind {
+pub enum ImportErrorKind {
     /// Two values stand side by side.
     #[error("a comma is missing")]
     MissingComma,

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, text, texts, wrong};
-use super::note::{Expected, Note, SkipReason};
+use super::draft::{EntryBuilder, expect_string, expect_strings, wrong_type};
+use super::note::{ExpectedType, ImportNote, SkipReason};
 
 /// A key of our `oauth`.
 #[derive(Debug, Clone, Copy)]
@@ -16,14 +16,14 @@ pub(super) enum OauthKey {
     Xaa,
 }
 
-impl Draft<'_> {
+impl EntryBuilder<'_> {
     /// An object of OAuth settings, by the names the peer has for them.
     pub(super) fn copy_oauth(
         &mut self,
         key: &str,
         names: &[(&str, OauthKey)],
     ) -> Result<(), SkipReason> {
-        let Some(table) = self.take_table(key)? else {
+        let Some(table) = self.take_object(key)? else {
             return Ok(());
         };
         let mut oauth = Map::new();
@@ -35,11 +35,11 @@ impl Draft<'_> {
                     let value = self.oauth_value(&path, *setting, value)?;
                     oauth.insert(setting.name().to_owned(), value);
                 }
-                None => self.note(Note::LeftOut { key: path }),
+                None => self.note(ImportNote::KeyDropped { key: path }),
             }
         }
         if !oauth.is_empty() {
-            self.put("oauth", oauth);
+            self.set("oauth", oauth);
         }
         Ok(())
     }
@@ -52,15 +52,17 @@ impl Draft<'_> {
     ) -> Result<Value, SkipReason> {
         Ok(match setting {
             OauthKey::ClientId | OauthKey::ClientSecret | OauthKey::MetadataUrl => {
-                self.translate(path, &text(path, value)?).into()
+                self.translate(path, &expect_string(path, value)?).into()
             }
-            OauthKey::Scopes if value.is_array() => texts(path, value)?.join(" ").into(),
-            OauthKey::Scopes => text(path, value)?.into(),
+            OauthKey::Scopes if value.is_array() => expect_strings(path, value)?.join(" ").into(),
+            OauthKey::Scopes => expect_string(path, value)?.into(),
             OauthKey::CallbackPort => {
                 let port = value.as_u64().filter(|port| (1..=65_535).contains(port));
-                port.ok_or_else(|| wrong(path, Expected::Port))?.into()
+                port.ok_or_else(|| wrong_type(path, ExpectedType::Port))?.into()
             }
-            OauthKey::Xaa => value.as_bool().ok_or_else(|| wrong(path, Expected::Flag))?.into(),
+            OauthKey::Xaa => {
+                value.as_bool().ok_or_else(|| wrong_type(path, ExpectedType::Boolean))?.into()
+            }
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{Converted, Draft, Switch, Unit, millis, wrong};
-use super::note::{Expected, Note, SkipReason};
+use super::draft::{ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, to_millis, wrong_type};
+use super::note::{ExpectedType, ImportNote, SkipReason};
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, PeerFile};
+use super::spelling::VariableSyntax;
+use super::{HostAppFile, ImportOutcome};
 
 /// The second version writes the same with underscores.
 const OAUTH: [(&str, OauthKey); 6] = [
@@ -19,18 +19,20 @@ const OAUTH: [(&str, OauthKey); 6] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, file: &PeerFile) -> Found {
-    let mut found = Found::default();
+pub(super) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let folder = file.path.parent().unwrap_or(&file.path).to_owned();
-    let spelling = Spelling::Substitution { folder };
+    let spelling = VariableSyntax::Substitution { folder };
     let (section, servers) = servers_of(root.shift_remove("mcp"), &mut found.notes);
-    found.add(section, servers, file.reach.into(), |_, server| server_from(server, &spelling));
+    found.add_servers(section, servers, file.scope.into(), |_, server| {
+        convert_server(server, &spelling)
+    });
     found
 }
 
 /// The first version has servers right under `mcp`, the second under `mcp.servers`, with settings
 /// for all of them beside it.
-fn servers_of(mcp: Option<Value>, notes: &mut Vec<Note>) -> (&'static str, Option<Value>) {
+fn servers_of(mcp: Option<Value>, notes: &mut Vec<ImportNote>) -> (&'static str, Option<Value>) {
     let is_second = mcp
         .as_ref()
         .and_then(|mcp| mcp.get("servers"))
@@ -39,7 +41,8 @@ fn servers_of(mcp: Option<Value>, notes: &mut Vec<Note>) -> (&'static str, Optio
         Some(Value::Object(mut mcp)) if is_second => {
             let servers = mcp.shift_remove("servers");
             notes.extend(
-                mcp.into_iter().map(|(key, _)| Note::LeftOut { key: format!("mcp.{key}") }),
+                mcp.into_iter()
+                    .map(|(key, _)| ImportNote::KeyDropped { key: format!("mcp.{key}") }),
             );
             ("mcp.servers", servers)
         }
@@ -47,67 +50,67 @@ fn servers_of(mcp: Option<Value>, notes: &mut Vec<Note>) -> (&'static str, Optio
     }
 }
 
-fn server_from(server: Value, spelling: &Spelling) -> Result<Converted, SkipReason> {
-    let mut draft = Draft::new(server, spelling)?;
-    match draft.take_text("type")?.as_deref() {
-        Some("local") => copy_process(&mut draft)?,
+fn convert_server(server: Value, spelling: &VariableSyntax) -> Result<ConvertedEntry, SkipReason> {
+    let mut draft = EntryBuilder::new(server, spelling)?;
+    match draft.take_string("type")?.as_deref() {
+        Some("local") => copy_stdio(&mut draft)?,
         Some("remote") => copy_remote(&mut draft)?,
         Some(_) => return Err(SkipReason::UnknownType),
-        None if draft.has("command") => copy_process(&mut draft)?,
+        None if draft.has("command") => copy_stdio(&mut draft)?,
         None if draft.has("url") => copy_remote(&mut draft)?,
         // Such an entry only turns a server of an organisation on or off.
         None => return Err(SkipReason::NoTransport),
     }
     copy_timeout(&mut draft)?;
-    draft.copy_switch("enabled", Switch::TurnsOn)?;
-    draft.copy_switch("disabled", Switch::TurnsOff)?;
-    Ok(draft.finish())
+    draft.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
+    draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+    Ok(draft.build())
 }
 
 /// The command is one array with its arguments.
-fn copy_process(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
-    let words = draft.take_texts("command")?.unwrap_or_default();
+fn copy_stdio(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    let words = draft.take_strings("command")?.unwrap_or_default();
     let words = draft.translate_each("command", &words);
     let Some((command, arguments)) = words.split_first() else {
         return Err(SkipReason::NoTransport);
     };
-    draft.put("type", "stdio");
-    draft.put("command", command.as_str());
-    draft.put("args", arguments);
-    draft.copy_table("environment", "env")?;
-    draft.copy_text("cwd")
+    draft.set("type", "stdio");
+    draft.set("command", command.as_str());
+    draft.set("args", arguments);
+    draft.copy_string_map("environment", "env")?;
+    draft.copy_string("cwd")
 }
 
-fn copy_remote(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+fn copy_remote(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let transport = draft.assume_transport();
     draft.copy_remote(transport, "url")?;
-    if draft.given("oauth") == Some(&Value::Bool(false)) {
+    if draft.get("oauth") == Some(&Value::Bool(false)) {
         // Turns the search for a login off, which we have no word for.
         draft.take("oauth");
-        draft.note(Note::LeftOut { key: "oauth".to_owned() });
+        draft.note(ImportNote::KeyDropped { key: "oauth".to_owned() });
     }
     draft.copy_oauth("oauth", &OAUTH)
 }
 
 /// The second version tells the start from the requests after it.
-fn copy_timeout(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
+fn copy_timeout(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     match draft.take("timeout") {
         None => {}
         Some(Value::Object(times)) => {
             for (name, time) in times {
                 let key = format!("timeout.{name}");
                 if name == "request" {
-                    draft.put("timeout", millis(&key, &time, Unit::Milliseconds)?);
+                    draft.set("timeout", to_millis(&key, &time, TimeUnit::Milliseconds)?);
                 } else {
-                    draft.note(Note::LeftOut { key });
+                    draft.note(ImportNote::KeyDropped { key });
                 }
             }
         }
         Some(time @ Value::Number(_)) => {
-            draft.put("timeout", millis("timeout", &time, Unit::Milliseconds)?);
+            draft.set("timeout", to_millis("timeout", &time, TimeUnit::Milliseconds)?);
         }
         Some(Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_)) => {
-            return Err(wrong("timeout", Expected::Time));
+            return Err(wrong_type("timeout", ExpectedType::Duration));
         }
     }
     Ok(())
@@ -116,11 +119,11 @@ fn copy_timeout(draft: &mut Draft<'_>) -> Result<(), SkipReason> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::outcome;
-    use super::super::{Peer, Reach};
+    use super::super::{FileScope, HostApp};
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(outcome(Peer::Opencode, Reach::User, text), expected);
+        assert_eq!(outcome(HostApp::Opencode, FileScope::User, text), expected);
     }
 
     #[test]

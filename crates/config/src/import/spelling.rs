@@ -5,15 +5,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::editor::Editor;
+use super::editor::EditorVariables;
 use crate::template::closing_braces;
 
 /// Defaults that hold variables may nest this deep; our own limit is higher.
-const DEEPEST_DEFAULT: usize = 8;
+const MAX_DEFAULT_DEPTH: usize = 8;
 
 /// How a host writes variables.
 #[derive(Debug)]
-pub(super) enum Spelling {
+pub(super) enum VariableSyntax {
     /// Not at all.
     None,
     /// `${NAME}` and `${NAME:-default}`.
@@ -21,7 +21,7 @@ pub(super) enum Spelling {
     /// The same, and `$NAME`.
     Shell,
     /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and the like.
-    Editor(Editor),
+    Editor(EditorVariables),
     /// `{env:NAME}` and `{file:path}`.
     Substitution {
         /// The folder that relative paths start from.
@@ -31,71 +31,71 @@ pub(super) enum Spelling {
 
 /// A text in our spelling.
 #[derive(Debug, Default)]
-pub(super) struct Translated {
+pub(super) struct TranslatedText {
     /// The text.
     pub text: String,
     /// What happened to it.
-    pub remarks: Vec<Remark>,
+    pub notes: Vec<TranslationNote>,
 }
 
 /// What happened to a text. Holds references and their names, nothing else of the text.
 #[derive(Debug)]
-pub(super) enum Remark {
+pub(super) enum TranslationNote {
     /// A variable has to be set.
-    Needs(String),
+    RequiresVariable(String),
     /// An input became a variable.
-    Asks {
+    RequiresInput {
         /// The input.
         input: String,
         /// The variable.
         variable: String,
     },
     /// A reference became something else.
-    Rewrote {
+    Rewritten {
         /// The reference.
         from: String,
         /// What it became.
         to: String,
     },
     /// A file is named.
-    Reads(String),
+    ReadsFile(String),
     /// A dollar was doubled.
-    Doubled,
+    DollarEscaped,
     /// A reference is unknown and became plain text.
-    Unknown,
+    UnknownReference,
 }
 
-impl Spelling {
+impl VariableSyntax {
     /// Writes a text of the host in our spelling.
-    pub(super) fn translate(&self, text: &str) -> Translated {
+    pub(super) fn translate(&self, text: &str) -> TranslatedText {
         self.translate_at(text, 0)
     }
 
-    fn translate_at(&self, text: &str, depth: usize) -> Translated {
+    fn translate_at(&self, text: &str, depth: usize) -> TranslatedText {
         let closings = closing_braces(text);
-        let mut out = Translated::default();
+        let mut out = TranslatedText::default();
         let mut at = 0;
-        while let Some(distance) = text[at..].find(self.openings()) {
+        while let Some(distance) = text[at..].find(self.start_chars()) {
             let start = at + distance;
             out.text.push_str(&text[at..start]);
-            let opening = Opening::at(text, start, &closings);
+            let opening = ReferenceStart::at(text, start, &closings);
             let written = match self.reference(&opening, depth) {
-                Reference::Known { written, text, remarks } => {
+                Reference::Translated { written, text, remarks } => {
                     out.text.push_str(&text);
-                    out.remarks.extend(remarks);
+                    out.notes.extend(remarks);
                     written
                 }
                 Reference::Unknown { written } => {
                     out.text.push_str(&written.replace('$', "$$"));
-                    out.remarks.push(Remark::Unknown);
+                    out.notes.push(TranslationNote::UnknownReference);
                     written
                 }
-                Reference::No if opening.rest.starts_with('$') => {
+                Reference::NotAReference if opening.rest.starts_with('$') => {
                     out.text.push_str("$$");
-                    out.remarks.push(Remark::Doubled);
+                    out.notes.push(TranslationNote::DollarEscaped);
                     "$"
                 }
-                Reference::No => {
+                Reference::NotAReference => {
                     out.text.push('{');
                     "{"
                 }
@@ -107,45 +107,51 @@ impl Spelling {
     }
 
     /// The characters that may begin a reference.
-    fn openings(&self) -> &'static [char] {
+    fn start_chars(&self) -> &'static [char] {
         match self {
-            Spelling::None | Spelling::Braces | Spelling::Shell | Spelling::Editor(_) => &['$'],
-            Spelling::Substitution { .. } => &['$', '{'],
+            VariableSyntax::None
+            | VariableSyntax::Braces
+            | VariableSyntax::Shell
+            | VariableSyntax::Editor(_) => &['$'],
+            VariableSyntax::Substitution { .. } => &['$', '{'],
         }
     }
 
     /// What stands there.
-    fn reference<'t>(&self, opening: &Opening<'t>, depth: usize) -> Reference<'t> {
+    fn reference<'t>(&self, opening: &ReferenceStart<'t>, depth: usize) -> Reference<'t> {
         let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
         match (self, braced) {
-            (Spelling::None, _) => Reference::No,
-            (Spelling::Shell, None) => bare(opening.rest),
-            (Spelling::Braces | Spelling::Shell, Some(Braced { written, inside })) => {
-                Reference::of(written, self.with_default(inside, depth))
+            (VariableSyntax::None, _) => Reference::NotAReference,
+            (VariableSyntax::Shell, None) => bare_variable(opening.rest),
+            (VariableSyntax::Braces | VariableSyntax::Shell, Some(Braced { written, inside })) => {
+                Reference::from_translation(written, self.with_default(inside, depth))
             }
-            (Spelling::Editor(editor), Some(Braced { written, inside })) => {
-                Reference::of(written, editor.value(inside))
+            (VariableSyntax::Editor(editor), Some(Braced { written, inside })) => {
+                Reference::from_translation(written, editor.translate(inside))
             }
-            (Spelling::Braces | Spelling::Editor(_), None) => Reference::No,
-            (Spelling::Substitution { folder }, None) => substitution(folder, opening),
-            (Spelling::Substitution { .. }, Some(_)) => Reference::No,
+            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::NotAReference,
+            (VariableSyntax::Substitution { folder }, None) => substitution(folder, opening),
+            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::NotAReference,
         }
     }
 
-    fn with_default(&self, inside: &str, depth: usize) -> Option<Known> {
+    fn with_default(&self, inside: &str, depth: usize) -> Option<TranslatedReference> {
         let Some((name, default)) = inside.split_once(":-") else {
             return variable(inside);
         };
-        if !is_name(name) || depth == DEEPEST_DEFAULT {
+        if !is_variable_name(name) || depth == MAX_DEFAULT_DEPTH {
             return None;
         }
         let default = self.translate_at(default, depth + 1);
-        Some(Known { text: format!("${{{name}:-{}}}", default.text), remarks: default.remarks })
+        Some(TranslatedReference {
+            text: format!("${{{name}:-{}}}", default.text),
+            notes: default.notes,
+        })
     }
 }
 
 /// A place in a text where a reference may begin.
-struct Opening<'t> {
+struct ReferenceStart<'t> {
     rest: &'t str,
     braced: Option<Braced<'t>>,
 }
@@ -157,92 +163,97 @@ struct Braced<'t> {
     inside: &'t str,
 }
 
-impl<'t> Opening<'t> {
-    fn at(text: &'t str, start: usize, closings: &HashMap<usize, usize>) -> Opening<'t> {
+impl<'t> ReferenceStart<'t> {
+    fn at(text: &'t str, start: usize, closings: &HashMap<usize, usize>) -> ReferenceStart<'t> {
         let rest = &text[start..];
         let brace = if rest.starts_with('$') { start + 1 } else { start };
         let braced = closings.get(&brace).map(|close| Braced {
             written: &text[start..=*close],
             inside: &text[brace + 1..*close],
         });
-        Opening { rest, braced }
+        ReferenceStart { rest, braced }
     }
 }
 
 enum Reference<'t> {
     /// Not a reference.
-    No,
+    NotAReference,
     /// One that we cannot translate.
     Unknown { written: &'t str },
     /// One that we can.
-    Known { written: &'t str, text: String, remarks: Vec<Remark> },
+    Translated { written: &'t str, text: String, remarks: Vec<TranslationNote> },
 }
 
 /// A reference of a host, translated.
-pub(super) struct Known {
+pub(super) struct TranslatedReference {
     pub text: String,
-    pub remarks: Vec<Remark>,
+    pub notes: Vec<TranslationNote>,
 }
 
 impl<'t> Reference<'t> {
-    fn of(written: &'t str, known: Option<Known>) -> Reference<'t> {
+    fn from_translation(written: &'t str, known: Option<TranslatedReference>) -> Reference<'t> {
         match known {
-            Some(Known { text, remarks }) => Reference::Known { written, text, remarks },
+            Some(TranslatedReference { text, notes: remarks }) => {
+                Reference::Translated { written, text, remarks }
+            }
             None => Reference::Unknown { written },
         }
     }
 }
 
 /// Is it the name of a variable, as we read them?
-pub(super) fn is_name(text: &str) -> bool {
+pub(super) fn is_variable_name(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 /// A reference to a variable, if that is a name.
-pub(super) fn variable(name: &str) -> Option<Known> {
-    is_name(name).then(|| Known {
+pub(super) fn variable(name: &str) -> Option<TranslatedReference> {
+    is_variable_name(name).then(|| TranslatedReference {
         text: format!("${{{name}}}"),
-        remarks: vec![Remark::Needs(name.to_owned())],
+        notes: vec![TranslationNote::RequiresVariable(name.to_owned())],
     })
 }
 
 /// `{env:NAME}` or `{file:path}`.
-fn substitution<'t>(folder: &Path, opening: &Opening<'t>) -> Reference<'t> {
+fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
     let Some(Braced { written, inside }) = opening.braced else {
-        return Reference::No;
+        return Reference::NotAReference;
     };
     match inside.split_once(':') {
-        Some(("env", name)) => Reference::of(written, variable(name)),
-        Some(("file", path)) => Reference::of(written, file(folder, path)),
-        Some(_) | None => Reference::No,
+        Some(("env", name)) => Reference::from_translation(written, variable(name)),
+        Some(("file", path)) => Reference::from_translation(written, file(folder, path)),
+        Some(_) | None => Reference::NotAReference,
     }
 }
 
-fn file(folder: &Path, path: &str) -> Option<Known> {
+fn file(folder: &Path, path: &str) -> Option<TranslatedReference> {
     let path = if path.starts_with('~') || Path::new(path).is_absolute() {
         path.to_owned()
     } else {
         folder.join(path.strip_prefix("./").unwrap_or(path)).display().to_string()
     };
     // A brace would end our reference early.
-    (!path.contains(['{', '}']))
-        .then(|| Known { text: format!("${{file:{path}}}"), remarks: vec![Remark::Reads(path)] })
+    (!path.contains(['{', '}'])).then(|| TranslatedReference {
+        text: format!("${{file:{path}}}"),
+        notes: vec![TranslationNote::ReadsFile(path)],
+    })
 }
 
 /// A `$NAME`. A dollar in a password looks like one too, so only what was clearly meant as a
 /// variable is called by its name.
-fn bare(text: &str) -> Reference<'_> {
+fn bare_variable(text: &str) -> Reference<'_> {
     let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);
     let (written, name) = (&text[..end], &text[1..end]);
-    if !is_name(name) {
-        return Reference::No;
+    if !is_variable_name(name) {
+        return Reference::NotAReference;
     }
     let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
-    let remarks = if meant { vec![Remark::Needs(name.to_owned())] } else { Vec::new() };
-    Reference::Known { written, text: written.to_owned(), remarks }
+    let remarks =
+        if meant { vec![TranslationNote::RequiresVariable(name.to_owned())] } else { Vec::new() };
+    Reference::Translated { written, text: written.to_owned(), remarks }
 }
 
 #[cfg(test)]
@@ -250,61 +261,69 @@ mod tests {
     use super::super::editor::Workspace;
     use super::*;
 
-    fn editor() -> Spelling {
-        Spelling::Editor(Editor { workspace: Workspace::Open, inputs: Vec::new() })
+    fn editor() -> VariableSyntax {
+        VariableSyntax::Editor(EditorVariables {
+            workspace: Workspace::CurrentFolder,
+            inputs: Vec::new(),
+        })
     }
 
-    fn substitution() -> Spelling {
-        Spelling::Substitution { folder: PathBuf::from("/h/ada/.config/opencode") }
+    fn substitution() -> VariableSyntax {
+        VariableSyntax::Substitution { folder: PathBuf::from("/h/ada/.config/opencode") }
     }
 
     #[track_caller]
-    fn check(spelling: &Spelling, text: &str, expected: &str, remarks: &str) {
+    fn check(spelling: &VariableSyntax, text: &str, expected: &str, remarks: &str) {
         let translated = spelling.translate(text);
         assert_eq!(translated.text, expected);
-        assert_eq!(format!("{:?}", translated.remarks), remarks);
+        assert_eq!(format!("{:?}", translated.notes), remarks);
     }
 
     #[test]
     fn a_host_without_variables_keeps_its_dollars() {
         check(
-            &Spelling::None,
+            &VariableSyntax::None,
             "pa$$ ${HOME} $1",
             "pa$$$$ $${HOME} $$1",
             "[Doubled, Doubled, Doubled, Doubled]",
         );
-        check(&Spelling::None, "{env:X}", "{env:X}", "[]");
+        check(&VariableSyntax::None, "{env:X}", "{env:X}", "[]");
     }
 
     #[test]
     fn braces_pass_and_bare_names_do_not() {
-        check(&Spelling::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
-        check(&Spelling::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
-        check(&Spelling::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
-        check(&Spelling::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
-        check(&Spelling::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
+        check(&VariableSyntax::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
+        check(&VariableSyntax::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
+        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
+        check(&VariableSyntax::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
+        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
     }
 
     #[test]
     fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
-        for spelling in [Spelling::Braces, Spelling::Shell, editor()] {
+        for spelling in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
             check(&spelling, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
             check(&spelling, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
             check(&spelling, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
         }
-        check(&Spelling::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
+        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
         check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");
-        check(&Spelling::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
+        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
         check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[Unknown]");
         check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[Unknown]");
     }
 
     #[test]
     fn a_shell_like_host_passes_bare_names_too() {
-        check(&Spelling::Shell, "Bearer $API_TOKEN", "Bearer $API_TOKEN", "[Needs(\"API_TOKEN\")]");
-        check(&Spelling::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
-        check(&Spelling::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
-        check(&Spelling::Shell, "pa$word", "pa$word", "[]");
+        check(
+            &VariableSyntax::Shell,
+            "Bearer $API_TOKEN",
+            "Bearer $API_TOKEN",
+            "[Needs(\"API_TOKEN\")]",
+        );
+        check(&VariableSyntax::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
+        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
+        check(&VariableSyntax::Shell, "pa$word", "pa$word", "[]");
     }
 
     #[test]
@@ -325,7 +344,7 @@ mod tests {
     fn a_tower_of_defaults_neither_crashes_nor_hangs_nor_becomes_a_variable() {
         let open = "${A:-".repeat(50_000);
         for tower in [open.clone() + &"}".repeat(50_000), open] {
-            assert!(Spelling::Braces.translate(&tower).text.contains("$${A:-"));
+            assert!(VariableSyntax::Braces.translate(&tower).text.contains("$${A:-"));
         }
         let open = "{env:".repeat(50_000);
         assert_eq!(substitution().translate(&open).text, open);

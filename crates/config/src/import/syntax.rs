@@ -5,29 +5,29 @@ use jsonc_parser::ParseStringErrorKind;
 use jsonc_parser::errors::ParseErrorKind;
 use serde_json::{Map, Number, Value};
 
-use super::note::{ReadError, ReadErrorKind};
-use crate::document::{Document, Lines, without_mark};
+use super::note::{ImportError, ImportErrorKind};
+use crate::document::{Document, LineIndex, strip_bom};
 
 /// Reads JSON with comments and trailing commas; nothing but white space is an empty object.
-pub(super) fn json(text: &str) -> Result<Map<String, Value>, ReadError> {
-    let text = without_mark(text);
+pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
+    let text = strip_bom(text);
     let document = Document::parse(text)
         .map_err(|fault| error_at(text, fault.span().start, json_kind(fault.kind())))?;
     let Some(root) = document.root else { return Ok(Map::new()) };
     match root.to_json() {
         Value::Object(map) => Ok(map),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(error_at(text, root.span.start, ReadErrorKind::NotAnObject))
+            Err(error_at(text, root.span.start, ImportErrorKind::NotAnObject))
         }
     }
 }
 
 /// Reads TOML. Dates become text.
-pub(super) fn toml(text: &str) -> Result<Map<String, Value>, ReadError> {
-    let text = without_mark(text);
+pub(super) fn toml(text: &str) -> Result<Map<String, Value>, ImportError> {
+    let text = strip_bom(text);
     let table = text.parse::<toml::Table>().map_err(|error| {
         let start = error.span().map_or(text.len(), |span| span.start);
-        error_at(text, start, ReadErrorKind::NotToml)
+        error_at(text, start, ImportErrorKind::NotToml)
     })?;
     Ok(table.into_iter().map(|(key, value)| (key, from_toml(value))).collect())
 }
@@ -53,25 +53,25 @@ fn from_toml(value: toml::Value) -> Value {
     clippy::wildcard_enum_match_arm,
     reason = "the parser's list of faults is long and not ours; the rest are all the same to people"
 )]
-fn json_kind(kind: &ParseErrorKind) -> ReadErrorKind {
+fn json_kind(kind: &ParseErrorKind) -> ImportErrorKind {
     match kind {
-        ParseErrorKind::ExpectedComma => ReadErrorKind::MissingComma,
+        ParseErrorKind::ExpectedComma => ImportErrorKind::MissingComma,
         ParseErrorKind::UnterminatedArray
         | ParseErrorKind::UnterminatedObject
         | ParseErrorKind::UnterminatedCommentBlock
         | ParseErrorKind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
-            ReadErrorKind::NotClosed
+            ImportErrorKind::NotClosed
         }
-        ParseErrorKind::String(_) => ReadErrorKind::BadString,
-        ParseErrorKind::MultipleRootJsonValues => ReadErrorKind::TextAfterEnd,
-        ParseErrorKind::NestingDepthExceeded => ReadErrorKind::TooDeep,
-        _ => ReadErrorKind::NotJson,
+        ParseErrorKind::String(_) => ImportErrorKind::BadString,
+        ParseErrorKind::MultipleRootJsonValues => ImportErrorKind::TextAfterEnd,
+        ParseErrorKind::NestingDepthExceeded => ImportErrorKind::TooDeep,
+        _ => ImportErrorKind::NotJson,
     }
 }
 
-fn error_at(text: &str, offset: usize, kind: ReadErrorKind) -> ReadError {
-    let position = Lines::of(text).position(offset);
-    ReadError { line: position.line, column: position.column, kind }
+fn error_at(text: &str, offset: usize, kind: ImportErrorKind) -> ImportError {
+    let position = LineIndex::new(text).position(offset);
+    ImportError { line: position.line, column: position.column, kind }
 }
 
 #[cfg(test)]
@@ -79,10 +79,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(parse: fn(&str) -> Result<Map<String, Value>, ReadError>, text: &str, expected: &str) {
+    fn check(
+        parse: fn(&str) -> Result<Map<String, Value>, ImportError>,
+        text: &str,
+        expected: &str,
+    ) {
         let outcome = match parse(text) {
             Ok(map) => Value::Object(map).to_string(),
-            Err(ReadError { line, column, kind }) => format!("{line}:{column} {kind}"),
+            Err(ImportError { line, column, kind }) => format!("{line}:{column} {kind}"),
         };
         assert_eq!(outcome, expected);
     }

@@ -5,37 +5,44 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, Transport};
-use super::editor::{Editor, Input, Workspace, variable_for};
-use super::note::Note;
+use super::draft::{EntryBuilder, ImportedTransport};
+use super::editor::{EditorVariables, Input, Workspace, variable_name_for};
+use super::note::ImportNote;
 use super::oauth::OauthKey;
-use super::spelling::Spelling;
-use super::{Found, Reach};
+use super::spelling::VariableSyntax;
+use super::{FileScope, ImportOutcome};
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: Reach, project: &Path) -> Found {
-    let mut found = Found::default();
+pub(super) fn read(
+    mut root: Map<String, Value>,
+    reach: FileScope,
+    project: &Path,
+) -> ImportOutcome {
+    let mut found = ImportOutcome::default();
     let inputs = match root.shift_remove("inputs") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(inputs)) => inputs_from(&inputs),
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
-            found.notes.push(Note::NotRead { key: "inputs".to_owned() });
+            found.notes.push(ImportNote::KeyNotRead { key: "inputs".to_owned() });
             Vec::new()
         }
     };
-    let spelling = Spelling::Editor(Editor { workspace: Workspace::of(reach, project), inputs });
-    found.add("servers", root.shift_remove("servers"), reach.into(), |_, server| {
-        let mut draft = Draft::new(server, &spelling)?;
+    let spelling = VariableSyntax::Editor(EditorVariables {
+        workspace: Workspace::for_file(reach, project),
+        inputs,
+    });
+    found.add_servers("servers", root.shift_remove("servers"), reach.into(), |_, server| {
+        let mut draft = EntryBuilder::new(server, &spelling)?;
         match draft.transport()? {
-            Transport::Stdio => draft.copy_process("env")?,
-            Transport::Remote(transport) => {
+            ImportedTransport::Stdio => draft.copy_stdio("env")?,
+            ImportedTransport::Remote(transport) => {
                 draft.copy_remote(transport, "url")?;
                 draft.copy_oauth("oauth", &[("clientId", OauthKey::ClientId)])?;
             }
         }
-        Ok(draft.finish())
+        Ok(draft.build())
     });
-    found.notes.extend(root.into_iter().map(|(key, _)| Note::LeftOut { key }));
+    found.notes.extend(root.into_iter().map(|(key, _)| ImportNote::KeyDropped { key }));
     found
 }
 
@@ -46,7 +53,7 @@ fn inputs_from(inputs: &[Value]) -> Vec<Input> {
         let Some(id) = input.get("id").and_then(Value::as_str) else {
             continue;
         };
-        let wanted = variable_for(id);
+        let wanted = variable_name_for(id);
         let mut variable = wanted.clone();
         let mut count = 1;
         while made.iter().any(|other| other.variable == variable) {
@@ -67,19 +74,19 @@ fn default_of(input: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Peer;
+    use super::super::HostApp;
     use super::super::tests::outcome;
     use super::*;
 
     #[track_caller]
-    fn check(reach: Reach, text: &str, expected: &str) {
-        assert_eq!(outcome(Peer::VsCode, reach, text), expected);
+    fn check(reach: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::VsCode, reach, text), expected);
     }
 
     #[test]
     fn a_workspace_file_with_inputs_becomes_entries_with_variables() {
         check(
-            Reach::Project,
+            FileScope::Project,
             r#"{
   "inputs": [
     { "type": "promptString", "id": "api-key", "description": "API key", "password": true, "default": "x" },
@@ -124,7 +131,7 @@ remote (Project) {"type":"http","url":"https://${HOST}/mcp","headers":{"X-Key":"
     #[test]
     fn a_persons_file_is_read_the_same_way() {
         check(
-            Reach::User,
+            FileScope::User,
             r#"{"servers": {"a": {"command": "sh", "args": ["-c", "echo $PATH ${command:pick}"]}, "pipe": {"url": "pipe://./x"}}, "inputs": {}}"#,
             r#"a (User) {"type":"stdio","command":"sh","args":["-c","echo $$PATH $${command:pick}"]}
   `args[1]`: `$` became `$$` so that it keeps meaning a dollar
@@ -138,7 +145,7 @@ remote (Project) {"type":"http","url":"https://${HOST}/mcp","headers":{"X-Key":"
     #[test]
     fn an_offered_value_is_kept_unless_it_is_secret_or_looks_like_a_reference() {
         check(
-            Reach::User,
+            FileScope::User,
             r#"{"inputs": [{"id": "a", "default": "${cmd:x}"}, {"id": "b", "default": 1}, {"no": "id"}],
                 "servers": {"s": {"command": "${input:a}${input:b}${input:c}"}}}"#,
             r#"s (User) {"type":"stdio","command":"${A}${B}${C}"}

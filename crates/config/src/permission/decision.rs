@@ -3,187 +3,215 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::request::{Claim, Mode, Request, Trust};
-use super::rule::Fit;
-use super::rules::{Broken, Effect, Listed, Rules, by_damage, by_weight};
+use super::request::{CallRequest, HintValue, PermissionMode, Trust};
+use super::rule::MatchResult;
+use super::rules::{
+    InvalidRule, PermissionEffect, PermissionRules, RuleEntry, by_precedence, invalid_by_origin,
+};
 use crate::policy::Authority;
 use crate::source::{Origin, Source};
-use crate::url_pattern::Reading;
+use crate::url_pattern::MatchMode;
 
 /// What is to happen with a call, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct RuleDecision {
     /// What.
-    pub verdict: Effect,
+    pub effect: PermissionEffect,
     /// Why.
-    pub because: Because,
+    pub reason: DecisionReason,
 }
 
 /// Why a call is allowed, asked about or denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Because {
+pub enum DecisionReason {
     /// A rule says so.
-    Rule(Listed),
+    Rule(RuleEntry),
     /// An entry of a deny or ask list makes no sense; it may have been about this server.
-    Broken(Broken),
+    InvalidRule(InvalidRule),
     /// The rules of a file could not be made out.
-    Lost(Arc<Source>),
+    Unreadable(Arc<Source>),
     /// The mode says so.
-    Mode(Mode),
+    Mode(PermissionMode),
     /// The server's tools are approved beforehand.
-    Trust,
+    TrustedServer,
     /// Nothing says anything, and then somebody is asked.
-    Nothing,
+    NoMatchingRule,
     /// It would ask, for the reason inside, but nothing may ask in this mode.
-    NotAsked(Box<Because>),
+    PromptsDisabled(Box<DecisionReason>),
 }
 
 /// Decides. Nothing that a person writes, chooses or trusts loosens what an administrator denies or wants asked.
-pub fn decide(rules: &Rules, request: &Request<'_>, chosen: Mode) -> Decision {
-    let mode = rules.mode_that_counts(chosen);
-    let allow = |because| Decision { verdict: Effect::Allow, because };
-    let deny = |because| Decision { verdict: Effect::Deny, because };
-    if let Some(listed) = rules.first(Effect::Deny, request) {
-        return deny(Because::Rule(listed.clone()));
+pub fn decide(
+    rules: &PermissionRules,
+    request: &CallRequest<'_>,
+    chosen: PermissionMode,
+) -> RuleDecision {
+    let mode = rules.effective_mode(chosen);
+    let allow = |because| RuleDecision { effect: PermissionEffect::Allow, reason: because };
+    let deny = |because| RuleDecision { effect: PermissionEffect::Deny, reason: because };
+    if let Some(listed) = rules.first_match(PermissionEffect::Deny, request) {
+        return deny(DecisionReason::Rule(listed.clone()));
     }
-    if mode == Mode::Plan && request.hints.read_only != Claim::Yes {
-        return deny(Because::Mode(mode));
+    if mode == PermissionMode::Plan && request.hints.read_only != HintValue::Yes {
+        return deny(DecisionReason::Mode(mode));
     }
     if let Some(because) = must_ask(rules, request, mode) {
-        return asked(because, mode);
+        return ask_or_deny(because, mode);
     }
-    if mode == Mode::Bypass {
-        return allow(Because::Mode(mode));
+    if mode == PermissionMode::Bypass {
+        return allow(DecisionReason::Mode(mode));
     }
-    if let Some(listed) = rules.first(Effect::Allow, request) {
-        return allow(Because::Rule(listed.clone()));
+    if let Some(listed) = rules.first_match(PermissionEffect::Allow, request) {
+        return allow(DecisionReason::Rule(listed.clone()));
     }
-    if mode == Mode::AcceptEdits && request.hints.is_gentle() {
-        return allow(Because::Mode(mode));
+    if mode == PermissionMode::AcceptEdits && request.hints.is_safe_edit() {
+        return allow(DecisionReason::Mode(mode));
     }
     match request.trust {
-        Trust::Given => allow(Because::Trust),
-        Trust::Withheld => asked(Because::Nothing, mode),
+        Trust::Trusted => allow(DecisionReason::TrustedServer),
+        Trust::Untrusted => ask_or_deny(DecisionReason::NoMatchingRule, mode),
     }
 }
 
 /// What wants the call asked about, however much else allows it. A person who bypasses also bypasses the
 /// person's own ask rules; an administrator's hold, and so does what nobody can read.
-fn must_ask(rules: &Rules, request: &Request<'_>, mode: Mode) -> Option<Because> {
-    let counts =
-        |listed: &&Listed| mode != Mode::Bypass || listed.authority == Authority::Administrator;
-    let rule = rules.first(Effect::Ask, request).filter(counts).cloned().map(Because::Rule);
-    let lost = || rules.first_lost().cloned().map(Because::Lost);
-    let broken = || rules.first_broken(request.server).cloned().map(Because::Broken);
+fn must_ask(
+    rules: &PermissionRules,
+    request: &CallRequest<'_>,
+    mode: PermissionMode,
+) -> Option<DecisionReason> {
+    let counts = |listed: &&RuleEntry| {
+        mode != PermissionMode::Bypass || listed.authority == Authority::Administrator
+    };
+    let rule = rules
+        .first_match(PermissionEffect::Ask, request)
+        .filter(counts)
+        .cloned()
+        .map(DecisionReason::Rule);
+    let lost = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
+    let broken = || rules.first_invalid(request.server).cloned().map(DecisionReason::InvalidRule);
     rule.or_else(lost).or_else(broken)
 }
 
-pub(super) fn asked(because: Because, mode: Mode) -> Decision {
+pub(super) fn ask_or_deny(because: DecisionReason, mode: PermissionMode) -> RuleDecision {
     match mode {
-        Mode::DontAsk => {
-            Decision { verdict: Effect::Deny, because: Because::NotAsked(Box::new(because)) }
-        }
-        Mode::Plan | Mode::Default | Mode::AcceptEdits | Mode::Bypass => {
-            Decision { verdict: Effect::Ask, because }
-        }
+        PermissionMode::DontAsk => RuleDecision {
+            effect: PermissionEffect::Deny,
+            reason: DecisionReason::PromptsDisabled(Box::new(because)),
+        },
+        PermissionMode::Plan
+        | PermissionMode::Default
+        | PermissionMode::AcceptEdits
+        | PermissionMode::Bypass => RuleDecision { effect: PermissionEffect::Ask, reason: because },
     }
 }
 
 /// Is the tool denied whatever its arguments are? Then it does not come into the pool.
-pub fn hides(rules: &Rules, server: &str, tool: &str) -> Option<Because> {
+pub fn tool_hidden_by(rules: &PermissionRules, server: &str, tool: &str) -> Option<DecisionReason> {
     unconditional_deny(rules, |listed| {
-        listed.rule.tools_of(server, Reading::Broad).is_some_and(|tools| tools.matches(tool))
+        listed.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     })
 }
 
 /// Is every tool of the server denied by one rule? Then none comes into the pool, whatever they are called.
-pub fn hides_server(rules: &Rules, server: &str) -> Option<Because> {
-    let is_every = |listed: &Listed| {
-        let tools = listed.rule.tools_of(server, Reading::Broad);
-        tools.is_some_and(|tools| tools.pieces().iter().all(String::is_empty) && tools.has_star())
+pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<DecisionReason> {
+    let is_every = |listed: &RuleEntry| {
+        let tools = listed.rule.tools_of(server, MatchMode::Broad);
+        tools.is_some_and(|tools| {
+            tools.pieces().iter().all(String::is_empty) && tools.has_wildcard()
+        })
     };
     unconditional_deny(rules, is_every)
 }
 
-fn unconditional_deny(rules: &Rules, is_about: impl Fn(&Listed) -> bool) -> Option<Because> {
+fn unconditional_deny(
+    rules: &PermissionRules,
+    is_about: impl Fn(&RuleEntry) -> bool,
+) -> Option<DecisionReason> {
     rules
-        .listed
+        .entries
         .iter()
-        .filter(|listed| listed.effect == Effect::Deny && listed.rule.is_unconditional())
+        .filter(|listed| listed.effect == PermissionEffect::Deny && listed.rule.is_unconditional())
         .filter(|listed| is_about(listed))
-        .min_by(|one, other| by_weight(one, other))
-        .map(|listed| Because::Rule(listed.clone()))
+        .min_by(|one, other| by_precedence(one, other))
+        .map(|listed| DecisionReason::Rule(listed.clone()))
 }
 
 /// A decision, and everything that was looked at for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// What was decided.
-    pub decision: Decision,
+    pub decision: RuleDecision,
     /// The mode that counted.
-    pub mode: Mode,
+    pub mode: PermissionMode,
     /// Where an administrator forbade the mode that was chosen, where that is so.
-    pub forbidden_by: Option<Origin>,
+    pub mode_forbidden_by: Option<Origin>,
     /// Files whose rules could not be made out.
-    pub lost: Vec<Arc<Source>>,
+    pub unreadable: Vec<Arc<Source>>,
     /// Entries of every list that are no rules and may have been about the server.
-    pub broken: Vec<Broken>,
+    pub invalid: Vec<InvalidRule>,
     /// Every rule: deny, ask, allow, and of each an administrator's first.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConsideredRule>,
 }
 
 /// A rule that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Considered {
+pub struct ConsideredRule {
     /// The rule and its place.
-    pub listed: Listed,
+    pub entry: RuleEntry,
     /// Is it about the request, and if not, why?
-    pub fit: Fit,
+    pub result: MatchResult,
 }
 
 /// Decides, and tells of every rule whether it is about the request.
-pub fn explain(rules: &Rules, request: &Request<'_>, chosen: Mode) -> Explanation {
-    let mode = rules.mode_that_counts(chosen);
-    let consider = |listed: &Listed| Considered {
-        fit: listed.rule.fit(request, listed.effect.reading()),
-        listed: listed.clone(),
+pub fn explain(
+    rules: &PermissionRules,
+    request: &CallRequest<'_>,
+    chosen: PermissionMode,
+) -> Explanation {
+    let mode = rules.effective_mode(chosen);
+    let consider = |listed: &RuleEntry| ConsideredRule {
+        result: listed.rule.match_call(request, listed.effect.match_mode()),
+        entry: listed.clone(),
     };
-    let mut considered: Vec<Considered> = rules.listed.iter().map(consider).collect();
+    let mut considered: Vec<ConsideredRule> = rules.entries.iter().map(consider).collect();
     considered.sort_by(|one, other| {
-        let by_effect = other.listed.effect.cmp(&one.listed.effect);
-        by_effect.then_with(|| by_weight(&one.listed, &other.listed))
+        let by_effect = other.entry.effect.cmp(&one.entry.effect);
+        by_effect.then_with(|| by_precedence(&one.entry, &other.entry))
     });
-    let is_about = |broken: &&Broken| broken.concern.is_about(request.server);
-    let mut broken: Vec<Broken> = rules.broken.iter().filter(is_about).cloned().collect();
-    broken.sort_by(by_damage);
-    let mut lost = rules.lost.clone();
+    let is_about = |broken: &&InvalidRule| broken.affected.includes(request.server);
+    let mut broken: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
+    broken.sort_by(invalid_by_origin);
+    let mut lost = rules.unreadable.clone();
     lost.sort();
     Explanation {
         decision: decide(rules, request, chosen),
         mode,
-        forbidden_by: rules.bypass_disabled().filter(|_| mode != chosen).cloned(),
-        lost,
-        broken,
+        mode_forbidden_by: rules.bypass_disabled().filter(|_| mode != chosen).cloned(),
+        unreadable: lost,
+        invalid: broken,
         considered,
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Because::Rule(listed) => {
-                let Listed { effect, rule, origin, .. } = listed;
-                write!(f, "the {effect} rule `{}` ({origin})", rule.shown())
+            DecisionReason::Rule(listed) => {
+                let RuleEntry { effect, rule, origin, .. } = listed;
+                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
             }
-            Because::Broken(broken) => {
+            DecisionReason::InvalidRule(broken) => {
                 write!(f, "the {} rule in {} makes no sense", broken.effect, broken.origin)
             }
-            Because::Lost(source) => write!(f, "the rules in {source} cannot be made out"),
-            Because::Mode(mode) => write!(f, "the mode `{mode}`"),
-            Because::Trust => f.write_str("the server is trusted"),
-            Because::Nothing => f.write_str("no rule is about it"),
-            Because::NotAsked(inner) => {
-                write!(f, "{inner}, and nothing asks in the mode `{}`", Mode::DontAsk)
+            DecisionReason::Unreadable(source) => {
+                write!(f, "the rules in {source} cannot be made out")
+            }
+            DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
+            DecisionReason::TrustedServer => f.write_str("the server is trusted"),
+            DecisionReason::NoMatchingRule => f.write_str("no rule is about it"),
+            DecisionReason::PromptsDisabled(inner) => {
+                write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
             }
         }
     }

@@ -16,11 +16,11 @@ impl Glob {
 
     /// A pattern in which every `*` is a star.
     pub fn parse(text: &str) -> Glob {
-        Glob::of_pieces(text.split('*').map(str::to_owned).collect())
+        Glob::from_pieces(text.split('*').map(str::to_owned).collect())
     }
 
     /// Stars that follow each other are one star.
-    pub(super) fn of_pieces(pieces: Vec<String>) -> Glob {
+    pub(super) fn from_pieces(pieces: Vec<String>) -> Glob {
         let last = pieces.len().saturating_sub(1);
         let is_edge = |index: usize| index == 0 || index == last;
         let kept = pieces.into_iter().enumerate();
@@ -34,7 +34,7 @@ impl Glob {
     }
 
     /// Does the pattern hold a star?
-    pub fn has_star(&self) -> bool {
+    pub fn has_wildcard(&self) -> bool {
         self.pieces.len() > 1
     }
 

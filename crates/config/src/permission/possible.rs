@@ -1,36 +1,41 @@
 //! What may be decided about a call whose arguments nobody knows any more: for asking of past calls what other
 //! rules would have said. Follows `decision` step by step; a test holds the two together.
 
-use super::decision::{Because, Decision, asked};
-use super::request::{Claim, Hints, Mode, Trust};
-use super::rules::{Effect, Listed, Rules, by_weight};
+use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
+use super::request::{HintValue, PermissionMode, ToolHints, Trust};
+use super::rules::{PermissionEffect, PermissionRules, RuleEntry, by_precedence};
 use crate::policy::Authority;
 
 /// A call without its arguments.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct CallWithoutArguments<'a> {
     /// The server's name as tool names hold it.
     pub server: &'a str,
     /// The tool's name, likewise.
     pub tool: &'a str,
     /// What the server says of the tool, where that is known.
-    pub hints: Option<Hints>,
+    pub hints: Option<ToolHints>,
     /// Are the server's tools approved beforehand?
     pub trust: Trust,
 }
 
 /// Every decision that some arguments lead to, the strictest first; several of one verdict where several rules
 /// may be what decides. What `decide` says is always among them.
-pub fn possible(rules: &Rules, subject: &Subject<'_>, chosen: Mode) -> Vec<Decision> {
-    let mode = rules.mode_that_counts(chosen);
-    let said = |read_only, destructive, open_world| Hints { read_only, destructive, open_world };
+pub fn possible_decisions(
+    rules: &PermissionRules,
+    subject: &CallWithoutArguments<'_>,
+    chosen: PermissionMode,
+) -> Vec<RuleDecision> {
+    let mode = rules.effective_mode(chosen);
+    let said =
+        |read_only, destructive, open_world| ToolHints { read_only, destructive, open_world };
     let every = [
-        said(Claim::Unsaid, Claim::Unsaid, Claim::Unsaid),
-        said(Claim::Yes, Claim::No, Claim::Unsaid),
-        said(Claim::No, Claim::No, Claim::No),
-        said(Claim::Yes, Claim::No, Claim::No),
+        said(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
+        said(HintValue::Yes, HintValue::No, HintValue::Unspecified),
+        said(HintValue::No, HintValue::No, HintValue::No),
+        said(HintValue::Yes, HintValue::No, HintValue::No),
     ];
-    let matters = matches!(mode, Mode::Plan | Mode::AcceptEdits);
+    let matters = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits);
     let hints = match (&subject.hints, matters) {
         (Some(known), _) => std::slice::from_ref(known),
         (None, true) => &every[..],
@@ -44,72 +49,88 @@ pub fn possible(rules: &Rules, subject: &Subject<'_>, chosen: Mode) -> Vec<Decis
             }
         }
     }
-    decisions.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
+    decisions.sort_by_key(|decision| std::cmp::Reverse(decision.effect));
     decisions
 }
 
-fn with_hints(rules: &Rules, subject: &Subject<'_>, hints: Hints, mode: Mode) -> Vec<Decision> {
+fn with_hints(
+    rules: &PermissionRules,
+    subject: &CallWithoutArguments<'_>,
+    hints: ToolHints,
+    mode: PermissionMode,
+) -> Vec<RuleDecision> {
     let mut decisions = Vec::new();
-    let rule =
-        |verdict, listed: &Listed| Decision { verdict, because: Because::Rule(listed.clone()) };
-    let (may, must) = rules.split(Effect::Deny, subject, mode);
-    decisions.extend(may.into_iter().map(|listed| rule(Effect::Deny, listed)));
+    let rule = |verdict, listed: &RuleEntry| RuleDecision {
+        effect: verdict,
+        reason: DecisionReason::Rule(listed.clone()),
+    };
+    let (may, must) = rules.split_by_condition(PermissionEffect::Deny, subject, mode);
+    decisions.extend(may.into_iter().map(|listed| rule(PermissionEffect::Deny, listed)));
     if let Some(listed) = must {
-        decisions.push(rule(Effect::Deny, listed));
+        decisions.push(rule(PermissionEffect::Deny, listed));
         return decisions;
     }
-    if mode == Mode::Plan && hints.read_only != Claim::Yes {
-        decisions.push(Decision { verdict: Effect::Deny, because: Because::Mode(mode) });
+    if mode == PermissionMode::Plan && hints.read_only != HintValue::Yes {
+        decisions.push(RuleDecision {
+            effect: PermissionEffect::Deny,
+            reason: DecisionReason::Mode(mode),
+        });
         return decisions;
     }
-    let (may, must) = rules.split(Effect::Ask, subject, mode);
-    let ask = |listed: &Listed| asked(Because::Rule(listed.clone()), mode);
+    let (may, must) = rules.split_by_condition(PermissionEffect::Ask, subject, mode);
+    let ask = |listed: &RuleEntry| ask_or_deny(DecisionReason::Rule(listed.clone()), mode);
     decisions.extend(may.into_iter().map(ask));
-    let lost = || rules.first_lost().cloned().map(Because::Lost);
-    let broken = || rules.first_broken(subject.server).cloned().map(Because::Broken);
-    let must = must.map(|listed| Because::Rule(listed.clone())).or_else(lost).or_else(broken);
+    let lost = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
+    let broken = || rules.first_invalid(subject.server).cloned().map(DecisionReason::InvalidRule);
+    let must =
+        must.map(|listed| DecisionReason::Rule(listed.clone())).or_else(lost).or_else(broken);
     if let Some(because) = must {
-        decisions.push(asked(because, mode));
+        decisions.push(ask_or_deny(because, mode));
         return decisions;
     }
-    if mode == Mode::Bypass {
-        decisions.push(Decision { verdict: Effect::Allow, because: Because::Mode(mode) });
+    if mode == PermissionMode::Bypass {
+        decisions.push(RuleDecision {
+            effect: PermissionEffect::Allow,
+            reason: DecisionReason::Mode(mode),
+        });
         return decisions;
     }
-    let (may, must) = rules.split(Effect::Allow, subject, mode);
-    decisions.extend(may.into_iter().map(|listed| rule(Effect::Allow, listed)));
+    let (may, must) = rules.split_by_condition(PermissionEffect::Allow, subject, mode);
+    decisions.extend(may.into_iter().map(|listed| rule(PermissionEffect::Allow, listed)));
     decisions.push(match (must, subject.trust) {
-        (Some(listed), _) => rule(Effect::Allow, listed),
-        (None, _) if mode == Mode::AcceptEdits && hints.is_gentle() => {
-            Decision { verdict: Effect::Allow, because: Because::Mode(mode) }
+        (Some(listed), _) => rule(PermissionEffect::Allow, listed),
+        (None, _) if mode == PermissionMode::AcceptEdits && hints.is_safe_edit() => {
+            RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::Mode(mode) }
         }
-        (None, Trust::Given) => Decision { verdict: Effect::Allow, because: Because::Trust },
-        (None, Trust::Withheld) => asked(Because::Nothing, mode),
+        (None, Trust::Trusted) => {
+            RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::TrustedServer }
+        }
+        (None, Trust::Untrusted) => ask_or_deny(DecisionReason::NoMatchingRule, mode),
     });
     decisions
 }
 
-impl Rules {
+impl PermissionRules {
     /// The rules of a list that may be about the subject, and the weightiest that is about it in any case.
-    fn split(
+    fn split_by_condition(
         &self,
-        effect: Effect,
-        subject: &Subject<'_>,
-        mode: Mode,
-    ) -> (Vec<&Listed>, Option<&Listed>) {
-        let counts = |listed: &&Listed| {
-            effect != Effect::Ask
-                || mode != Mode::Bypass
+        effect: PermissionEffect,
+        subject: &CallWithoutArguments<'_>,
+        mode: PermissionMode,
+    ) -> (Vec<&RuleEntry>, Option<&RuleEntry>) {
+        let counts = |listed: &&RuleEntry| {
+            effect != PermissionEffect::Ask
+                || mode != PermissionMode::Bypass
                 || listed.authority == Authority::Administrator
         };
-        let is_about = |listed: &&Listed| {
-            let tools = listed.rule.tools_of(subject.server, effect.reading());
+        let is_about = |listed: &&RuleEntry| {
+            let tools = listed.rule.tools_of(subject.server, effect.match_mode());
             listed.effect == effect && tools.is_some_and(|tools| tools.matches(subject.tool))
         };
-        let about = self.listed.iter().filter(is_about).filter(counts);
-        let (must, mut may): (Vec<&Listed>, Vec<&Listed>) =
+        let about = self.entries.iter().filter(is_about).filter(counts);
+        let (must, mut may): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
             about.partition(|listed| listed.rule.is_unconditional());
-        may.sort_by(|one, other| by_weight(one, other));
-        (may, must.into_iter().min_by(|one, other| by_weight(one, other)))
+        may.sort_by(|one, other| by_precedence(one, other));
+        (may, must.into_iter().min_by(|one, other| by_precedence(one, other)))
     }
 }

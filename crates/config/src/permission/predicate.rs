@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value as Json;
 
 use super::glob::Glob;
-use crate::url_pattern::Reading;
+use crate::url_pattern::MatchMode;
 
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,23 +15,23 @@ pub struct Predicate {
     /// The argument's name, and names inside it.
     pub(super) key: Vec<String>,
     /// Must the value fit, or must it not?
-    pub(super) relation: Relation,
+    pub(super) comparison: Comparison,
     /// What it is compared with.
     pub(super) value: Glob,
 }
 
 /// How an argument and a pattern must stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relation {
+pub enum Comparison {
     /// `=`
-    Is,
+    Equal,
     /// `!=`
-    IsNot,
+    NotEqual,
 }
 
 /// Why a predicate does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Miss {
+pub enum PredicateMismatch {
     /// The argument is not there.
     Absent,
     /// It is there, and its value does not do.
@@ -40,50 +40,50 @@ pub enum Miss {
 
 impl Predicate {
     /// Why the arguments do not meet the predicate; nothing where they do.
-    pub fn miss(&self, arguments: &Json, reading: Reading) -> Option<Miss> {
+    pub fn mismatch(&self, arguments: &Json, reading: MatchMode) -> Option<PredicateMismatch> {
         let mut leaves = Vec::new();
-        collect(arguments, &self.key, &mut leaves);
+        collect_values(arguments, &self.key, &mut leaves);
         if leaves.is_empty() {
             leaves.push(None);
         }
         let holds = match reading {
-            Reading::Strict => leaves.iter().all(|leaf| self.surely_holds(*leaf)),
-            Reading::Broad => leaves.iter().any(|leaf| self.possibly_holds(*leaf)),
+            MatchMode::Strict => leaves.iter().all(|leaf| self.holds_strictly(*leaf)),
+            MatchMode::Broad => leaves.iter().any(|leaf| self.holds_broadly(*leaf)),
         };
         let is_absent = leaves.iter().all(Option::is_none);
         match (holds, is_absent) {
             (true, _) => None,
-            (false, true) => Some(Miss::Absent),
-            (false, false) => Some(Miss::Differs),
+            (false, true) => Some(PredicateMismatch::Absent),
+            (false, false) => Some(PredicateMismatch::Differs),
         }
     }
 
-    fn surely_holds(&self, leaf: Option<&Json>) -> bool {
-        match (leaf, self.relation) {
+    fn holds_strictly(&self, leaf: Option<&Json>) -> bool {
+        match (leaf, self.comparison) {
             // Most servers take null for an argument that is not there, and nobody sees what is inside an object.
             (None | Some(Json::Null | Json::Object(_)), _) => false,
-            (Some(value), Relation::Is) => surely_fits(&self.value, value),
-            (Some(value), Relation::IsNot) => !possibly_fits(&self.value, value),
+            (Some(value), Comparison::Equal) => matches_strictly(&self.value, value),
+            (Some(value), Comparison::NotEqual) => !matches_broadly(&self.value, value),
         }
     }
 
-    fn possibly_holds(&self, leaf: Option<&Json>) -> bool {
-        match (leaf, self.relation) {
-            (None, Relation::Is) => false,
-            (None, Relation::IsNot) => true,
-            (Some(value), Relation::Is) => possibly_fits(&self.value, value),
-            (Some(value), Relation::IsNot) => !surely_fits(&self.value, value),
+    fn holds_broadly(&self, leaf: Option<&Json>) -> bool {
+        match (leaf, self.comparison) {
+            (None, Comparison::Equal) => false,
+            (None, Comparison::NotEqual) => true,
+            (Some(value), Comparison::Equal) => matches_broadly(&self.value, value),
+            (Some(value), Comparison::NotEqual) => !matches_strictly(&self.value, value),
         }
     }
 }
 
 /// Every value that a dotted key may mean; `None` for each place where there is none. A list stands for
 /// each of its elements, and a name may itself hold dots.
-fn collect<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json>>) {
+fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json>>) {
     match value {
         Json::Array(elements) => {
             for element in elements {
-                collect(element, key, leaves);
+                collect_values(element, key, leaves);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_)
@@ -101,7 +101,7 @@ fn collect<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json
                 leaves.push(None);
             }
             for (member, rest) in meant {
-                collect(member, rest, leaves);
+                collect_values(member, rest, leaves);
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => leaves.push(None),
@@ -109,9 +109,9 @@ fn collect<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json
 }
 
 /// Does the value fit however a server reads it?
-fn surely_fits(glob: &Glob, value: &Json) -> bool {
+fn matches_strictly(glob: &Glob, value: &Json) -> bool {
     match value {
-        Json::String(text) => glob.matches(text) && !climbs(glob, text),
+        Json::String(text) => glob.matches(text) && !leaves_directory(glob, text),
         Json::Bool(_) | Json::Number(_) => glob.matches(&value.to_string()),
         Json::Null | Json::Array(_) | Json::Object(_) => false,
     }
@@ -119,7 +119,7 @@ fn surely_fits(glob: &Glob, value: &Json) -> bool {
 
 /// Is there a way to read the value in which it fits? Servers differ in what they make of capitals, of
 /// escapes and of `..`, and none of it may lead around a deny.
-fn possibly_fits(glob: &Glob, value: &Json) -> bool {
+fn matches_broadly(glob: &Glob, value: &Json) -> bool {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
@@ -129,12 +129,12 @@ fn possibly_fits(glob: &Glob, value: &Json) -> bool {
     if glob.matches(&text) || is_same_number(glob, value) {
         return true;
     }
-    let fold = |text: &str| unescaped(text).to_lowercase();
-    let folded = Glob::of_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
+    let fold = |text: &str| percent_decoded(text).to_lowercase();
+    let folded = Glob::from_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
     let text = fold(text.trim());
     folded.matches(&text)
-        || folded.matches(&walked(&text, Empty::Kept))
-        || folded.matches(&walked(&text, Empty::Dropped))
+        || folded.matches(&normalize_path(&text, EmptySegments::Keep))
+        || folded.matches(&normalize_path(&text, EmptySegments::Drop))
 }
 
 /// `1`, `1.0` and `1e0` are one number to a server.
@@ -145,21 +145,22 @@ fn is_same_number(glob: &Glob, value: &Json) -> bool {
 }
 
 /// Does the text leave, with `..`, the folder that the pattern's star stands in?
-fn climbs(glob: &Glob, text: &str) -> bool {
-    glob.has_star() && steps_up(text) > steps_up(&glob.pieces().join("*"))
+fn leaves_directory(glob: &Glob, text: &str) -> bool {
+    glob.has_wildcard()
+        && count_parent_segments(text) > count_parent_segments(&glob.pieces().join("*"))
 }
 
-fn steps_up(text: &str) -> usize {
-    unescaped(text).split('/').filter(|segment| *segment == "..").count()
+fn count_parent_segments(text: &str) -> usize {
+    percent_decoded(text).split('/').filter(|segment| *segment == "..").count()
 }
 
 /// The text with `%2F` and the like put in, and every separator a `/`.
-fn unescaped(text: &str) -> String {
+fn percent_decoded(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, behind @ ..] = rest {
         let escape = match rest {
-            [b'%', high, low, ..] => digit(*high).zip(digit(*low)),
+            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)),
             _ => None,
         };
         let (byte, behind) = match escape {
@@ -172,19 +173,19 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-fn digit(byte: u8) -> Option<u8> {
+fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// What becomes of empty segments: a URL has one behind its scheme, a path none that counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Empty {
-    Kept,
-    Dropped,
+enum EmptySegments {
+    Keep,
+    Drop,
 }
 
 /// The path with its `.` and `..` walked.
-fn walked(text: &str, empty: Empty) -> String {
+fn normalize_path(text: &str, empty: EmptySegments) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for (index, segment) in text.split('/').enumerate() {
         match segment {
@@ -194,7 +195,7 @@ fn walked(text: &str, empty: Empty) -> String {
             }
             // There is nothing above the root.
             ".." if segments.len() == 1 && segments[0].is_empty() => {}
-            "" if index > 0 && empty == Empty::Dropped => {}
+            "" if index > 0 && empty == EmptySegments::Drop => {}
             other => segments.push(other),
         }
     }
@@ -203,16 +204,16 @@ fn walked(text: &str, empty: Empty) -> String {
 
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let relation = match self.relation {
-            Relation::Is => "=",
-            Relation::IsNot => "!=",
+        let relation = match self.comparison {
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "!=",
         };
-        write!(f, "{}{relation}{}", self.key.join("."), written(&self.value))
+        write!(f, "{}{relation}{}", self.key.join("."), quote_value(&self.value))
     }
 }
 
 /// The value as a rule holds it, in quotes where it has to be.
-fn written(glob: &Glob) -> String {
+fn quote_value(glob: &Glob) -> String {
     let pieces = glob.pieces();
     let bare = pieces.join("*");
     let is_bare = !bare.is_empty()
@@ -240,9 +241,9 @@ mod tests {
     #[track_caller]
     fn check(predicate: &str, arguments: Json, expected: &str) {
         let rule = ToolRule::parse(&format!("mcp__s__t({predicate})")).expect("a rule");
-        let [predicate] = rule.predicates() else { panic!("one predicate") };
-        let strict = predicate.miss(&arguments, Reading::Strict).is_none();
-        let broad = predicate.miss(&arguments, Reading::Broad).is_none();
+        let [predicate] = rule.parse_predicates() else { panic!("one predicate") };
+        let strict = predicate.mismatch(&arguments, MatchMode::Strict).is_none();
+        let broad = predicate.mismatch(&arguments, MatchMode::Broad).is_none();
         let found = match (strict, broad) {
             (true, true) => "always",
             (false, true) => "broadly",
@@ -343,13 +344,13 @@ mod tests {
         #[test]
         fn what_holds_strictly_holds_broadly(
             key in prop::collection::vec("[kl]", 1..3),
-            relation in prop::sample::select(vec![Relation::Is, Relation::IsNot]),
+            relation in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual]),
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let predicate = Predicate { key, relation, value: Glob::parse(&pattern) };
-            if predicate.miss(&arguments, Reading::Strict).is_none() {
-                prop_assert_eq!(predicate.miss(&arguments, Reading::Broad), None);
+            let predicate = Predicate { key, comparison: relation, value: Glob::parse(&pattern) };
+            if predicate.mismatch(&arguments, MatchMode::Strict).is_none() {
+                prop_assert_eq!(predicate.mismatch(&arguments, MatchMode::Broad), None);
             }
         }
 
@@ -359,10 +360,10 @@ mod tests {
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let held = [Relation::Is, Relation::IsNot].map(|relation| {
+            let held = [Comparison::Equal, Comparison::NotEqual].map(|relation| {
                 let value = Glob::parse(&pattern);
-                let predicate = Predicate { key: vec!["k".to_owned()], relation, value };
-                predicate.miss(&arguments, Reading::Strict).is_none()
+                let predicate = Predicate { key: vec!["k".to_owned()], comparison: relation, value };
+                predicate.mismatch(&arguments, MatchMode::Strict).is_none()
             });
             prop_assert_ne!(held, [true, true]);
         }

@@ -9,35 +9,38 @@ use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::source::Source;
 
-const PLAIN: Hints =
-    Hints { read_only: Claim::Unsaid, destructive: Claim::Unsaid, open_world: Claim::Unsaid };
+const PLAIN: ToolHints = ToolHints {
+    read_only: HintValue::Unspecified,
+    destructive: HintValue::Unspecified,
+    open_world: HintValue::Unspecified,
+};
 
 /// Reads settings, a line a file: `managed deny mcp__a` puts one rule into the managed file, and
 /// `user: {…}` is the text of `permissions`.
-fn rules(lines: &str) -> Rules {
-    let mut rules = Rules::default();
+fn rules(lines: &str) -> PermissionRules {
+    let mut rules = PermissionRules::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (scope, rest) = line.split_once(' ').expect("a scope and a rule");
         if let Some(scope) = scope.strip_suffix(':') {
-            rules = rules.and(file(scope, rest));
+            rules = rules.merge(file(scope, rest));
             continue;
         }
         let (list, rule) = rest.split_once(' ').expect("a list and a rule");
-        let effect = [Effect::Allow, Effect::Ask, Effect::Deny];
+        let effect = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
         let effect = effect.into_iter().find(|effect| effect.id() == list).expect("a list");
         match scope {
             "session" => rules.add_for_session(effect, ToolRule::parse(rule).expect("a rule")),
-            _ => rules = rules.and(file(scope, &json!({list: [rule]}).to_string())),
+            _ => rules = rules.merge(file(scope, &json!({list: [rule]}).to_string())),
         }
     }
     rules
 }
 
-fn file(scope: &str, permissions: &str) -> Rules {
+fn file(scope: &str, permissions: &str) -> PermissionRules {
     let (kind, authority) = match scope {
         "managed" => (Scope::Enterprise, Authority::Administrator),
-        "local" => (Scope::Local, Authority::Person),
-        "user" => (Scope::User, Authority::Person),
+        "local" => (Scope::Local, Authority::User),
+        "user" => (Scope::User, Authority::User),
         other => panic!("{other} has no settings"),
     };
     let text = format!("{{\"permissions\": {permissions}}}");
@@ -46,13 +49,13 @@ fn file(scope: &str, permissions: &str) -> Rules {
 
 /// A call in words: `files read {"path": "/x"}`, and in front of it `trusted`, `readonly`, `gentle`.
 #[track_caller]
-fn check(lines: &str, mode: Mode, call: &str, expected: &str) {
-    let (mut hints, mut trust, mut call) = (PLAIN, Trust::Withheld, call);
+fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
+    let (mut hints, mut trust, mut call) = (PLAIN, Trust::Untrusted, call);
     while let Some((word, rest)) = call.split_once(": ") {
         match word {
-            "trusted" => trust = Trust::Given,
-            "readonly" => hints.read_only = Claim::Yes,
-            "gentle" => (hints.destructive, hints.open_world) = (Claim::No, Claim::No),
+            "trusted" => trust = Trust::Trusted,
+            "readonly" => hints.read_only = HintValue::Yes,
+            "gentle" => (hints.destructive, hints.open_world) = (HintValue::No, HintValue::No),
             _ => break,
         }
         call = rest;
@@ -60,26 +63,41 @@ fn check(lines: &str, mode: Mode, call: &str, expected: &str) {
     let mut words = call.splitn(3, ' ');
     let (server, tool) = (words.next().expect("a server"), words.next().expect("a tool"));
     let arguments: Json = serde_json::from_str(words.next().unwrap_or("{}")).expect("JSON");
-    let request = Request { server, tool, arguments: &arguments, hints, trust };
-    let Decision { verdict, because } = decide(&rules(lines), &request, mode);
+    let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
+    let RuleDecision { effect: verdict, reason: because } = decide(&rules(lines), &request, mode);
     assert_eq!(format!("{verdict}: {because}"), expected);
 }
 
 #[test]
 fn without_rules_every_call_asks() {
-    check("", Mode::Default, "files read", "ask: no rule is about it");
+    check("", PermissionMode::Default, "files read", "ask: no rule is about it");
 }
 
 #[test]
 fn deny_goes_before_ask_and_ask_before_allow_in_whatever_scope() {
     let all = "managed allow mcp__files\nuser ask mcp__files__read\nlocal deny mcp__files__rea*";
-    check(all, Mode::Default, "files read", "deny: the deny rule `mcp__files__rea*` (local:1)");
+    check(
+        all,
+        PermissionMode::Default,
+        "files read",
+        "deny: the deny rule `mcp__files__rea*` (local:1)",
+    );
     let two = "managed allow mcp__files\nuser ask mcp__files__read";
-    check(two, Mode::Default, "files read", "ask: the ask rule `mcp__files__read` (user:1)");
-    check(two, Mode::Default, "files write", "allow: the allow rule `mcp__files` (managed:1)");
+    check(
+        two,
+        PermissionMode::Default,
+        "files read",
+        "ask: the ask rule `mcp__files__read` (user:1)",
+    );
+    check(
+        two,
+        PermissionMode::Default,
+        "files write",
+        "allow: the allow rule `mcp__files` (managed:1)",
+    );
     check(
         "session allow mcp__files",
-        Mode::Default,
+        PermissionMode::Default,
         "files read",
         "allow: the allow rule `mcp__files` (this session)",
     );
@@ -89,50 +107,55 @@ fn deny_goes_before_ask_and_ask_before_allow_in_whatever_scope() {
 fn predicates_narrow_a_rule() {
     let lines = "user allow mcp__files__read(path=/srv/*)\nuser deny mcp__files(path=/srv/key*)";
     let allowed = "allow: the allow rule `mcp__files__read(path=/srv/*)` (user:1)";
-    check(lines, Mode::Default, r#"files read {"path": "/srv/a"}"#, allowed);
+    check(lines, PermissionMode::Default, r#"files read {"path": "/srv/a"}"#, allowed);
     let denied = "deny: the deny rule `mcp__files(path=/srv/key*)` (user:1)";
-    check(lines, Mode::Default, r#"files read {"path": "/srv/key.pem"}"#, denied);
-    check(lines, Mode::Default, r#"files read {"path": "/srv/a/../key.pem"}"#, denied);
+    check(lines, PermissionMode::Default, r#"files read {"path": "/srv/key.pem"}"#, denied);
+    check(lines, PermissionMode::Default, r#"files read {"path": "/srv/a/../key.pem"}"#, denied);
     let asked = "ask: no rule is about it";
-    check(lines, Mode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
-    check(lines, Mode::Default, "files read", asked);
+    check(lines, PermissionMode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
+    check(lines, PermissionMode::Default, "files read", asked);
 }
 
 #[test]
 fn trust_allows_unless_a_rule_says_otherwise() {
-    check("", Mode::Default, "trusted: files read", "allow: the server is trusted");
+    check("", PermissionMode::Default, "trusted: files read", "allow: the server is trusted");
     for scope in ["managed", "user", "local", "session"] {
         let place = match scope {
             "session" => "this session".to_owned(),
             file => format!("{file}:1"),
         };
         let asked = format!("ask: the ask rule `mcp__files` ({place})");
-        check(&format!("{scope} ask mcp__files"), Mode::Default, "trusted: files read", &asked);
+        check(
+            &format!("{scope} ask mcp__files"),
+            PermissionMode::Default,
+            "trusted: files read",
+            &asked,
+        );
     }
 }
 
 #[test]
 fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
     let lines = "managed allow mcp__files";
-    check(lines, Mode::Plan, "trusted: files write", "deny: the mode `plan`");
-    check(lines, Mode::Plan, "gentle: files write", "deny: the mode `plan`");
+    check(lines, PermissionMode::Plan, "trusted: files write", "deny: the mode `plan`");
+    check(lines, PermissionMode::Plan, "gentle: files write", "deny: the mode `plan`");
     check(
         lines,
-        Mode::Plan,
+        PermissionMode::Plan,
         "readonly: files read",
         "allow: the allow rule `mcp__files` (managed:1)",
     );
-    check("", Mode::Plan, "readonly: files read", "ask: no rule is about it");
+    check("", PermissionMode::Plan, "readonly: files read", "ask: no rule is about it");
 }
 
 #[test]
 fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
-    check("", Mode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
-    check("", Mode::AcceptEdits, "files write", "ask: no rule is about it");
-    check("", Mode::AcceptEdits, "readonly: web fetch", "ask: no rule is about it");
+    check("", PermissionMode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
+    check("", PermissionMode::AcceptEdits, "files write", "ask: no rule is about it");
+    check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no rule is about it");
     check(
         "user ask mcp__files",
-        Mode::AcceptEdits,
+        PermissionMode::AcceptEdits,
         "gentle: files write",
         "ask: the ask rule `mcp__files` (user:1)",
     );
@@ -142,38 +165,38 @@ fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
 fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
     check(
         "",
-        Mode::DontAsk,
+        PermissionMode::DontAsk,
         "files read",
         "deny: no rule is about it, and nothing asks in the mode `dontAsk`",
     );
     check(
         "user ask mcp__files",
-        Mode::DontAsk,
+        PermissionMode::DontAsk,
         "trusted: files read",
         "deny: the ask rule `mcp__files` (user:1), and nothing asks in the mode `dontAsk`",
     );
-    check("", Mode::DontAsk, "trusted: files read", "allow: the server is trusted");
+    check("", PermissionMode::DontAsk, "trusted: files read", "allow: the server is trusted");
 }
 
 #[test]
 fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
-    check("", Mode::Bypass, "files read", "allow: the mode `bypass`");
-    check("user ask mcp__files", Mode::Bypass, "files read", "allow: the mode `bypass`");
+    check("", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
+    check("user ask mcp__files", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
     check(
         "user deny mcp__files",
-        Mode::Bypass,
+        PermissionMode::Bypass,
         "files read",
         "deny: the deny rule `mcp__files` (user:1)",
     );
     check(
         "managed ask mcp__files",
-        Mode::Bypass,
+        PermissionMode::Bypass,
         "files read",
         "ask: the ask rule `mcp__files` (managed:1)",
     );
     check(
         r#"managed: {"disableBypass": true}"#,
-        Mode::Bypass,
+        PermissionMode::Bypass,
         "files read",
         "ask: no rule is about it",
     );
@@ -183,29 +206,34 @@ fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
 fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
     let lines = "user allow mcp__files\nuser allow mcp__web\nlocal deny mcp__files__read(";
     let asked = "ask: the deny rule in local:1 makes no sense";
-    check(lines, Mode::Default, "trusted: files write", asked);
-    check(lines, Mode::Bypass, "files write", asked);
+    check(lines, PermissionMode::Default, "trusted: files write", asked);
+    check(lines, PermissionMode::Bypass, "files write", asked);
     check(
         lines,
-        Mode::DontAsk,
+        PermissionMode::DontAsk,
         "files write",
         "deny: the deny rule in local:1 makes no sense, and nothing asks in the mode `dontAsk`",
     );
-    check(lines, Mode::Default, "web get", "allow: the allow rule `mcp__web` (user:1)");
+    check(lines, PermissionMode::Default, "web get", "allow: the allow rule `mcp__web` (user:1)");
     let every = "user allow mcp__web\nlocal ask Web(x)";
-    check(every, Mode::Default, "web get", "ask: the ask rule in local:1 makes no sense");
+    check(every, PermissionMode::Default, "web get", "ask: the ask rule in local:1 makes no sense");
 }
 
 #[test]
 fn an_allow_that_nobody_understands_allows_nothing() {
-    check("user allow mcp__files__read(", Mode::Default, "files read", "ask: no rule is about it");
+    check(
+        "user allow mcp__files__read(",
+        PermissionMode::Default,
+        "files read",
+        "ask: no rule is about it",
+    );
 }
 
 #[test]
 fn a_list_that_nobody_understands_asks_for_everything() {
     check(
         "user allow mcp__files\nlocal: {\"deny\": \"mcp__web\"}",
-        Mode::Bypass,
+        PermissionMode::Bypass,
         "files read",
         "ask: the rules in local cannot be made out",
     );
@@ -217,13 +245,13 @@ fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
         "user: {\"defaultMode\": \"bypass\"}\nmanaged: {\"defaultMode\": \"acceptEdits\"}\nlocal: {\"defaultMode\": \"plan\"}",
     );
     let (mode, origin) = rules.default_mode().expect("three were given");
-    assert_eq!((mode, origin.to_string()), (Mode::AcceptEdits, "managed:1".to_owned()));
+    assert_eq!((mode, origin.to_string()), (PermissionMode::AcceptEdits, "managed:1".to_owned()));
 }
 
 #[track_caller]
 fn check_hidden(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
     let rules = rules(lines);
-    let found = [hides(&rules, server, tool), hides_server(&rules, server)];
+    let found = [tool_hidden_by(&rules, server, tool), server_hidden_by(&rules, server)];
     let found = found.map(|because| because.map(|because| because.to_string()));
     assert_eq!(found.each_ref().map(Option::as_deref), expected, "{lines}");
 }
@@ -248,18 +276,18 @@ fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
         "user allow mcp__files__read(path=/srv/*)\nlocal allow mcp__files__read(mode=x)\nmanaged allow mcp__files__write\nuser ask mcp__web\nuser deny mcp__files__read(path=/etc/*)\nlocal allow mcp__files(",
     );
     let arguments = json!({"path": "/srv/a"});
-    let request = Request {
+    let request = CallRequest {
         server: "files",
         tool: "read",
         arguments: &arguments,
         hints: PLAIN,
-        trust: Trust::Withheld,
+        trust: Trust::Untrusted,
     };
-    let explanation = explain(&rules, &request, Mode::Default);
+    let explanation = explain(&rules, &request, PermissionMode::Default);
     let found: Vec<String> = explanation
         .considered
         .iter()
-        .map(|it| format!("{} {} {:?}", it.listed.effect, it.listed.rule, it.fit))
+        .map(|it| format!("{} {} {:?}", it.entry.effect, it.entry.rule, it.result))
         .collect();
     assert_eq!(
         found,
@@ -271,8 +299,8 @@ fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
             "allow mcp__files__read(path=/srv/*) Matches",
         ]
     );
-    assert_eq!(explanation.broken.len(), 1);
-    assert_eq!(explanation.decision.verdict, Effect::Allow);
+    assert_eq!(explanation.invalid.len(), 1);
+    assert_eq!(explanation.decision.effect, PermissionEffect::Allow);
 }
 
 fn a_rule() -> impl Strategy<Value = String> {
@@ -301,19 +329,19 @@ struct Call {
     server: String,
     tool: String,
     arguments: Json,
-    hints: Hints,
+    hints: ToolHints,
     trust: Trust,
 }
 
 impl Call {
-    fn request(&self) -> Request<'_> {
+    fn request(&self) -> CallRequest<'_> {
         let Call { server, tool, arguments, hints, trust } = self;
-        Request { server, tool, arguments, hints: *hints, trust: *trust }
+        CallRequest { server, tool, arguments, hints: *hints, trust: *trust }
     }
 }
 
-fn a_claim() -> impl Strategy<Value = Claim> {
-    prop::sample::select(vec![Claim::Yes, Claim::No, Claim::Unsaid])
+fn a_claim() -> impl Strategy<Value = HintValue> {
+    prop::sample::select(vec![HintValue::Yes, HintValue::No, HintValue::Unspecified])
 }
 
 fn a_call() -> impl Strategy<Value = Call> {
@@ -321,12 +349,10 @@ fn a_call() -> impl Strategy<Value = Call> {
         prop_oneof!["[xy]{1,2}".prop_map(Json::String), Just(Json::Null), Just(json!(["x"]))];
     let arguments = prop::collection::hash_map("[pq]", value, 0..3);
     let hints =
-        (a_claim(), a_claim(), a_claim()).prop_map(|(read_only, destructive, open_world)| Hints {
-            read_only,
-            destructive,
-            open_world,
+        (a_claim(), a_claim(), a_claim()).prop_map(|(read_only, destructive, open_world)| {
+            ToolHints { read_only, destructive, open_world }
         });
-    let trust = prop::sample::select(vec![Trust::Given, Trust::Withheld]);
+    let trust = prop::sample::select(vec![Trust::Trusted, Trust::Untrusted]);
     ("[ab]", "[cd]{1,2}", arguments, hints, trust).prop_map(
         |(server, tool, arguments, hints, trust)| {
             let arguments = Json::Object(arguments.into_iter().collect());
@@ -335,8 +361,8 @@ fn a_call() -> impl Strategy<Value = Call> {
     )
 }
 
-fn a_mode() -> impl Strategy<Value = Mode> {
-    prop::sample::select(Mode::ALL.to_vec())
+fn a_mode() -> impl Strategy<Value = PermissionMode> {
+    prop::sample::select(PermissionMode::ALL.to_vec())
 }
 
 const OWN: &[&str] = &["user", "local"];
@@ -349,12 +375,12 @@ proptest! {
         managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
     ) {
         let alone = rules(&managed.join("\n"));
-        let stern = Call { trust: Trust::Withheld, hints: PLAIN, ..call.clone() };
-        let before = decide(&alone, &stern.request(), Mode::Default);
+        let stern = Call { trust: Trust::Untrusted, hints: PLAIN, ..call.clone() };
+        let before = decide(&alone, &stern.request(), PermissionMode::Default);
         let together = rules(&[managed, own].concat().join("\n"));
         let after = decide(&together, &call.request(), mode);
-        if matches!(before.because, Because::Rule(_) | Because::Broken(_)) && before.verdict != Effect::Allow {
-            prop_assert!(after.verdict >= before.verdict, "{before:?} became {after:?}");
+        if matches!(before.reason, DecisionReason::Rule(_) | DecisionReason::InvalidRule(_)) && before.effect != PermissionEffect::Allow {
+            prop_assert!(after.effect >= before.effect, "{before:?} became {after:?}");
         }
     }
 
@@ -367,7 +393,7 @@ proptest! {
         let before = decide(&rules(&lines.join("\n")), &call.request(), mode);
         let more = [lines, vec![format!("{scope} {list} {rule}")]].concat();
         let after = decide(&rules(&more.join("\n")), &call.request(), mode);
-        prop_assert!(after.verdict >= before.verdict, "{before:?} became {after:?}");
+        prop_assert!(after.effect >= before.effect, "{before:?} became {after:?}");
     }
 
     /// What is decided is always among what is possible without the arguments, known hints or not.
@@ -378,15 +404,15 @@ proptest! {
         let decided = decide(&rules, &request, mode);
         for hints in [None, Some(request.hints)] {
             let subject =
-                Subject { server: request.server, tool: request.tool, hints, trust: request.trust };
-            let possible = possible(&rules, &subject, mode);
-            prop_assert!(possible.iter().any(|it| it.verdict == decided.verdict), "{possible:?}");
+                CallWithoutArguments { server: request.server, tool: request.tool, hints, trust: request.trust };
+            let possible = possible_decisions(&rules, &subject, mode);
+            prop_assert!(possible.iter().any(|it| it.effect == decided.effect), "{possible:?}");
         }
-        let bare = Subject {
+        let bare = CallWithoutArguments {
             server: request.server, tool: request.tool, hints: Some(request.hints), trust: request.trust,
         };
-        if rules.listed().iter().all(|it| it.rule.is_unconditional()) {
-            prop_assert_eq!(possible(&rules, &bare, mode), vec![decided]);
+        if rules.entries().iter().all(|it| it.rule.is_unconditional()) {
+            prop_assert_eq!(possible_decisions(&rules, &bare, mode), vec![decided]);
         }
     }
 
@@ -397,8 +423,8 @@ proptest! {
     ) {
         let deny = format!("{scope} deny mcp__{}__{}", call.server, call.tool);
         let decision = decide(&rules(&[lines, vec![deny]].concat().join("\n")), &call.request(), mode);
-        prop_assert_eq!(decision.verdict, Effect::Deny);
-        prop_assert!(matches!(decision.because, Because::Rule(_)));
+        prop_assert_eq!(decision.effect, PermissionEffect::Deny);
+        prop_assert!(matches!(decision.reason, DecisionReason::Rule(_)));
     }
 
     /// Neither the order of rules nor that of files decides anything, not even which rule is named.
@@ -420,13 +446,13 @@ proptest! {
         arguments in prop::collection::hash_map("[a-z.]{1,3}", any::<String>(), 0..3),
     ) {
         let arguments = Json::Object(arguments.into_iter().map(|(name, text)| (name, text.into())).collect());
-        let call = Call { server, tool, arguments, hints: PLAIN, trust: Trust::Withheld };
+        let call = Call { server, tool, arguments, hints: PLAIN, trust: Trust::Untrusted };
         for suggestion in suggestions(&call.request()) {
             let rule = ToolRule::parse(&suggestion.rule.to_string());
             prop_assert_eq!(rule.as_ref(), Ok(&suggestion.rule));
-            let mut rules = Rules::default();
-            rules.add_for_session(Effect::Allow, suggestion.rule);
-            prop_assert_eq!(decide(&rules, &call.request(), Mode::Default).verdict, Effect::Allow);
+            let mut rules = PermissionRules::default();
+            rules.add_for_session(PermissionEffect::Allow, suggestion.rule);
+            prop_assert_eq!(decide(&rules, &call.request(), PermissionMode::Default).effect, PermissionEffect::Allow);
         }
     }
 
@@ -434,11 +460,11 @@ proptest! {
     #[test]
     fn what_is_hidden_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
-        if hides(&rules, &call.server, &call.tool).is_some() {
-            prop_assert_eq!(decide(&rules, &call.request(), mode).verdict, Effect::Deny);
+        if tool_hidden_by(&rules, &call.server, &call.tool).is_some() {
+            prop_assert_eq!(decide(&rules, &call.request(), mode).effect, PermissionEffect::Deny);
         }
-        if hides_server(&rules, &call.server).is_some() {
-            prop_assert!(hides(&rules, &call.server, &call.tool).is_some());
+        if server_hidden_by(&rules, &call.server).is_some() {
+            prop_assert!(tool_hidden_by(&rules, &call.server, &call.tool).is_some());
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 /// One call that wants to be made.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct CallRequest<'a> {
     /// The server's name as tool names hold it: every character that they cannot hold is `_`.
     pub server: &'a str,
     /// The tool's name, likewise.
@@ -14,39 +14,39 @@ pub struct Request<'a> {
     /// The arguments.
     pub arguments: &'a Json,
     /// What the server says of the tool.
-    pub hints: Hints,
+    pub hints: ToolHints,
     /// Are the server's tools approved beforehand?
     pub trust: Trust,
 }
 
 /// What a server says of a tool. Nobody checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hints {
+pub struct ToolHints {
     /// It changes nothing.
-    pub read_only: Claim,
+    pub read_only: HintValue,
     /// It may destroy something. Means nothing for a tool that changes nothing.
-    pub destructive: Claim,
+    pub destructive: HintValue,
     /// It reaches things outside, such as the web.
-    pub open_world: Claim,
+    pub open_world: HintValue,
 }
 
 /// What a server claims, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Claim {
+pub enum HintValue {
     /// It says yes.
     Yes,
     /// It says no.
     No,
     /// It says nothing, which is never taken for the harmless answer.
     #[default]
-    Unsaid,
+    Unspecified,
 }
 
-impl Hints {
+impl ToolHints {
     /// Is it an edit at most, that destroys nothing and stays inside?
-    pub(super) fn is_gentle(self) -> bool {
-        let keeps = self.read_only == Claim::Yes || self.destructive == Claim::No;
-        keeps && self.open_world == Claim::No
+    pub(super) fn is_safe_edit(self) -> bool {
+        let keeps = self.read_only == HintValue::Yes || self.destructive == HintValue::No;
+        keeps && self.open_world == HintValue::No
     }
 }
 
@@ -54,15 +54,15 @@ impl Hints {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
     /// They are.
-    Given,
+    Trusted,
     /// They are not.
     #[default]
-    Withheld,
+    Untrusted,
 }
 
 /// How much is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum Mode {
+pub enum PermissionMode {
     /// Only tools that change nothing.
     Plan,
     /// What would ask is refused.
@@ -76,29 +76,34 @@ pub enum Mode {
     Bypass,
 }
 
-impl Mode {
+impl PermissionMode {
     /// Every mode, the strictest first.
-    pub const ALL: [Mode; 5] =
-        [Mode::Plan, Mode::DontAsk, Mode::Default, Mode::AcceptEdits, Mode::Bypass];
+    pub const ALL: [PermissionMode; 5] = [
+        PermissionMode::Plan,
+        PermissionMode::DontAsk,
+        PermissionMode::Default,
+        PermissionMode::AcceptEdits,
+        PermissionMode::Bypass,
+    ];
 
     /// The word used in settings and flags.
     pub fn id(self) -> &'static str {
         match self {
-            Mode::Plan => "plan",
-            Mode::DontAsk => "dontAsk",
-            Mode::Default => "default",
-            Mode::AcceptEdits => "acceptEdits",
-            Mode::Bypass => "bypass",
+            PermissionMode::Plan => "plan",
+            PermissionMode::DontAsk => "dontAsk",
+            PermissionMode::Default => "default",
+            PermissionMode::AcceptEdits => "acceptEdits",
+            PermissionMode::Bypass => "bypass",
         }
     }
 
     /// Reads a mode's word.
-    pub fn parse(text: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.id() == text)
+    pub fn parse(text: &str) -> Option<PermissionMode> {
+        PermissionMode::ALL.into_iter().find(|mode| mode.id() == text)
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for PermissionMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id())
     }

@@ -6,19 +6,19 @@ use std::fmt;
 use thiserror::Error;
 
 use super::glob::Glob;
-use super::predicate::{Miss, Predicate, Relation};
-use super::request::Request;
+use super::predicate::{Comparison, Predicate, PredicateMismatch};
+use super::request::CallRequest;
 use crate::shown;
-use crate::url_pattern::Reading;
+use crate::url_pattern::MatchMode;
 
 /// What every rule begins with.
 const PREFIX: &str = "mcp__";
 /// What stands between a server and its tool.
 const SEPARATOR: &str = "__";
 /// A rule longer than this is none.
-const LONGEST: usize = 4096;
+const MAX_RULE_LENGTH: usize = 4096;
 /// A key with more names in it than this is none.
-const DEEPEST: usize = 8;
+const MAX_KEY_DEPTH: usize = 8;
 
 /// A rule that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct ToolRule {
 
 /// Whether a rule is about a request, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fit {
+pub enum MatchResult {
     /// It is.
     Matches,
     /// It names another server.
@@ -39,24 +39,24 @@ pub enum Fit {
     /// It names another tool of the server.
     OtherTool,
     /// A predicate is not met.
-    Predicate {
+    PredicateNotMet {
         /// The predicate, as a rule holds it.
         predicate: String,
         /// Why not.
-        miss: Miss,
+        mismatch: PredicateMismatch,
     },
 }
 
-impl fmt::Display for Fit {
+impl fmt::Display for MatchResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fit::Matches => f.write_str("it matches"),
-            Fit::OtherServer => f.write_str("it names another server"),
-            Fit::OtherTool => f.write_str("it names another tool"),
-            Fit::Predicate { predicate, miss: Miss::Absent } => {
+            MatchResult::Matches => f.write_str("it matches"),
+            MatchResult::OtherServer => f.write_str("it names another server"),
+            MatchResult::OtherTool => f.write_str("it names another tool"),
+            MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Absent } => {
                 write!(f, "`{predicate}` speaks of an argument that is not there")
             }
-            Fit::Predicate { predicate, miss: Miss::Differs } => {
+            MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Differs } => {
                 write!(f, "`{predicate}` does not hold")
             }
         }
@@ -66,84 +66,88 @@ impl fmt::Display for Fit {
 /// Why a text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind}")]
-pub struct RuleFault {
+pub struct RuleError {
     /// The byte of the text at which it stops making sense.
     pub at: usize,
     /// What is wrong there.
-    pub kind: RuleFaultKind,
+    pub kind: RuleErrorKind,
 }
 
 /// What is wrong with a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RuleFaultKind {
+pub enum RuleErrorKind {
     /// It does not begin with `mcp__`.
     #[error("a rule begins with `mcp__`")]
     Prefix,
     /// No server behind the prefix.
     #[error("it names no server")]
-    Server,
+    MissingServer,
     /// `__` with nothing behind it.
     #[error("it names no tool behind the `__`")]
-    Tool,
+    MissingTool,
     /// A character that no name holds.
     #[error("names hold letters, digits, `-` and `_` only")]
     Character,
     /// A star where the server's name is.
     #[error("a `*` may stand in the tool's name only")]
-    Star,
+    WildcardServer,
     /// A predicate that is not `argument=value`.
     #[error("a predicate is `argument=value` or `argument!=value`")]
     Predicate,
     /// Nothing behind the `=`.
     #[error("a value is missing")]
-    Value,
+    MissingValue,
     /// A quote without its end.
     #[error("a quote is not closed")]
-    Quote,
+    UnclosedQuote,
     /// A backslash in front of something that needs none.
     #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
     Escape,
     /// No `)`.
     #[error("the `(` is not closed")]
-    Open,
+    UnclosedParenthesis,
     /// Something behind the `)`.
     #[error("nothing may follow the `)`")]
-    Behind,
+    TrailingText,
     /// Longer than a rule can be, or with a key that goes too deep.
     #[error("it is too long")]
-    Long,
+    TooLong,
 }
 
-impl RuleFaultKind {
+impl RuleErrorKind {
     /// How to mend it, where that is not plain from the message.
     pub fn hint(self) -> Option<&'static str> {
         match self {
-            RuleFaultKind::Prefix | RuleFaultKind::Server | RuleFaultKind::Character => Some(
-                "write `mcp__server`, `mcp__server__tool` or `mcp__server__tool(argument=value)`",
-            ),
-            RuleFaultKind::Tool => Some("for every tool of the server, write `mcp__server`"),
-            RuleFaultKind::Star => Some("write a rule for each server"),
-            RuleFaultKind::Predicate | RuleFaultKind::Behind => {
+            RuleErrorKind::Prefix | RuleErrorKind::MissingServer | RuleErrorKind::Character => {
+                Some(
+                    "write `mcp__server`, `mcp__server__tool` or `mcp__server__tool(argument=value)`",
+                )
+            }
+            RuleErrorKind::MissingTool => Some("for every tool of the server, write `mcp__server`"),
+            RuleErrorKind::WildcardServer => Some("write a rule for each server"),
+            RuleErrorKind::Predicate | RuleErrorKind::TrailingText => {
                 Some("put values with commas or parentheses into quotes: `(text=\"a, b\")`")
             }
-            RuleFaultKind::Value => Some("write `\"\"` for an empty value"),
-            RuleFaultKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
-            RuleFaultKind::Quote | RuleFaultKind::Open | RuleFaultKind::Long => None,
+            RuleErrorKind::MissingValue => Some("write `\"\"` for an empty value"),
+            RuleErrorKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
+            RuleErrorKind::UnclosedQuote
+            | RuleErrorKind::UnclosedParenthesis
+            | RuleErrorKind::TooLong => None,
         }
     }
 }
 
 impl ToolRule {
     /// Reads a rule.
-    pub fn parse(text: &str) -> Result<ToolRule, RuleFault> {
-        if text.len() > LONGEST {
-            return Err(RuleFault {
-                at: text.floor_char_boundary(LONGEST),
-                kind: RuleFaultKind::Long,
+    pub fn parse(text: &str) -> Result<ToolRule, RuleError> {
+        if text.len() > MAX_RULE_LENGTH {
+            return Err(RuleError {
+                at: text.floor_char_boundary(MAX_RULE_LENGTH),
+                kind: RuleErrorKind::TooLong,
             });
         }
         let mut cursor = Cursor { text, at: 0 };
-        let target = target(&mut cursor)?;
+        let target = parse_target(&mut cursor)?;
         let predicates = match cursor.peek() {
             None => Vec::new(),
             Some(_) => predicates(&mut cursor)?,
@@ -152,7 +156,7 @@ impl ToolRule {
     }
 
     /// The rule for every tool of a server.
-    pub(super) fn of_server(server: &str) -> ToolRule {
+    pub(super) fn for_server(server: &str) -> ToolRule {
         let target = match server.contains(SEPARATOR) {
             true => format!("{server}{SEPARATOR}*"),
             false => server.to_owned(),
@@ -161,12 +165,12 @@ impl ToolRule {
     }
 
     /// The rule for one tool, with the given predicates.
-    pub(super) fn of_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
+    pub(super) fn for_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
         ToolRule { target: format!("{server}{SEPARATOR}{tool}"), predicates }
     }
 
     /// What it asks of the arguments.
-    pub fn predicates(&self) -> &[Predicate] {
+    pub fn parse_predicates(&self) -> &[Predicate] {
         &self.predicates
     }
 
@@ -177,7 +181,7 @@ impl ToolRule {
 
     /// Is it about tools of a server of this name? A name may hold the separator, so several may be meant.
     pub fn names_server(&self, server: &str) -> bool {
-        self.tools_of(server, Reading::Broad).is_some()
+        self.tools_of(server, MatchMode::Broad).is_some()
     }
 
     /// Is it about everything that the other is about, whatever the arguments?
@@ -194,29 +198,29 @@ impl ToolRule {
 
     /// Is the rule about this tool, whatever the arguments are?
     pub fn names_tool(&self, server: &str, tool: &str) -> bool {
-        self.tools_of(server, Reading::Broad).is_some_and(|tools| tools.matches(tool))
+        self.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     }
 
     /// Is the rule about this request?
-    pub fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
+    pub fn match_call(&self, request: &CallRequest<'_>, reading: MatchMode) -> MatchResult {
         match self.tools_of(request.server, reading) {
-            None => return Fit::OtherServer,
-            Some(tools) if !tools.matches(request.tool) => return Fit::OtherTool,
+            None => return MatchResult::OtherServer,
+            Some(tools) if !tools.matches(request.tool) => return MatchResult::OtherTool,
             Some(_) => {}
         }
         let missed = self.predicates.iter().find_map(|predicate| {
-            let miss = predicate.miss(request.arguments, reading)?;
-            Some(Fit::Predicate { predicate: predicate.to_string(), miss })
+            let miss = predicate.mismatch(request.arguments, reading)?;
+            Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch: miss })
         });
-        missed.unwrap_or(Fit::Matches)
+        missed.unwrap_or(MatchResult::Matches)
     }
 
     /// The tools of the server that the rule names; nothing where it names another server.
-    pub(super) fn tools_of(&self, server: &str, reading: Reading) -> Option<Glob> {
+    pub(super) fn tools_of(&self, server: &str, reading: MatchMode) -> Option<Glob> {
         let rest = self.target.strip_prefix(server)?;
         if rest.is_empty() {
             // `mcp__a__b` was hardly written for a whole server `a__b`.
-            let is_plain = reading == Reading::Broad || !server.contains(SEPARATOR);
+            let is_plain = reading == MatchMode::Broad || !server.contains(SEPARATOR);
             return is_plain.then(|| Glob::parse("*"));
         }
         rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
@@ -225,37 +229,37 @@ impl ToolRule {
 
 /// Which servers a text that is no rule may have been about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Concern {
+pub enum AffectedServers {
     /// Nobody can tell.
     EveryServer,
     /// Those whose name the text begins with, behind the prefix.
     Named(String),
 }
 
-impl Concern {
+impl AffectedServers {
     /// What a text that is no rule was about, as far as it can be made out.
-    pub(super) fn of(text: &str) -> Concern {
-        let Some(rest) = text.strip_prefix(PREFIX) else { return Concern::EveryServer };
+    pub(super) fn of_invalid_rule(text: &str) -> AffectedServers {
+        let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
         let target = rest.split('(').next().unwrap_or_default();
         let server = target.split(SEPARATOR).next().unwrap_or_default();
-        match !server.is_empty() && server.chars().all(is_of_names) {
-            true => Concern::Named(target.to_owned()),
-            false => Concern::EveryServer,
+        match !server.is_empty() && server.chars().all(is_name_char) {
+            true => AffectedServers::Named(target.to_owned()),
+            false => AffectedServers::EveryServer,
         }
     }
 
     /// May it have been about this server?
-    pub fn is_about(&self, server: &str) -> bool {
+    pub fn includes(&self, server: &str) -> bool {
         match self {
-            Concern::EveryServer => true,
-            Concern::Named(target) => target
+            AffectedServers::EveryServer => true,
+            AffectedServers::Named(target) => target
                 .strip_prefix(server)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)),
         }
     }
 }
 
-fn is_of_names(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
@@ -280,7 +284,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Takes everything up to the first character that ends it.
-    fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
+    fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
         self.at += taken.len();
@@ -288,106 +292,106 @@ impl<'t> Cursor<'t> {
     }
 
     fn skip_spaces(&mut self) {
-        self.until(|c| c != ' ');
+        self.take_until(|c| c != ' ');
     }
 
-    fn fault(&self, kind: RuleFaultKind) -> RuleFault {
-        RuleFault { at: self.at, kind }
+    fn error(&self, kind: RuleErrorKind) -> RuleError {
+        RuleError { at: self.at, kind }
     }
 }
 
 /// Reads up to the predicates.
-fn target(cursor: &mut Cursor<'_>) -> Result<String, RuleFault> {
+fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
     if !cursor.text.starts_with(PREFIX) {
-        return Err(cursor.fault(RuleFaultKind::Prefix));
+        return Err(cursor.error(RuleErrorKind::Prefix));
     }
     cursor.at = PREFIX.len();
     let start = cursor.at;
-    let target = cursor.until(|c| !is_of_names(c) && c != '*');
+    let target = cursor.take_until(|c| !is_name_char(c) && c != '*');
     if cursor.peek().is_some_and(|c| c != '(') {
-        return Err(cursor.fault(RuleFaultKind::Character));
+        return Err(cursor.error(RuleErrorKind::Character));
     }
-    let at = |offset: usize, kind| Err(RuleFault { at: start + offset, kind });
+    let at = |offset: usize, kind| Err(RuleError { at: start + offset, kind });
     let (server, tool) = match target.split_once(SEPARATOR) {
         Some((server, tool)) => (server, Some(tool)),
         None => (target, None),
     };
     if server.is_empty() {
-        return at(0, RuleFaultKind::Server);
+        return at(0, RuleErrorKind::MissingServer);
     }
     if let Some(star) = server.find('*') {
-        return at(star, RuleFaultKind::Star);
+        return at(star, RuleErrorKind::WildcardServer);
     }
     if tool.is_some_and(str::is_empty) {
-        return at(target.len(), RuleFaultKind::Tool);
+        return at(target.len(), RuleErrorKind::MissingTool);
     }
     Ok(Glob::parse(target).pieces().join("*"))
 }
 
 /// Reads `(…)` to the end of the text.
-fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleFault> {
+fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleError> {
     cursor.next();
     let mut predicates = Vec::new();
     loop {
-        predicates.push(predicate(cursor)?);
+        predicates.push(parse_predicate(cursor)?);
         cursor.skip_spaces();
         match cursor.peek() {
             Some(',') => cursor.next(),
             Some(')') => break,
-            Some(_) => return Err(cursor.fault(RuleFaultKind::Predicate)),
-            None => return Err(cursor.fault(RuleFaultKind::Open)),
+            Some(_) => return Err(cursor.error(RuleErrorKind::Predicate)),
+            None => return Err(cursor.error(RuleErrorKind::UnclosedParenthesis)),
         };
     }
     cursor.next();
     match cursor.peek() {
         None => Ok(predicates),
-        Some(_) => Err(cursor.fault(RuleFaultKind::Behind)),
+        Some(_) => Err(cursor.error(RuleErrorKind::TrailingText)),
     }
 }
 
-fn predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleFault> {
+fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
     cursor.skip_spaces();
     let start = cursor.at;
     let no_key = |c: char| {
         matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
     };
-    let key: Vec<String> = cursor.until(no_key).split('.').map(str::to_owned).collect();
-    let fault = |kind| Err(RuleFault { at: start, kind });
-    if key.len() > DEEPEST {
-        return fault(RuleFaultKind::Long);
+    let key: Vec<String> = cursor.take_until(no_key).split('.').map(str::to_owned).collect();
+    let fault = |kind| Err(RuleError { at: start, kind });
+    if key.len() > MAX_KEY_DEPTH {
+        return fault(RuleErrorKind::TooLong);
     }
     if key.iter().any(String::is_empty) {
-        return fault(RuleFaultKind::Predicate);
+        return fault(RuleErrorKind::Predicate);
     }
     let relation = match cursor.rest() {
-        rest if rest.starts_with("!=") => Relation::IsNot,
-        rest if rest.starts_with('=') => Relation::Is,
-        _ => return Err(cursor.fault(RuleFaultKind::Predicate)),
+        rest if rest.starts_with("!=") => Comparison::NotEqual,
+        rest if rest.starts_with('=') => Comparison::Equal,
+        _ => return Err(cursor.error(RuleErrorKind::Predicate)),
     };
     cursor.at += match relation {
-        Relation::Is => 1,
-        Relation::IsNot => 2,
+        Comparison::Equal => 1,
+        Comparison::NotEqual => 2,
     };
-    Ok(Predicate { key, relation, value: value(cursor)? })
+    Ok(Predicate { key, comparison: relation, value: parse_value(cursor)? })
 }
 
-fn value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleFault> {
+fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
     if cursor.peek() == Some('"') {
-        return quoted(cursor);
+        return parse_quoted(cursor);
     }
     let start = cursor.at;
-    let text = cursor.until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
+    let text = cursor.take_until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
     let text = text.trim();
-    let fault = |kind| Err(RuleFault { at: start, kind });
+    let fault = |kind| Err(RuleError { at: start, kind });
     match text {
-        "" => fault(RuleFaultKind::Value),
+        "" => fault(RuleErrorKind::MissingValue),
         // Somebody meant `==`.
-        text if text.starts_with('=') => fault(RuleFaultKind::Predicate),
+        text if text.starts_with('=') => fault(RuleErrorKind::Predicate),
         text => Ok(Glob::parse(text)),
     }
 }
 
-fn quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleFault> {
+fn parse_quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
     let open = cursor.at;
     cursor.next();
     let mut pieces = Vec::new();
@@ -395,18 +399,18 @@ fn quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleFault> {
     loop {
         let at = cursor.at;
         match cursor.next() {
-            None => return Err(RuleFault { at: open, kind: RuleFaultKind::Quote }),
+            None => return Err(RuleError { at: open, kind: RuleErrorKind::UnclosedQuote }),
             Some('"') => break,
             Some('*') => pieces.push(std::mem::take(&mut piece)),
             Some('\\') => match cursor.next() {
                 Some(c @ ('"' | '*' | '\\')) => piece.push(c),
-                Some(_) | None => return Err(RuleFault { at, kind: RuleFaultKind::Escape }),
+                Some(_) | None => return Err(RuleError { at, kind: RuleErrorKind::Escape }),
             },
             Some(c) => piece.push(c),
         }
     }
     pieces.push(piece);
-    Ok(Glob::of_pieces(pieces))
+    Ok(Glob::from_pieces(pieces))
 }
 
 impl fmt::Display for ToolRule {
@@ -423,7 +427,7 @@ impl fmt::Display for ToolRule {
 
 impl ToolRule {
     /// The rule for people to see, with nothing in it that a terminal acts on.
-    pub fn shown(&self) -> String {
+    pub fn to_printable(&self) -> String {
         shown::printable(&self.to_string())
     }
 }
@@ -497,7 +501,7 @@ mod tests {
 
     #[track_caller]
     fn check_concern(text: &str, server: &str, expected: &str) {
-        let found = match Concern::of(text).is_about(server) {
+        let found = match AffectedServers::of_invalid_rule(text).includes(server) {
             true => "about",
             false => "not about",
         };
@@ -518,21 +522,21 @@ mod tests {
 
     fn predicate() -> impl Strategy<Value = Predicate> {
         let key = prop::collection::vec("[a-zé$-]{1,3}", 1..4);
-        let relation = prop_oneof![Just(Relation::Is), Just(Relation::IsNot)];
+        let relation = prop_oneof![Just(Comparison::Equal), Just(Comparison::NotEqual)];
         let pieces = prop::collection::vec(any::<String>(), 1..4);
         (key, relation, pieces).prop_map(|(key, relation, pieces)| Predicate {
             key,
-            relation,
-            value: Glob::of_pieces(pieces),
+            comparison: relation,
+            value: Glob::from_pieces(pieces),
         })
     }
 
     fn rule() -> impl Strategy<Value = ToolRule> {
         let predicates = || prop::collection::vec(predicate(), 0..3);
         prop_oneof![
-            "[a-z0-9-]{1,6}".prop_map(|server| ToolRule::of_server(&server)),
+            "[a-z0-9-]{1,6}".prop_map(|server| ToolRule::for_server(&server)),
             ("[a-z0-9-]{1,6}", "[a-z_-]{1,5}\\*?", predicates()).prop_map(
-                |(server, tool, predicates)| ToolRule::of_tool(&server, &tool, predicates)
+                |(server, tool, predicates)| ToolRule::for_tool(&server, &tool, predicates)
             ),
         ]
     }

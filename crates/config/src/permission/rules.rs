@@ -5,16 +5,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::request::{Mode, Request};
-use super::rule::{Concern, Fit, ToolRule};
+use super::request::{CallRequest, PermissionMode};
+use super::rule::{AffectedServers, MatchResult, ToolRule};
 use crate::policy::Authority;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
-use crate::url_pattern::Reading;
+use crate::url_pattern::MatchMode;
 
 /// What a list of rules, and in the end a decision, says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Effect {
+pub enum PermissionEffect {
     /// It may be made.
     Allow,
     /// Somebody must say yes first.
@@ -23,26 +23,26 @@ pub enum Effect {
     Deny,
 }
 
-impl Effect {
+impl PermissionEffect {
     /// The list's key in settings.
     pub fn id(self) -> &'static str {
         match self {
-            Effect::Allow => "allow",
-            Effect::Ask => "ask",
-            Effect::Deny => "deny",
+            PermissionEffect::Allow => "allow",
+            PermissionEffect::Ask => "ask",
+            PermissionEffect::Deny => "deny",
         }
     }
 
     /// How a list of this effect is read: a doubt never lets a call through.
-    pub(super) fn reading(self) -> Reading {
+    pub(super) fn match_mode(self) -> MatchMode {
         match self {
-            Effect::Allow => Reading::Strict,
-            Effect::Ask | Effect::Deny => Reading::Broad,
+            PermissionEffect::Allow => MatchMode::Strict,
+            PermissionEffect::Ask | PermissionEffect::Deny => MatchMode::Broad,
         }
     }
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for PermissionEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id())
     }
@@ -50,9 +50,9 @@ impl fmt::Display for Effect {
 
 /// A rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct RuleEntry {
     /// The list it stands in.
-    pub effect: Effect,
+    pub effect: PermissionEffect,
     /// The rule.
     pub rule: ToolRule,
     /// Where it stands.
@@ -63,141 +63,153 @@ pub struct Listed {
 
 /// An entry of a list that is no rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct InvalidRule {
     /// The list it stands in.
-    pub effect: Effect,
+    pub effect: PermissionEffect,
     /// The servers it may have been about.
-    pub concern: Concern,
+    pub affected: AffectedServers,
     /// Where it stands.
     pub origin: Origin,
 }
 
 /// Everything that settings and the session say of permissions.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
-    pub(super) listed: Vec<Listed>,
-    pub(super) broken: Vec<Broken>,
+pub struct PermissionRules {
+    pub(super) entries: Vec<RuleEntry>,
+    pub(super) invalid: Vec<InvalidRule>,
     /// Files whose rules could not all be made out.
-    pub(super) lost: Vec<Arc<Source>>,
-    pub(super) modes: Vec<(Mode, Origin)>,
-    pub(super) without_bypass: Vec<Origin>,
+    pub(super) unreadable: Vec<Arc<Source>>,
+    pub(super) default_modes: Vec<(PermissionMode, Origin)>,
+    pub(super) bypass_disabled: Vec<Origin>,
 }
 
-impl Rules {
+impl PermissionRules {
     /// The rules of a file that cannot be read: nobody knows what they were, so every call asks.
-    pub fn lost(source: &Arc<Source>) -> Rules {
-        Rules { lost: vec![source.clone()], ..Rules::default() }
+    pub fn unreadable(source: &Arc<Source>) -> PermissionRules {
+        PermissionRules { unreadable: vec![source.clone()], ..PermissionRules::default() }
     }
 
     /// Every rule there is.
-    pub fn listed(&self) -> &[Listed] {
-        &self.listed
+    pub fn entries(&self) -> &[RuleEntry] {
+        &self.entries
     }
 
     /// These rules and others together.
-    pub fn and(mut self, other: Rules) -> Rules {
-        self.listed.extend(other.listed);
-        self.broken.extend(other.broken);
-        self.lost.extend(other.lost);
-        self.modes.extend(other.modes);
-        self.without_bypass.extend(other.without_bypass);
+    pub fn merge(mut self, other: PermissionRules) -> PermissionRules {
+        self.entries.extend(other.entries);
+        self.invalid.extend(other.invalid);
+        self.unreadable.extend(other.unreadable);
+        self.default_modes.extend(other.default_modes);
+        self.bypass_disabled.extend(other.bypass_disabled);
         self
     }
 
     /// Only what restricts: for settings of a project around this one, which loosen nothing here.
-    pub fn restrictions(mut self) -> Rules {
-        self.listed.retain(|listed| listed.effect != Effect::Allow);
-        self.modes.clear();
+    pub fn restrictions(mut self) -> PermissionRules {
+        self.entries.retain(|listed| listed.effect != PermissionEffect::Allow);
+        self.default_modes.clear();
         self
     }
 
     /// Only what an administrator said: for asking what other rules of a person's own would do.
-    pub fn of_administrators(mut self) -> Rules {
+    pub fn administrator_only(mut self) -> PermissionRules {
         let is_theirs = |origin: &Origin| origin.scope() == Scope::Enterprise;
-        self.listed.retain(|listed| listed.authority == Authority::Administrator);
-        self.broken.retain(|broken| is_theirs(&broken.origin));
-        self.lost.retain(|source| source.scope == Scope::Enterprise);
-        self.modes.retain(|(_, origin)| is_theirs(origin));
+        self.entries.retain(|listed| listed.authority == Authority::Administrator);
+        self.invalid.retain(|broken| is_theirs(&broken.origin));
+        self.unreadable.retain(|source| source.scope == Scope::Enterprise);
+        self.default_modes.retain(|(_, origin)| is_theirs(origin));
         self
     }
 
     /// A rule that decides wherever this one would: a stronger one about at least as much, or the same said
     /// more broadly.
-    pub fn overshadowing(&self, effect: Effect, rule: &ToolRule) -> Option<&Listed> {
-        self.listed
+    pub fn find_overriding(&self, effect: PermissionEffect, rule: &ToolRule) -> Option<&RuleEntry> {
+        self.entries
             .iter()
             .filter(|listed| listed.effect >= effect && listed.rule.covers(rule))
             .filter(|listed| listed.effect > effect || listed.rule != *rule)
-            .min_by(|one, other| other.effect.cmp(&one.effect).then(by_weight(one, other)))
+            .min_by(|one, other| other.effect.cmp(&one.effect).then(by_precedence(one, other)))
     }
 
     /// Adds a rule that holds as long as the session does.
-    pub fn add_for_session(&mut self, effect: Effect, rule: ToolRule) {
+    pub fn add_for_session(&mut self, effect: PermissionEffect, rule: ToolRule) {
         let source = Source::program(Scope::Dynamic, "this session");
         let origin = Origin { source, position: None };
-        self.listed.push(Listed { effect, rule, origin, authority: Authority::Person });
+        self.entries.push(RuleEntry { effect, rule, origin, authority: Authority::User });
     }
 
     /// The mode to begin with, and where it was said; the highest scope counts.
-    pub fn default_mode(&self) -> Option<(Mode, &Origin)> {
-        let rank = |(mode, origin): &(Mode, Origin)| (origin.scope(), *mode);
+    pub fn default_mode(&self) -> Option<(PermissionMode, &Origin)> {
+        let rank = |(mode, origin): &(PermissionMode, Origin)| (origin.scope(), *mode);
         let (mode, origin) = self
-            .modes
+            .default_modes
             .iter()
-            .min_by(|one, other| rank(one).cmp(&rank(other)).then(by_place(&one.1, &other.1)))?;
+            .min_by(|one, other| rank(one).cmp(&rank(other)).then(by_origin(&one.1, &other.1)))?;
         Some((*mode, origin))
     }
 
     /// Where an administrator forbade `bypass`.
     pub fn bypass_disabled(&self) -> Option<&Origin> {
-        self.without_bypass.iter().min_by(|one, other| by_place(one, other))
+        self.bypass_disabled.iter().min_by(|one, other| by_origin(one, other))
     }
 
     /// The mode that counts where this one was chosen.
-    pub fn mode_that_counts(&self, chosen: Mode) -> Mode {
+    pub fn effective_mode(&self, chosen: PermissionMode) -> PermissionMode {
         match chosen {
-            Mode::Bypass if !self.without_bypass.is_empty() => Mode::Default,
-            Mode::Bypass | Mode::Plan | Mode::DontAsk | Mode::Default | Mode::AcceptEdits => chosen,
+            PermissionMode::Bypass if !self.bypass_disabled.is_empty() => PermissionMode::Default,
+            PermissionMode::Bypass
+            | PermissionMode::Plan
+            | PermissionMode::DontAsk
+            | PermissionMode::Default
+            | PermissionMode::AcceptEdits => chosen,
         }
     }
 
     /// Of the rules in lists of this effect that are about the request, the weightiest.
-    pub(super) fn first(&self, effect: Effect, request: &Request<'_>) -> Option<&Listed> {
-        self.listed
+    pub(super) fn first_match(
+        &self,
+        effect: PermissionEffect,
+        request: &CallRequest<'_>,
+    ) -> Option<&RuleEntry> {
+        self.entries
             .iter()
             .filter(|listed| listed.effect == effect)
-            .filter(|listed| listed.rule.fit(request, effect.reading()) == Fit::Matches)
-            .min_by(|one, other| by_weight(one, other))
+            .filter(|listed| {
+                listed.rule.match_call(request, effect.match_mode()) == MatchResult::Matches
+            })
+            .min_by(|one, other| by_precedence(one, other))
     }
 
     /// Of the entries that are no rules and may have been about this server, the first that matters.
-    pub(super) fn first_broken(&self, server: &str) -> Option<&Broken> {
-        self.broken
+    pub(super) fn first_invalid(&self, server: &str) -> Option<&InvalidRule> {
+        self.invalid
             .iter()
-            .filter(|broken| broken.effect != Effect::Allow && broken.concern.is_about(server))
-            .min_by(|one, other| by_damage(one, other))
+            .filter(|broken| {
+                broken.effect != PermissionEffect::Allow && broken.affected.includes(server)
+            })
+            .min_by(|one, other| invalid_by_origin(one, other))
     }
 
     /// Of the files whose rules could not be made out, the first.
-    pub(super) fn first_lost(&self) -> Option<&Arc<Source>> {
-        self.lost.iter().min()
+    pub(super) fn first_unreadable(&self) -> Option<&Arc<Source>> {
+        self.unreadable.iter().min()
     }
 }
 
 /// Administrators first, then by place: which of several rules is named must not depend on their order.
-pub(super) fn by_weight(one: &Listed, other: &Listed) -> Ordering {
-    let is_person = |listed: &Listed| listed.authority == Authority::Person;
+pub(super) fn by_precedence(one: &RuleEntry, other: &RuleEntry) -> Ordering {
+    let is_person = |listed: &RuleEntry| listed.authority == Authority::User;
     is_person(one)
         .cmp(&is_person(other))
-        .then_with(|| by_place(&one.origin, &other.origin))
+        .then_with(|| by_origin(&one.origin, &other.origin))
         .then_with(|| one.rule.to_string().cmp(&other.rule.to_string()))
 }
 
-fn by_place(one: &Origin, other: &Origin) -> Ordering {
+fn by_origin(one: &Origin, other: &Origin) -> Ordering {
     (&one.source, one.position).cmp(&(&other.source, other.position))
 }
 
-pub(super) fn by_damage(one: &Broken, other: &Broken) -> Ordering {
-    by_place(&one.origin, &other.origin)
-        .then_with(|| (one.effect, &one.concern).cmp(&(other.effect, &other.concern)))
+pub(super) fn invalid_by_origin(one: &InvalidRule, other: &InvalidRule) -> Ordering {
+    by_origin(&one.origin, &other.origin)
+        .then_with(|| (one.effect, &one.affected).cmp(&(other.effect, &other.affected)))
 }

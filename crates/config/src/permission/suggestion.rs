@@ -3,29 +3,29 @@
 use serde_json::Value as Json;
 
 use super::glob::Glob;
-use super::predicate::{Predicate, Relation};
-use super::request::Request;
-use super::rule::{Fit, ToolRule};
+use super::predicate::{Comparison, Predicate};
+use super::request::CallRequest;
+use super::rule::{MatchResult, ToolRule};
 use crate::shown;
-use crate::url_pattern::Reading;
+use crate::url_pattern::MatchMode;
 
 /// More arguments than this do not make a rule that anybody can read.
-const MOST_ARGUMENTS: usize = 2;
+const MAX_ARGUMENTS: usize = 2;
 /// Nor does a longer value, in characters.
-const LONGEST_VALUE: usize = 80;
+const MAX_VALUE_LENGTH: usize = 80;
 
 /// A rule that would allow the request next time. It does not help where a rule wants it asked or denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
     /// How much it covers.
-    pub breadth: Breadth,
+    pub coverage: RuleCoverage,
     /// The rule.
     pub rule: ToolRule,
 }
 
 /// How much a suggestion covers, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Breadth {
+pub enum RuleCoverage {
     /// The tool with these arguments.
     Arguments,
     /// The tool.
@@ -35,44 +35,46 @@ pub enum Breadth {
 }
 
 /// The rules that would answer the request next time, narrowest first.
-pub fn suggestions(request: &Request<'_>) -> Vec<Suggestion> {
-    let Request { server, tool, .. } = *request;
-    let exact = predicates(request.arguments)
-        .map(|predicates| (Breadth::Arguments, ToolRule::of_tool(server, tool, predicates)));
-    let tool = (Breadth::Tool, ToolRule::of_tool(server, tool, Vec::new()));
-    let server = (Breadth::Server, ToolRule::of_server(server));
+pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
+    let CallRequest { server, tool, .. } = *request;
+    let exact = argument_predicates(request.arguments)
+        .map(|predicates| (RuleCoverage::Arguments, ToolRule::for_tool(server, tool, predicates)));
+    let tool = (RuleCoverage::Tool, ToolRule::for_tool(server, tool, Vec::new()));
+    let server = (RuleCoverage::Server, ToolRule::for_server(server));
     let answers = |rule: &ToolRule| {
         let read = ToolRule::parse(&rule.to_string());
-        read.is_ok_and(|read| read == *rule && read.fit(request, Reading::Strict) == Fit::Matches)
+        read.is_ok_and(|read| {
+            read == *rule && read.match_call(request, MatchMode::Strict) == MatchResult::Matches
+        })
     };
     exact
         .into_iter()
         .chain([tool, server])
         // Names that no rule can hold make rules that nobody could write down.
         .filter(|(_, rule)| answers(rule))
-        .map(|(breadth, rule)| Suggestion { breadth, rule })
+        .map(|(breadth, rule)| Suggestion { coverage: breadth, rule })
         .collect()
 }
 
 /// Exactly these arguments, where there are few and all of them are short texts.
-fn predicates(arguments: &Json) -> Option<Vec<Predicate>> {
+fn argument_predicates(arguments: &Json) -> Option<Vec<Predicate>> {
     let members = arguments.as_object()?;
-    if members.is_empty() || members.len() > MOST_ARGUMENTS {
+    if members.is_empty() || members.len() > MAX_ARGUMENTS {
         return None;
     }
-    members.iter().map(|(name, value)| predicate(name, value)).collect()
+    members.iter().map(|(name, value)| argument_predicate(name, value)).collect()
 }
 
-fn predicate(name: &str, value: &Json) -> Option<Predicate> {
+fn argument_predicate(name: &str, value: &Json) -> Option<Predicate> {
     let text = value.as_str()?;
     let is_plain_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    let is_short = text.chars().take(LONGEST_VALUE + 1).count() <= LONGEST_VALUE;
+    let is_short = text.chars().take(MAX_VALUE_LENGTH + 1).count() <= MAX_VALUE_LENGTH;
     // A rule is written to a file and shown: nothing goes in that hides, and nothing that is a secret.
     let is_visible = shown::printable(text) == text && !text.contains(char::is_control);
-    let is_secret = shown::is_secret_word(name) || shown::looks_like_a_token(text);
+    let is_secret = shown::is_secret_name(name) || shown::looks_like_token(text);
     (is_plain_name && is_short && is_visible && !is_secret).then(|| Predicate {
         key: vec![name.to_owned()],
-        relation: Relation::Is,
+        comparison: Comparison::Equal,
         value: Glob::literal(text),
     })
 }
@@ -82,12 +84,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::permission::request::{Hints, Trust};
+    use crate::permission::request::{ToolHints, Trust};
 
     #[track_caller]
     fn check((server, tool): (&str, &str), arguments: Json, expected: &[&str]) {
-        let (hints, trust) = (Hints::default(), Trust::Withheld);
-        let request = Request { server, tool, arguments: &arguments, hints, trust };
+        let (hints, trust) = (ToolHints::default(), Trust::Untrusted);
+        let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
         let found: Vec<String> =
             suggestions(&request).iter().map(|suggestion| suggestion.rule.to_string()).collect();
         assert_eq!(found, expected);

@@ -1,14 +1,14 @@
 //! Text of others made fit for the screen: nothing in it moves a cursor, changes a colour, reorders or hides letters.
 //! Lines stay lines; how they are wrapped is left to whoever draws them.
 
-use super::is_deceptive;
+use super::is_unprintable;
 
 /// How far apart tab stops are taken to be.
-const TAB: &str = "    ";
+const TAB_SPACES: &str = "    ";
 
 /// The text, line by line as it came, without anything that a terminal would act on.
-pub fn clean(text: &str) -> String {
-    if !text.contains(|c: char| c != '\n' && is_deceptive(c)) {
+pub fn sanitize(text: &str) -> String {
+    if !text.contains(|c: char| c != '\n' && is_unprintable(c)) {
         return text.to_owned();
     }
     let mut shown = String::with_capacity(text.len());
@@ -16,12 +16,12 @@ pub fn clean(text: &str) -> String {
     while let Some(c) = rest.next() {
         match c {
             '\n' => shown.push('\n'),
-            '\t' => shown.push_str(TAB),
+            '\t' => shown.push_str(TAB_SPACES),
             '\r' if rest.peek() == Some(&'\n') => {}
-            '\u{1b}' => skip_sequence(&mut rest),
+            '\u{1b}' => skip_escape_sequence(&mut rest),
             // They only join or colour pictures, and terminals disagree about their width.
             '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => {}
-            c if is_deceptive(c) => shown.extend(c.escape_unicode()),
+            c if is_unprintable(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
     }
@@ -29,8 +29,8 @@ pub fn clean(text: &str) -> String {
 }
 
 /// The same on one line.
-pub fn clean_line(text: &str) -> String {
-    let text = clean(text);
+pub fn sanitize_line(text: &str) -> String {
+    let text = sanitize(text);
     if !text.contains('\n') {
         return text;
     }
@@ -38,7 +38,7 @@ pub fn clean_line(text: &str) -> String {
 }
 
 /// Skips the rest of a sequence that begins with an escape. What is no sequence loses the escape only.
-fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+fn skip_escape_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.peek() {
         Some('[') => {
             rest.next();
@@ -69,7 +69,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(clean(text), expected);
+        assert_eq!(sanitize(text), expected);
     }
 
     #[test]
@@ -90,6 +90,6 @@ mod tests {
     fn lines_tabs_and_pictures_stay() {
         check("a\r\n\tb", "a\n    b");
         check("⚠\u{fe0f} 日本 e\u{301}", "⚠ 日本 e\u{301}");
-        assert_eq!(clean_line("a  \nb"), "a b");
+        assert_eq!(sanitize_line("a  \nb"), "a b");
     }
 }

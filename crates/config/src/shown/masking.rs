@@ -1,11 +1,11 @@
 //! Masks secrets in a command's arguments, word by word, so that what is not secret stays readable:
 //! a person who approves a command must see what it runs.
 
-use super::{MASK, is_reference, is_secret_word, looks_like_a_token, masked_url};
+use super::{MASK, is_reference, is_secret_name, looks_like_token, mask_url_parts};
 
 /// What the words so far say of the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expects {
+enum ExpectedWord {
     Nothing,
     /// A secret.
     Secret,
@@ -22,23 +22,23 @@ enum Expects {
 }
 
 /// The arguments with secrets masked.
-pub(super) fn masked(arguments: &[String]) -> Vec<String> {
-    let mut reader = Reader { expects: Expects::Nothing };
-    arguments.iter().map(|argument| reader.argument(argument)).collect()
+pub(super) fn mask_arguments(arguments: &[String]) -> Vec<String> {
+    let mut reader = ArgumentMasker { expected: ExpectedWord::Nothing };
+    arguments.iter().map(|argument| reader.mask_argument(argument)).collect()
 }
 
-struct Reader {
-    expects: Expects,
+struct ArgumentMasker {
+    expected: ExpectedWord,
 }
 
-impl Reader {
-    fn argument(&mut self, text: &str) -> String {
+impl ArgumentMasker {
+    fn mask_argument(&mut self, text: &str) -> String {
         let mut shown = String::new();
         let mut rest = text;
         let mut spoke_of_header = false;
         let mut previous = "";
         while !rest.is_empty() {
-            let word = word_at(rest);
+            let word = leading_word(rest);
             if word.is_empty() {
                 let mark = rest.chars().next().map_or(1, char::len_utf8);
                 if self.separator(&rest[..mark]) {
@@ -47,15 +47,16 @@ impl Reader {
                 shown.push_str(&rest[..mark]);
                 rest = &rest[mark..];
             } else {
-                spoke_of_header = self.expects == Expects::HeaderValue;
-                shown.push_str(&self.word(word, previous));
+                spoke_of_header = self.expected == ExpectedWord::HeaderValue;
+                shown.push_str(&self.mask_word(word, previous));
                 previous = word;
                 rest = &rest[word.len()..];
             }
         }
         // A header's value ends with its argument, unless nothing but the name stood in it.
-        if self.expects == Expects::HeaderValue {
-            self.expects = if spoke_of_header { Expects::Nothing } else { Expects::Credential };
+        if self.expected == ExpectedWord::HeaderValue {
+            self.expected =
+                if spoke_of_header { ExpectedWord::Nothing } else { ExpectedWord::Credential };
         }
         shown
     }
@@ -63,104 +64,106 @@ impl Reader {
     /// Takes note of what stands between words; says whether what came before is over and done with.
     fn separator(&mut self, mark: &str) -> bool {
         let quoted = matches!(mark, "\"" | "'" | "`");
-        if self.expects == Expects::HeaderValue && quoted {
-            self.expects = Expects::Nothing;
+        if self.expected == ExpectedWord::HeaderValue && quoted {
+            self.expected = ExpectedWord::Nothing;
         }
         let ends = matches!(mark, ";" | "|" | "&" | "," | "{" | "}");
-        if ends && self.expects != Expects::HeaderValue {
-            self.expects = Expects::Nothing;
+        if ends && self.expected != ExpectedWord::HeaderValue {
+            self.expected = ExpectedWord::Nothing;
         }
         ends
     }
 
-    fn word(&mut self, word: &str, previous: &str) -> String {
-        let expects = std::mem::replace(&mut self.expects, Expects::Nothing);
+    fn mask_word(&mut self, word: &str, previous: &str) -> String {
+        let expects = std::mem::replace(&mut self.expected, ExpectedWord::Nothing);
         let is_flag = word.len() > 1 && word.starts_with('-');
         match expects {
-            Expects::Secret if !is_flag => hidden(word),
-            Expects::Credential if is_scheme(word) => {
-                self.expects = Expects::Secret;
+            ExpectedWord::Secret if !is_flag => mask_value(word),
+            ExpectedWord::Credential if is_auth_scheme(word) => {
+                self.expected = ExpectedWord::Secret;
                 word.to_owned()
             }
-            Expects::Credential if !is_flag => hidden(word),
-            Expects::HeaderValue => {
-                self.expects = Expects::HeaderValue;
-                if is_scheme(word) { word.to_owned() } else { hidden(word) }
+            ExpectedWord::Credential if !is_flag => mask_value(word),
+            ExpectedWord::HeaderValue => {
+                self.expected = ExpectedWord::HeaderValue;
+                if is_auth_scheme(word) { word.to_owned() } else { mask_value(word) }
             }
-            Expects::Header if word.contains(':') && !is_flag => self.header(word),
-            Expects::Assignment if word.contains('=') && !is_flag => split_hidden(word, '='),
-            Expects::User if !is_flag => user(word),
-            Expects::Nothing
-            | Expects::Secret
-            | Expects::Credential
-            | Expects::Header
-            | Expects::Assignment
-            | Expects::User => self.plain(word, previous),
+            ExpectedWord::Header if word.contains(':') && !is_flag => self.mask_header(word),
+            ExpectedWord::Assignment if word.contains('=') && !is_flag => mask_after(word, '='),
+            ExpectedWord::User if !is_flag => mask_user(word),
+            ExpectedWord::Nothing
+            | ExpectedWord::Secret
+            | ExpectedWord::Credential
+            | ExpectedWord::Header
+            | ExpectedWord::Assignment
+            | ExpectedWord::User => self.mask_unannounced(word, previous),
         }
     }
 
-    fn header(&mut self, word: &str) -> String {
+    fn mask_header(&mut self, word: &str) -> String {
         let (name, value) = word.split_once(':').unwrap_or((word, ""));
-        self.expects = Expects::HeaderValue;
+        self.expected = ExpectedWord::HeaderValue;
         match value {
             "" => word.to_owned(),
-            value => format!("{name}:{}", hidden(value)),
+            value => format!("{name}:{}", mask_value(value)),
         }
     }
 
     /// A word that nothing announced.
-    fn plain(&mut self, word: &str, previous: &str) -> String {
+    fn mask_unannounced(&mut self, word: &str, previous: &str) -> String {
         // `"token": "…"`, as JSON has it.
-        if word == ":" && is_name(previous) && is_secret_word(previous) {
-            self.expects = Expects::Secret;
+        if word == ":" && is_name(previous) && is_secret_name(previous) {
+            self.expected = ExpectedWord::Secret;
             return word.to_owned();
         }
         if word.contains("://") {
-            return with_url(word);
+            return mask_embedded_url(word);
         }
         if let Some(flag) = word.strip_prefix('-').filter(|flag| !flag.is_empty()) {
-            return self.flag(word, flag.trim_start_matches('-'));
+            return self.mask_flag(word, flag.trim_start_matches('-'));
         }
         if word == "env" {
-            self.expects = Expects::Assignment;
+            self.expected = ExpectedWord::Assignment;
             return word.to_owned();
         }
         if let Some((key, _)) = word.split_once('=')
             && is_name(key)
         {
-            return assignment(word, key);
+            return mask_assignment(word, key);
         }
         if let Some((key, value)) = word.split_once(':')
             && is_name(key)
         {
-            return self.labelled(word, key, value);
+            return self.mask_labelled(word, key, value);
         }
-        if looks_like_a_token(word) { MASK.to_owned() } else { word.to_owned() }
+        if looks_like_token(word) { MASK.to_owned() } else { word.to_owned() }
     }
 
-    fn flag(&mut self, word: &str, flag: &str) -> String {
+    fn mask_flag(&mut self, word: &str, flag: &str) -> String {
         let (name, value) = match flag.find(['=', ':']) {
             Some(at) => (&flag[..at], Some(&flag[at + 1..])),
             None => (flag, None),
         };
         let front = &word[..word.len() - value.map_or(0, str::len)];
         match (name, value) {
-            ("e" | "env", None) => self.expects = Expects::Assignment,
-            ("u" | "user", None) => self.expects = Expects::User,
-            ("H" | "header" | "headers", None) => self.expects = Expects::Header,
-            ("env", Some(value)) => return format!("{front}{}", split_hidden(value, '=')),
-            ("user", Some(value)) => return format!("{front}{}", user(value)),
-            ("header" | "headers", Some(value)) => return format!("{front}{}", self.header(value)),
-            (_, None) if is_secret_word(name) => self.expects = Expects::Secret,
-            (_, Some(value)) if is_secret_word(name) || looks_like_a_token(value) => {
-                return format!("{front}{}", hidden(value));
+            ("e" | "env", None) => self.expected = ExpectedWord::Assignment,
+            ("u" | "user", None) => self.expected = ExpectedWord::User,
+            ("H" | "header" | "headers", None) => self.expected = ExpectedWord::Header,
+            ("env", Some(value)) => return format!("{front}{}", mask_after(value, '=')),
+            ("user", Some(value)) => return format!("{front}{}", mask_user(value)),
+            ("header" | "headers", Some(value)) => {
+                return format!("{front}{}", self.mask_header(value));
+            }
+            (_, None) if is_secret_name(name) => self.expected = ExpectedWord::Secret,
+            (_, Some(value)) if is_secret_name(name) || looks_like_token(value) => {
+                return format!("{front}{}", mask_value(value));
             }
             // `-eKEY=VALUE` and `-uuser:password`, written together.
             (name, Some(value)) if name.starts_with('e') && !word.starts_with("--") => {
-                return format!("{front}{}", hidden(value));
+                return format!("{front}{}", mask_value(value));
             }
             (name, Some(_)) if name.starts_with('u') && !word.starts_with("--") => {
-                return format!("-u{}", user(&flag[1..]));
+                return format!("-u{}", mask_user(&flag[1..]));
             }
             (_, None | Some(_)) => {}
         }
@@ -168,20 +171,20 @@ impl Reader {
     }
 
     /// `name:value`, which may be a header, an image with its tag, or a name and a password in front of a host.
-    fn labelled(&mut self, word: &str, key: &str, value: &str) -> String {
+    fn mask_labelled(&mut self, word: &str, key: &str, value: &str) -> String {
         const PACKAGES: [&str; 5] = ["npm", "jsr", "file", "git", "github"];
-        if is_secret_word(key) {
+        if is_secret_name(key) {
             return match value {
                 "" => {
-                    self.expects = Expects::Credential;
+                    self.expected = ExpectedWord::Credential;
                     word.to_owned()
                 }
-                value => format!("{key}:{}", hidden(value)),
+                value => format!("{key}:{}", mask_value(value)),
             };
         }
         match value.rsplit_once('@') {
             Some((_, host)) if !PACKAGES.contains(&key) => format!("{key}:{MASK}@{host}"),
-            _ if looks_like_a_token(value) => format!("{key}:{MASK}"),
+            _ if looks_like_token(value) => format!("{key}:{MASK}"),
             _ => word.to_owned(),
         }
     }
@@ -189,7 +192,7 @@ impl Reader {
 
 /// The word at the front of a text: up to white space or a mark that a shell, JSON or a list ends words with.
 /// References stay whole, and a URL goes on to the next white space or double quotation mark.
-fn word_at(text: &str) -> &str {
+fn leading_word(text: &str) -> &str {
     let ends = |c: char| {
         c.is_whitespace()
             || matches!(
@@ -214,7 +217,7 @@ fn word_at(text: &str) -> &str {
 }
 
 /// A word with a URL in it, perhaps behind `--flag=` or `KEY=`.
-fn with_url(word: &str) -> String {
+fn mask_embedded_url(word: &str) -> String {
     let mark = word.find("://").unwrap_or(0);
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let start = word[..mark]
@@ -222,45 +225,47 @@ fn with_url(word: &str) -> String {
         .map_or(0, |at| at + word[at..].chars().next().map_or(1, char::len_utf8));
     let (front, url) = word.split_at(start);
     let key = front.trim_end_matches(['=', ':']);
-    if key.len() < front.len() && is_secret_word(key) {
+    if key.len() < front.len() && is_secret_name(key) {
         return format!("{front}{MASK}");
     }
-    format!("{front}{}", masked_url(url))
+    format!("{front}{}", mask_url_parts(url))
 }
 
-fn assignment(word: &str, key: &str) -> String {
+fn mask_assignment(word: &str, key: &str) -> String {
     let value = &word[key.len() + 1..];
-    match is_secret_word(key) || looks_like_a_token(value) {
-        true => format!("{key}={}", hidden(value)),
+    match is_secret_name(key) || looks_like_token(value) {
+        true => format!("{key}={}", mask_value(value)),
         false => word.to_owned(),
     }
 }
 
 /// `KEY=VALUE` with the value hidden, whatever the key says.
-fn split_hidden(word: &str, mark: char) -> String {
+fn mask_after(word: &str, mark: char) -> String {
     match word.split_once(mark) {
-        Some((key, value)) => format!("{key}{mark}{}", hidden(value)),
+        Some((key, value)) => format!("{key}{mark}{}", mask_value(value)),
         None => word.to_owned(),
     }
 }
 
 /// `user:password`; two numbers are a user and a group.
-fn user(word: &str) -> String {
+fn mask_user(word: &str) -> String {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match word.split_once(':') {
-        Some((user, password)) if !is_number(password) => format!("{user}:{}", hidden(password)),
+        Some((user, password)) if !is_number(password) => {
+            format!("{user}:{}", mask_value(password))
+        }
         Some(_) | None => word.to_owned(),
     }
 }
 
 /// A secret's place: names of variables, switches and numbers are no secrets.
-fn hidden(value: &str) -> String {
+fn mask_value(value: &str) -> String {
     let is_plain = matches!(value, "" | "true" | "false" | "yes" | "no" | "none" | "null")
         || (value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit()));
     if is_reference(value) || is_plain { value.to_owned() } else { MASK.to_owned() }
 }
 
-fn is_scheme(word: &str) -> bool {
+fn is_auth_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
 }
 
@@ -279,7 +284,7 @@ mod tests {
     #[track_caller]
     fn check(written: &[&str], expected: &[&str]) {
         let written: Vec<String> = written.iter().map(|text| (*text).to_owned()).collect();
-        assert_eq!(masked(&written), expected);
+        assert_eq!(mask_arguments(&written), expected);
     }
 
     #[track_caller]

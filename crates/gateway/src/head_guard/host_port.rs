@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest name there is, and the longest part of one.
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
+const MAX_NAME_LEN: usize = 253;
+const MAX_LABEL_LEN: usize = 63;
 
 /// A host.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl<'a> HostPort<'a> {
             }
         };
         let port = match rest.strip_prefix(':') {
-            Some(port) => Some(port_in(port)?),
+            Some(port) => Some(parse_port(port)?),
             None if rest.is_empty() => None,
             None => return None,
         };
@@ -64,8 +64,8 @@ fn name_or_v4(text: &str) -> Option<Host<'_>> {
     }
     let is_of_name = |sign: u8| sign.is_ascii_alphanumeric() || sign == b'-' || sign == b'_';
     let is_label =
-        |label: &str| (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(is_of_name);
-    let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
+        |label: &str| (1..=MAX_LABEL_LEN).contains(&label.len()) && label.bytes().all(is_of_name);
+    let is_name = text.len() <= MAX_NAME_LEN && text.split('.').all(is_label);
     // What ends in a number is an address to browsers, and no name to anybody.
     let ends_in_number = text.rsplit('.').next().is_some_and(is_number);
     (is_name && !ends_in_number).then_some(Host::Name(text))
@@ -80,7 +80,7 @@ fn is_number(label: &str) -> bool {
 }
 
 /// A port as everybody writes it: no sign, no leading zero, not zero.
-fn port_in(text: &str) -> Option<u16> {
+fn parse_port(text: &str) -> Option<u16> {
     let is_plain = text.bytes().all(|sign| sign.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| is_plain)
 }

@@ -9,10 +9,11 @@ use super::*;
 
 const LOOPBACK: &str = "127.0.0.1:8080";
 
-fn guard(bound: &str, hosts: &[&str], origins: &[&str]) -> HeadGuard {
+fn guard(bound: &str, hosts: &[&str], origins: &[&str]) -> HostOriginCheck {
     let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     let bound = bound.parse().expect("an address");
-    HeadGuard::new(bound, &owned(hosts), &owned(origins)).expect("what is allowed is well-formed")
+    HostOriginCheck::new(bound, &owned(hosts), &owned(origins))
+        .expect("what is allowed is well-formed")
 }
 
 /// A request with these headers, in their order.
@@ -24,10 +25,10 @@ fn request(version: Version, target: &str, headers: &[(&str, &[u8])]) -> Request
     request.body(()).expect("a request")
 }
 
-fn verdict(guard: &HeadGuard, headers: &[(&str, &str)]) -> Result<(), Reason> {
+fn verdict(guard: &HostOriginCheck, headers: &[(&str, &str)]) -> Result<(), HostOriginErrorKind> {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     let request = request(Version::HTTP_11, "/mcp", &headers);
-    guard.check(&request).map_err(|refused| refused.reason)
+    guard.check(&request).map_err(|refused| refused.kind)
 }
 
 #[test]
@@ -48,8 +49,8 @@ fn this_machine_is_let_in_by_its_own_names() {
 #[test]
 fn a_name_that_was_bent_to_lead_here_is_refused() {
     let guard = guard(LOOPBACK, &[], &[]);
-    let foreign = Reason::ForeignHost;
-    let malformed = Reason::MalformedHost;
+    let foreign = HostOriginErrorKind::HostNotAllowed;
+    let malformed = HostOriginErrorKind::MalformedHost;
     let rows = [
         // Names of others, and names that look like ours.
         ("evil.example:8080", foreign),
@@ -149,7 +150,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
 }
 
 /// A version, a target, headers, and what comes of it.
-type Row<'a> = (Version, &'a str, &'a [(&'a str, &'a [u8])], Result<(), Reason>);
+type Row<'a> = (Version, &'a str, &'a [(&'a str, &'a [u8])], Result<(), HostOriginErrorKind>);
 
 #[test]
 fn a_head_says_once_and_in_its_place_whom_it_is_for() {
@@ -160,39 +161,74 @@ fn a_head_says_once_and_in_its_place_whom_it_is_for() {
     let rows: &[Row<'_>] = &[
         (Version::HTTP_11, "/mcp", &[ours], Ok(())),
         (Version::HTTP_10, "/mcp", &[ours], Ok(())),
-        (Version::HTTP_11, "/mcp", &[], Err(Reason::NoHost)),
-        (Version::HTTP_10, "/mcp", &[], Err(Reason::NoHost)),
-        (Version::HTTP_2, "/mcp", &[], Err(Reason::NoHost)),
-        (Version::HTTP_11, "/mcp", &[ours, ours], Err(Reason::SeveralHosts)),
-        (Version::HTTP_11, "/mcp", &[ours, theirs], Err(Reason::SeveralHosts)),
-        (Version::HTTP_11, "/mcp", &[theirs, ours], Err(Reason::SeveralHosts)),
-        (Version::HTTP_11, "/mcp", &[theirs, other], Err(Reason::ForeignHost)),
-        (Version::HTTP_11, "/mcp", &[other], Err(Reason::NoHost)),
+        (Version::HTTP_11, "/mcp", &[], Err(HostOriginErrorKind::MissingHost)),
+        (Version::HTTP_10, "/mcp", &[], Err(HostOriginErrorKind::MissingHost)),
+        (Version::HTTP_2, "/mcp", &[], Err(HostOriginErrorKind::MissingHost)),
+        (Version::HTTP_11, "/mcp", &[ours, ours], Err(HostOriginErrorKind::MultipleHosts)),
+        (Version::HTTP_11, "/mcp", &[ours, theirs], Err(HostOriginErrorKind::MultipleHosts)),
+        (Version::HTTP_11, "/mcp", &[theirs, ours], Err(HostOriginErrorKind::MultipleHosts)),
+        (Version::HTTP_11, "/mcp", &[theirs, other], Err(HostOriginErrorKind::HostNotAllowed)),
+        (Version::HTTP_11, "/mcp", &[other], Err(HostOriginErrorKind::MissingHost)),
         (Version::HTTP_11, "http://localhost:8080/mcp", &[ours], Ok(())),
-        (Version::HTTP_11, "http://localhost:8080/mcp", &[], Err(Reason::NoHost)),
-        (Version::HTTP_11, "http://localhost:8080/mcp", &[theirs], Err(Reason::ForeignHost)),
-        (Version::HTTP_11, "http://evil.example/mcp", &[ours], Err(Reason::ForeignHost)),
+        (Version::HTTP_11, "http://localhost:8080/mcp", &[], Err(HostOriginErrorKind::MissingHost)),
+        (
+            Version::HTTP_11,
+            "http://localhost:8080/mcp",
+            &[theirs],
+            Err(HostOriginErrorKind::HostNotAllowed),
+        ),
+        (
+            Version::HTTP_11,
+            "http://evil.example/mcp",
+            &[ours],
+            Err(HostOriginErrorKind::HostNotAllowed),
+        ),
         (
             Version::HTTP_11,
             "http://localhost:8080@evil.example/",
             &[ours],
-            Err(Reason::MalformedHost),
+            Err(HostOriginErrorKind::MalformedHost),
         ),
-        (Version::HTTP_11, "http://localhost/mcp", &[ours], Err(Reason::ForeignHost)),
-        (Version::HTTP_11, "ftp://localhost:8080/mcp", &[ours], Err(Reason::BadTarget)),
-        (Version::HTTP_11, "localhost:8080", &[ours], Err(Reason::BadTarget)),
-        (Version::HTTP_11, "evil.example:443", &[ours], Err(Reason::BadTarget)),
+        (
+            Version::HTTP_11,
+            "http://localhost/mcp",
+            &[ours],
+            Err(HostOriginErrorKind::HostNotAllowed),
+        ),
+        (
+            Version::HTTP_11,
+            "ftp://localhost:8080/mcp",
+            &[ours],
+            Err(HostOriginErrorKind::InvalidTarget),
+        ),
+        (Version::HTTP_11, "localhost:8080", &[ours], Err(HostOriginErrorKind::InvalidTarget)),
+        (Version::HTTP_11, "evil.example:443", &[ours], Err(HostOriginErrorKind::InvalidTarget)),
         (Version::HTTP_11, "*", &[ours], Ok(())),
         (Version::HTTP_2, "http://localhost:8080/mcp", &[], Ok(())),
         (Version::HTTP_2, "http://localhost:8080/mcp", &[ours], Ok(())),
-        (Version::HTTP_2, "http://localhost:8080/mcp", &[theirs], Err(Reason::ForeignHost)),
-        (Version::HTTP_2, "http://evil.example/mcp", &[], Err(Reason::ForeignHost)),
-        (Version::HTTP_2, "http://evil.example/mcp", &[ours], Err(Reason::ForeignHost)),
-        (Version::HTTP_11, "/mcp", &[("host", b"localhost\xff:8080")], Err(Reason::MalformedHost)),
+        (
+            Version::HTTP_2,
+            "http://localhost:8080/mcp",
+            &[theirs],
+            Err(HostOriginErrorKind::HostNotAllowed),
+        ),
+        (Version::HTTP_2, "http://evil.example/mcp", &[], Err(HostOriginErrorKind::HostNotAllowed)),
+        (
+            Version::HTTP_2,
+            "http://evil.example/mcp",
+            &[ours],
+            Err(HostOriginErrorKind::HostNotAllowed),
+        ),
+        (
+            Version::HTTP_11,
+            "/mcp",
+            &[("host", b"localhost\xff:8080")],
+            Err(HostOriginErrorKind::MalformedHost),
+        ),
     ];
     for (version, target, headers, expected) in rows {
         let request = request(*version, target, headers);
-        let got = guard.check(&request).map_err(|refused| refused.reason);
+        let got = guard.check(&request).map_err(|refused| refused.kind);
         assert_eq!(got, *expected, "{version:?} {target} {headers:?}");
     }
 }
@@ -211,8 +247,8 @@ fn pages_of_this_machine_are_let_in_and_no_others() {
     ] {
         assert_eq!(origin(good), Ok(()), "{good}");
     }
-    assert_eq!(origin("null"), Err(Reason::NullOrigin));
-    assert_eq!(origin("NULL"), Err(Reason::NullOrigin));
+    assert_eq!(origin("null"), Err(HostOriginErrorKind::NullOrigin));
+    assert_eq!(origin("NULL"), Err(HostOriginErrorKind::NullOrigin));
     for bad in [
         "",
         "http://evil.example",
@@ -243,10 +279,10 @@ fn pages_of_this_machine_are_let_in_and_no_others() {
         "null null",
         "*",
     ] {
-        assert_eq!(origin(bad), Err(Reason::ForeignOrigin), "{bad:?}");
+        assert_eq!(origin(bad), Err(HostOriginErrorKind::OriginNotAllowed), "{bad:?}");
     }
     let twice = [("host", "localhost:8080"), ("origin", "http://localhost"), ("origin", "null")];
-    assert_eq!(verdict(&guard, &twice), Err(Reason::SeveralOrigins));
+    assert_eq!(verdict(&guard, &twice), Err(HostOriginErrorKind::MultipleOrigins));
 }
 
 #[test]
@@ -283,7 +319,11 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
         "[fd00::5]",
         "192.168.1.7:8080",
     ] {
-        assert_eq!(verdict(&guard, &[("host", bad)]), Err(Reason::ForeignHost), "{bad}");
+        assert_eq!(
+            verdict(&guard, &[("host", bad)]),
+            Err(HostOriginErrorKind::HostNotAllowed),
+            "{bad}"
+        );
     }
     let origin = |origin| verdict(&guard, &[("host", "mcp.example.com"), ("origin", origin)]);
     for good in ["https://app.example.com", "http://app.example.com:3000", "vscode-webview://panel"]
@@ -298,7 +338,7 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
         "https://mcp.example.com",
         "vscode-webview://other",
     ] {
-        assert_eq!(origin(bad), Err(Reason::ForeignOrigin), "{bad}");
+        assert_eq!(origin(bad), Err(HostOriginErrorKind::OriginNotAllowed), "{bad}");
     }
 }
 
@@ -307,7 +347,7 @@ fn the_address_that_is_bound_is_ours() {
     let lan = guard("192.168.1.7:80", &[], &[]);
     assert_eq!(verdict(&lan, &[("host", "192.168.1.7")]), Ok(()));
     assert_eq!(verdict(&lan, &[("host", "192.168.1.7:80")]), Ok(()));
-    assert_eq!(verdict(&lan, &[("host", "localhost")]), Err(Reason::ForeignHost));
+    assert_eq!(verdict(&lan, &[("host", "localhost")]), Err(HostOriginErrorKind::HostNotAllowed));
     let other = guard("127.0.0.9:8080", &[], &[]);
     assert_eq!(verdict(&other, &[("host", "127.0.0.9:8080")]), Ok(()));
     let six = guard("[::1]:8080", &[], &[]);
@@ -318,35 +358,37 @@ fn the_address_that_is_bound_is_ours() {
 
 #[test]
 fn what_would_let_everybody_in_cannot_be_allowed() {
-    use AllowErrorKind::{Everybody, Nobody, NotHost, NotOrigin};
+    use AllowErrorKind::{InvalidHost, InvalidOrigin, UnspecifiedAddress, Wildcard};
     let new = |hosts: &[&str], origins: &[&str]| {
         let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         let bound = LOOPBACK.parse().expect("an address");
-        HeadGuard::new(bound, &owned(hosts), &owned(origins)).map(|_| ()).map_err(|it| it.kind)
+        HostOriginCheck::new(bound, &owned(hosts), &owned(origins))
+            .map(|_| ())
+            .map_err(|it| it.kind)
     };
     for (host, kind) in [
-        ("*", NotHost),
-        ("*.example.com", NotHost),
-        ("https://mcp.example.com", NotHost),
-        ("mcp.example.com/", NotHost),
-        ("mcp.example.com:", NotHost),
-        ("", NotHost),
-        ("0.0.0.0", Nobody),
-        ("[::]:8080", Nobody),
+        ("*", InvalidHost),
+        ("*.example.com", InvalidHost),
+        ("https://mcp.example.com", InvalidHost),
+        ("mcp.example.com/", InvalidHost),
+        ("mcp.example.com:", InvalidHost),
+        ("", InvalidHost),
+        ("0.0.0.0", UnspecifiedAddress),
+        ("[::]:8080", UnspecifiedAddress),
     ] {
         assert_eq!(new(&[host], &[]), Err(kind), "{host:?}");
     }
     for (origin, kind) in [
-        ("*", Everybody),
-        ("https://*.example.com", Everybody),
-        ("null", NotOrigin),
-        ("app.example.com", NotOrigin),
-        ("https://app.example.com/path", NotOrigin),
-        ("https://user@app.example.com", NotOrigin),
-        ("https://app.example.com?x", NotOrigin),
-        ("https://app.example.com#x", NotOrigin),
-        ("file:///", NotOrigin),
-        ("data:text/html,x", NotOrigin),
+        ("*", Wildcard),
+        ("https://*.example.com", Wildcard),
+        ("null", InvalidOrigin),
+        ("app.example.com", InvalidOrigin),
+        ("https://app.example.com/path", InvalidOrigin),
+        ("https://user@app.example.com", InvalidOrigin),
+        ("https://app.example.com?x", InvalidOrigin),
+        ("https://app.example.com#x", InvalidOrigin),
+        ("file:///", InvalidOrigin),
+        ("data:text/html,x", InvalidOrigin),
     ] {
         assert_eq!(new(&[], &[origin]), Err(kind), "{origin:?}");
     }
@@ -417,7 +459,7 @@ fn an_answer_is_shared_with_the_page_that_may_come_in() {
         let mut asked = HeaderMap::new();
         asked.extend(origin.map(|it| (ORIGIN, HeaderValue::from_static(it))));
         let mut answer = HeaderMap::new();
-        guard.share(&asked, &mut answer);
+        guard.add_cors_headers(&asked, &mut answer);
         answer
     };
     let answer = shared(Some("http://localhost:6274"));

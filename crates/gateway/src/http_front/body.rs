@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 /// A response's body.
 pub(crate) enum Body {
     /// All of it, or nothing any more.
-    Whole(Option<Bytes>),
+    Full(Option<Bytes>),
     /// What somebody sends, until they stop.
-    Sent(mpsc::Receiver<Bytes>),
+    Channel(mpsc::Receiver<Bytes>),
     /// What comes of work that goes on as long as somebody reads it.
-    Made(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
 impl HttpBody for Body {
@@ -28,23 +28,23 @@ impl HttpBody for Body {
         task: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut *self {
-            Body::Whole(bytes) => Poll::Ready(bytes.take()),
-            Body::Sent(receiver) => receiver.poll_recv(task),
-            Body::Made(stream) => stream.as_mut().poll_next(task),
+            Body::Full(bytes) => Poll::Ready(bytes.take()),
+            Body::Channel(receiver) => receiver.poll_recv(task),
+            Body::Stream(stream) => stream.as_mut().poll_next(task),
         };
         next.map(|it| it.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(None))
+        matches!(self, Body::Full(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Whole(bytes) => {
+            Body::Full(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
             }
-            Body::Sent(_) | Body::Made(_) => SizeHint::default(),
+            Body::Channel(_) | Body::Stream(_) => SizeHint::default(),
         }
     }
 }

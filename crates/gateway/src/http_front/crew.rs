@@ -16,60 +16,60 @@ use tokio::time::{interval, timeout};
 
 /// The pause of a timer that always stands. One that is set for later than the next to go off rings no bell, and all that
 /// a request sets are; without it, each request would wake its own thread once more.
-const STANDING: Duration = Duration::from_secs(5);
+const TIMER_TICK: Duration = Duration::from_secs(5);
 
 /// A connection, and what it takes up for as long as it is there.
 #[derive(Debug)]
-struct Comer {
+struct AcceptedConnection {
     stream: std::net::TcpStream,
-    taken: Taken,
+    slot: ConnectionSlot,
 }
 
 /// Room for one more, and one more of a thread's load.
 #[derive(Debug)]
-struct Taken {
-    _place: OwnedSemaphorePermit,
-    load: Arc<AtomicUsize>,
+struct ConnectionSlot {
+    _permit: OwnedSemaphorePermit,
+    open_connections: Arc<AtomicUsize>,
 }
 
-impl Taken {
-    fn new(place: OwnedSemaphorePermit, load: &Arc<AtomicUsize>) -> Taken {
+impl ConnectionSlot {
+    fn new(place: OwnedSemaphorePermit, load: &Arc<AtomicUsize>) -> ConnectionSlot {
         load.fetch_add(1, Ordering::Relaxed);
-        Taken { _place: place, load: load.clone() }
+        ConnectionSlot { _permit: place, open_connections: load.clone() }
     }
 }
 
-impl Drop for Taken {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.load.fetch_sub(1, Ordering::Relaxed);
+        self.open_connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// All threads that serve.
 #[derive(Debug)]
-pub(super) struct Crew {
-    hands: Vec<Hand>,
+pub(super) struct Workers {
+    workers: Vec<Worker>,
 }
 
 /// One thread.
 #[derive(Debug)]
-struct Hand {
+struct Worker {
     /// Bounded by the room that there is for connections: each brings its place along.
-    give: mpsc::UnboundedSender<Comer>,
+    connections: mpsc::UnboundedSender<AcceptedConnection>,
     /// How many connections it has.
-    load: Arc<AtomicUsize>,
+    open_connections: Arc<AtomicUsize>,
     /// Said when it has ended.
-    over: oneshot::Receiver<()>,
+    finished: oneshot::Receiver<()>,
 }
 
-impl Crew {
+impl Workers {
     /// So many threads, which serve connections like this. When nobody comes any more, what is under way has so much
     /// time to end.
     pub(super) fn start<Serving>(
         threads: usize,
         drain: Duration,
         serve: impl Fn(TcpStream) -> Serving + Clone + Send + 'static,
-    ) -> io::Result<Crew>
+    ) -> io::Result<Workers>
     where
         Serving: Future<Output = ()> + Send + 'static,
     {
@@ -81,33 +81,34 @@ impl Crew {
             let load = Arc::new(AtomicUsize::new(0));
             let serve = serve.clone();
             let work = move || {
-                work(&runtime, comers, drain, &serve);
+                run_worker(&runtime, comers, drain, &serve);
                 // Whoever waits is to find nothing of it left.
                 drop((runtime, serve));
                 let _nobody_waits = say.send(());
             };
             thread::Builder::new().name(format!("clients-{number}")).spawn(work)?;
-            hands.push(Hand { give, load, over });
+            hands.push(Worker { connections: give, open_connections: load, finished: over });
         }
-        Ok(Crew { hands })
+        Ok(Workers { workers: hands })
     }
 
     /// Gives a connection to whoever has the fewest.
-    pub(super) fn take(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+    pub(super) fn assign(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
         let Ok(stream) = stream.into_std() else { return };
         // A thread that is gone has panicked: who comes goes to another one.
-        let there = self.hands.iter().filter(|it| !it.give.is_closed());
-        if let Some(hand) = there.min_by_key(|it| it.load.load(Ordering::Relaxed)) {
-            let taken = Taken::new(place, &hand.load);
-            let _it_panicked_just_now = hand.give.send(Comer { stream, taken });
+        let there = self.workers.iter().filter(|it| !it.connections.is_closed());
+        if let Some(hand) = there.min_by_key(|it| it.open_connections.load(Ordering::Relaxed)) {
+            let taken = ConnectionSlot::new(place, &hand.open_connections);
+            let _it_panicked_just_now =
+                hand.connections.send(AcceptedConnection { stream, slot: taken });
         }
     }
 
     /// Nobody comes any more. Waits until what is under way has ended, or its time is over.
-    pub(super) async fn end(self) {
-        let Crew { hands } = self;
+    pub(super) async fn shutdown(self) {
+        let Workers { workers: hands } = self;
         let (givers, overs): (Vec<_>, Vec<_>) =
-            hands.into_iter().map(|it| (it.give, it.over)).unzip();
+            hands.into_iter().map(|it| (it.connections, it.finished)).unzip();
         drop(givers);
         for over in overs {
             let _it_panicked = over.await;
@@ -115,9 +116,9 @@ impl Crew {
     }
 }
 
-fn work<Serving>(
+fn run_worker<Serving>(
     runtime: &Runtime,
-    mut comers: mpsc::UnboundedReceiver<Comer>,
+    mut comers: mpsc::UnboundedReceiver<AcceptedConnection>,
     drain: Duration,
     serve: impl Fn(TcpStream) -> Serving,
 ) where
@@ -125,13 +126,13 @@ fn work<Serving>(
 {
     runtime.block_on(async {
         let mut connections = JoinSet::new();
-        let mut standing = interval(STANDING);
+        let mut standing = interval(TIMER_TICK);
         loop {
             let comer = tokio::select! {
                 comer = comers.recv() => comer,
                 _ = standing.tick() => continue,
             };
-            let Some(Comer { stream, taken }) = comer else { break };
+            let Some(AcceptedConnection { stream, slot: taken }) = comer else { break };
             while connections.try_join_next().is_some() {}
             // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };
@@ -175,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_are_spread_over_all_threads_and_finish_when_it_ends() {
-        let crew = Crew::start(3, SOON, |mut stream: TcpStream| async move {
+        let crew = Workers::start(3, SOON, |mut stream: TcpStream| async move {
             // Until the client says something.
             let _said = stream.read_u8().await;
             let name = thread::current().name().unwrap_or_default().to_owned();
@@ -188,9 +189,9 @@ mod tests {
         for _ in 0..6 {
             let (client, served) = pair(&listener).await;
             clients.push(client);
-            crew.take(served, room.clone().try_acquire_owned().expect("there is room"));
+            crew.assign(served, room.clone().try_acquire_owned().expect("there is room"));
         }
-        let ending = tokio::spawn(crew.end());
+        let ending = tokio::spawn(crew.shutdown());
         let mut threads = Vec::new();
         for client in &mut clients {
             client.write_u8(1).await.expect("somebody listens");
@@ -203,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_that_is_gone_gets_nobody() {
-        let crew = Crew::start(2, SOON, |mut stream: TcpStream| {
+        let crew = Workers::start(2, SOON, |mut stream: TcpStream| {
             let name = thread::current().name().unwrap_or_default().to_owned();
             assert_ne!(name, "clients-0", "this thread is to go");
             async move { stream.write_all(name.as_bytes()).await.expect("somebody reads") }
@@ -215,16 +216,16 @@ mod tests {
         for _ in 0..4 {
             let place = room.clone().acquire_owned().await.expect("it is not closed");
             let (mut client, served) = pair(&listener).await;
-            crew.take(served, place);
+            crew.assign(served, place);
             heard.push(told(&mut client).await);
-            crew.hands[0].give.closed().await;
+            crew.workers[0].connections.closed().await;
         }
         assert_eq!(heard, ["", "clients-1", "clients-1", "clients-1"]);
     }
 
     #[tokio::test]
     async fn who_takes_too_long_is_cut_off_when_it_ends() {
-        let crew = Crew::start(1, Duration::from_millis(20), |stream| async move {
+        let crew = Workers::start(1, Duration::from_millis(20), |stream| async move {
             std::future::pending::<()>().await;
             drop(stream);
         });
@@ -232,8 +233,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let room = Arc::new(Semaphore::new(1));
         let (mut client, served) = pair(&listener).await;
-        crew.take(served, room.clone().try_acquire_owned().expect("there is room"));
-        timeout(SOON, crew.end()).await.expect("it does not wait for ever");
+        crew.assign(served, room.clone().try_acquire_owned().expect("there is room"));
+        timeout(SOON, crew.shutdown()).await.expect("it does not wait for ever");
         assert_eq!(told(&mut client).await, "");
         assert_eq!(room.available_permits(), 1);
     }

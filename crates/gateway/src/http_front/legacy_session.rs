@@ -11,101 +11,101 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::message::{Id, Message, Payload, RemoteError};
+use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
 use switchboard_wire::reception;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::responses::{breath, event, first_event};
-use super::told;
-use crate::attendant::{Asking, Attendant, Outlet, Said};
-use crate::guest::Guest;
-use crate::hearing::{Followed, ListWatch, bare, updated};
-use crate::meanwhile::told_before;
+use super::responses::{sse_event, sse_first_event, sse_keepalive};
+use super::wait_until_true;
+use crate::attendant::{ClientChannel, ClientResponse, NotifyOutcome, RequestContext};
+use crate::guest::Client;
+use crate::hearing::{ListChanges, ResourceSubscriptions, list_changed, resource_updated};
+use crate::meanwhile::forward_until_done;
 use crate::relay::Relay;
 use crate::turn::Outcome;
 
 /// How many commands may wait for the task.
-const COMMANDS: usize = 32;
+const COMMAND_CAPACITY: usize = 32;
 /// How many messages outside of requests may wait.
-const ASIDES: usize = 16;
+const SESSION_MESSAGE_CAPACITY: usize = 16;
 /// How many events may wait for a reader. One that is slower loses its stream, and may come back for the rest.
-const EVENTS: usize = 256;
+const READER_CAPACITY: usize = 256;
 /// How much of what was sent is kept: of one session, of one stream, and how many streams that are over.
-const KEPT_BYTES: usize = 4 * 1024 * 1024;
-const KEPT_EVENTS: usize = 1000;
-const KEPT_STREAMS: usize = 32;
+const MAX_REPLAY_BYTES: usize = 4 * 1024 * 1024;
+const MAX_REPLAY_EVENTS: usize = 1000;
+const MAX_CLOSED_STREAMS: usize = 32;
 /// How many cancellations are remembered of questions that have no stream yet.
-const EARLY: usize = 64;
+const MAX_EARLY_CANCELS: usize = 64;
 /// How often a stream on which nothing happens is kept open.
-const BREATH: Duration = Duration::from_secs(25);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
 /// The stream on which we speak by ourselves.
-pub(super) const STANDING: u64 = 0;
+pub(super) const GET_STREAM: u64 = 0;
 
 /// Work whose outcome goes to a stream.
-pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(super) type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// A session, as requests see it.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: String,
-    pub(super) guest: Arc<Guest>,
-    pub(super) version: String,
+    pub(super) client: Arc<Client>,
+    pub(super) protocol_version: String,
     commands: mpsc::Sender<Command>,
     /// Numbers of questions that we ask.
-    numbers: AtomicU64,
+    next_request_id: AtomicU64,
     /// How often somebody came.
-    visits: AtomicU64,
-    end: watch::Sender<bool>,
+    request_count: AtomicU64,
+    closed: watch::Sender<bool>,
 }
 
 /// What requests want of the task.
 enum Command {
-    Promote {
-        id: Id,
-        work: Work,
+    StartStream {
+        id: RequestId,
+        work: OutcomeFuture,
         notes: mpsc::Receiver<Message>,
         first: Option<Message>,
-        reply: Reply,
+        reply: StreamReply,
     },
     Resume {
         last: String,
         reply: oneshot::Sender<Option<mpsc::Receiver<Bytes>>>,
     },
-    Stand {
-        reply: Reply,
+    OpenGetStream {
+        reply: StreamReply,
     },
-    Emit {
+    Send {
         stream: u64,
         message: Message,
     },
     Finish {
         stream: u64,
-        id: Id,
+        id: RequestId,
         outcome: Outcome,
     },
-    Expect {
+    AwaitResponse {
         number: u64,
         reply: oneshot::Sender<Outcome>,
     },
-    Answered {
-        id: Id,
+    DeliverResponse {
+        id: RequestId,
         outcome: Outcome,
     },
     Cancel {
-        id: Id,
+        id: RequestId,
     },
-    Follow {
+    Subscribe {
         uri: String,
-        reply: oneshot::Sender<Result<(), RemoteError>>,
+        reply: oneshot::Sender<Result<(), RpcError>>,
     },
-    Forget {
+    Unsubscribe {
         uri: String,
     },
 }
 
-type Reply = oneshot::Sender<mpsc::Receiver<Bytes>>;
+type StreamReply = oneshot::Sender<mpsc::Receiver<Bytes>>;
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,24 +115,24 @@ impl fmt::Debug for Command {
 
 impl Session {
     /// Somebody came: the session is in use.
-    pub(super) fn touch(&self) {
-        self.visits.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn mark_used(&self) {
+        self.request_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self) {
-        self.end.send_replace(true);
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
     }
 
     /// Lets work go on beside; what comes of it is read from a stream of its own.
-    pub(super) async fn promote(
+    pub(super) async fn start_stream(
         &self,
-        id: Id,
-        work: Work,
+        id: RequestId,
+        work: OutcomeFuture,
         notes: mpsc::Receiver<Message>,
         first: Option<Message>,
     ) -> Option<mpsc::Receiver<Bytes>> {
         let (reply, stream) = oneshot::channel();
-        self.commands.send(Command::Promote { id, work, notes, first, reply }).await.ok()?;
+        self.commands.send(Command::StartStream { id, work, notes, first, reply }).await.ok()?;
         stream.await.ok()
     }
 
@@ -144,77 +144,77 @@ impl Session {
     }
 
     /// The stream on which we speak by ourselves. Who had it before loses it.
-    pub(super) async fn stand(&self) -> Option<mpsc::Receiver<Bytes>> {
+    pub(super) async fn open_get_stream(&self) -> Option<mpsc::Receiver<Bytes>> {
         let (reply, stream) = oneshot::channel();
-        self.commands.send(Command::Stand { reply }).await.ok()?;
+        self.commands.send(Command::OpenGetStream { reply }).await.ok()?;
         stream.await.ok()
     }
 
-    pub(super) async fn answered(&self, id: Id, outcome: Outcome) {
-        let _over = self.commands.send(Command::Answered { id, outcome }).await;
+    pub(super) async fn deliver_response(&self, id: RequestId, outcome: Outcome) {
+        let _over = self.commands.send(Command::DeliverResponse { id, outcome }).await;
     }
 
-    pub(super) async fn cancel(&self, id: Id) {
+    pub(super) async fn cancel(&self, id: RequestId) {
         let _over = self.commands.send(Command::Cancel { id }).await;
     }
 
-    pub(super) async fn follow(&self, uri: String) -> Result<(), RemoteError> {
-        let gone = || reception::failed("the session is over");
+    pub(super) async fn subscribe(&self, uri: String) -> Result<(), RpcError> {
+        let gone = || reception::internal_error("the session is over");
         let (reply, followed) = oneshot::channel();
-        self.commands.send(Command::Follow { uri, reply }).await.map_err(|_| gone())?;
+        self.commands.send(Command::Subscribe { uri, reply }).await.map_err(|_| gone())?;
         followed.await.map_err(|_| gone())?
     }
 
-    pub(super) async fn forget(&self, uri: String) {
-        let _over = self.commands.send(Command::Forget { uri }).await;
+    pub(super) async fn unsubscribe(&self, uri: String) {
+        let _over = self.commands.send(Command::Unsubscribe { uri }).await;
     }
 }
 
 /// The way to a client while one of its requests is worked on. What it is told goes to that request's stream.
 #[derive(Debug)]
-pub(super) struct SessionOutlet {
+pub(super) struct SessionChannel {
     pub(super) session: Weak<Session>,
-    pub(super) say: mpsc::Sender<Message>,
+    pub(super) messages: mpsc::Sender<Message>,
 }
 
-impl Outlet for SessionOutlet {
-    fn say(&self, method: Cow<'static, str>, params: Option<Payload>) -> Said {
-        Said::of(self.say.try_send(Message::Notification { method, params }))
+impl ClientChannel for SessionChannel {
+    fn notify(&self, method: Cow<'static, str>, params: Option<Payload>) -> NotifyOutcome {
+        NotifyOutcome::from_send(self.messages.try_send(Message::Notification { method, params }))
     }
 
-    fn ask<'a>(&'a self, method: &'a str, params: Option<Payload>) -> Asking<'a> {
+    fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
-            let gone = || reception::failed("the client is gone");
+            let gone = || reception::internal_error("the client is gone");
             let session = self.session.upgrade().ok_or_else(gone)?;
-            let number = session.numbers.fetch_add(1, Ordering::Relaxed);
+            let number = session.next_request_id.fetch_add(1, Ordering::Relaxed);
             let (reply, answer) = oneshot::channel();
-            let expect = Command::Expect { number, reply };
+            let expect = Command::AwaitResponse { number, reply };
             session.commands.send(expect).await.map_err(|_| gone())?;
             drop(session);
             let method = Cow::Owned(method.to_owned());
-            let message = Message::Request { id: Id::Number(number), method, params };
-            self.say.send(message).await.map_err(|_| gone())?;
-            let mut asked = Open { say: &self.say, number: Some(number) };
+            let message = Message::Request { id: RequestId::Number(number), method, params };
+            self.messages.send(message).await.map_err(|_| gone())?;
+            let mut asked = CancelOnDrop { messages: &self.messages, request_id: Some(number) };
             let answer = answer.await;
-            asked.number = None;
+            asked.request_id = None;
             answer.map_err(|_| gone())?
         })
     }
 }
 
 /// A question that the client has been asked. Dropped unanswered, the client is told that nobody wants to know any more.
-struct Open<'a> {
-    say: &'a mpsc::Sender<Message>,
-    number: Option<u64>,
+struct CancelOnDrop<'a> {
+    messages: &'a mpsc::Sender<Message>,
+    request_id: Option<u64>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
+        if let Some(number) = self.request_id {
             let params = Payload::from_json(format!("{{\"requestId\":{number}}}").into());
             let method = Cow::Borrowed("notifications/cancelled");
             let message = Message::Notification { method, params: Some(params) };
-            let _no_room_or_gone = self.say.try_send(message);
+            let _no_room_or_gone = self.messages.try_send(message);
         }
     }
 }
@@ -225,20 +225,20 @@ pub(super) struct SessionTask {
     relay: Arc<Relay>,
     commands: mpsc::Receiver<Command>,
     /// What is said outside of requests, and who says it.
-    asides: mpsc::Receiver<Message>,
-    _owner: Arc<Attendant>,
-    streams: BTreeMap<u64, Stream>,
+    session_messages: mpsc::Receiver<Message>,
+    _session_context: Arc<RequestContext>,
+    streams: BTreeMap<u64, ResumableStream>,
     last_stream: u64,
-    expected: HashMap<u64, oneshot::Sender<Outcome>>,
-    works: JoinSet<Id>,
-    by_id: HashMap<Id, (AbortHandle, u64)>,
+    awaiting_response: HashMap<u64, oneshot::Sender<Outcome>>,
+    tasks: JoinSet<RequestId>,
+    tasks_by_id: HashMap<RequestId, (AbortHandle, u64)>,
     /// Questions that were called off before they had a stream.
-    early: VecDeque<Id>,
-    lists: ListWatch,
-    followed: Followed,
-    idle: Duration,
-    end: watch::Receiver<bool>,
-    ending: watch::Receiver<bool>,
+    cancelled_early: VecDeque<RequestId>,
+    list_changes: ListChanges,
+    subscriptions: ResourceSubscriptions,
+    idle_timeout: Duration,
+    closed: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
 }
 
 impl fmt::Debug for SessionTask {
@@ -249,234 +249,242 @@ impl fmt::Debug for SessionTask {
 
 /// What was sent on a stream lately, and who reads it.
 #[derive(Debug, Default)]
-struct Stream {
-    next: u64,
-    kept: VecDeque<(u64, Bytes)>,
-    bytes: usize,
+struct ResumableStream {
+    next_event: u64,
+    replay: VecDeque<(u64, Bytes)>,
+    replay_bytes: usize,
     reader: Option<mpsc::Sender<Bytes>>,
     /// What nobody has read yet begins here.
-    unread: u64,
-    is_over: bool,
+    first_unread: u64,
+    is_closed: bool,
 }
 
 impl SessionTask {
     pub(super) fn new(
         id: String,
-        guest: Arc<Guest>,
+        guest: Arc<Client>,
         version: &str,
         (relay, idle, ending): (Arc<Relay>, Duration, watch::Receiver<bool>),
     ) -> (Arc<Session>, SessionTask) {
-        let (commands, from_requests) = mpsc::channel(COMMANDS);
+        let (commands, from_requests) = mpsc::channel(COMMAND_CAPACITY);
         let (end, ended) = watch::channel(false);
         let session = Arc::new(Session {
             id,
-            guest,
-            version: version.to_owned(),
+            client: guest,
+            protocol_version: version.to_owned(),
             commands,
-            numbers: AtomicU64::new(1),
-            visits: AtomicU64::new(0),
-            end,
+            next_request_id: AtomicU64::new(1),
+            request_count: AtomicU64::new(0),
+            closed: end,
         });
-        let (say, asides) = mpsc::channel(ASIDES);
-        let outlet = Arc::new(SessionOutlet { session: Arc::downgrade(&session), say });
-        let owner = Arc::new(Attendant::new(session.guest.clone(), outlet));
-        session.guest.set_owner(&owner);
-        let lists = ListWatch::new(&relay);
+        let (say, asides) = mpsc::channel(SESSION_MESSAGE_CAPACITY);
+        let outlet = Arc::new(SessionChannel { session: Arc::downgrade(&session), messages: say });
+        let owner = Arc::new(RequestContext::new(session.client.clone(), outlet));
+        session.client.set_session_context(&owner);
+        let lists = ListChanges::new(&relay);
         let task = SessionTask {
             session: session.clone(),
             relay,
             commands: from_requests,
-            asides,
-            _owner: owner,
+            session_messages: asides,
+            _session_context: owner,
             streams: BTreeMap::new(),
-            last_stream: STANDING,
-            expected: HashMap::new(),
-            works: JoinSet::new(),
-            by_id: HashMap::new(),
-            early: VecDeque::new(),
-            lists,
-            followed: Followed::default(),
-            idle,
-            end: ended,
-            ending,
+            last_stream: GET_STREAM,
+            awaiting_response: HashMap::new(),
+            tasks: JoinSet::new(),
+            tasks_by_id: HashMap::new(),
+            cancelled_early: VecDeque::new(),
+            list_changes: lists,
+            subscriptions: ResourceSubscriptions::default(),
+            idle_timeout: idle,
+            closed: ended,
+            shutdown: ending,
         };
         (session, task)
     }
 
     /// Runs until the session is over. Says which it was.
     pub(super) async fn run(mut self) -> String {
-        let mut breaths = interval(BREATH);
+        let mut breaths = interval(KEEPALIVE_INTERVAL);
         breaths.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut quiet_since = (Instant::now(), 0);
         loop {
             tokio::select! {
-                Some(command) = self.commands.recv() => self.obey(command).await,
-                Some(changed) = self.lists.next() => {
-                    changed.into_iter().for_each(|it| self.emit(STANDING, &bare(it)));
+                Some(command) = self.commands.recv() => self.apply(command).await,
+                Some(changed) = self.list_changes.next() => {
+                    changed.into_iter().for_each(|it| self.send(GET_STREAM, &list_changed(it)));
                 }
-                uri = self.followed.next() => self.emit(STANDING, &updated(&uri)),
-                Some(message) = self.asides.recv() => self.emit(STANDING, &message),
-                Some(over) = self.works.join_next() => {
+                uri = self.subscriptions.next_updated() => self.send(GET_STREAM, &resource_updated(&uri)),
+                Some(message) = self.session_messages.recv() => self.send(GET_STREAM, &message),
+                Some(over) = self.tasks.join_next() => {
                     if let Ok(id) = over {
-                        self.by_id.remove(&id);
+                        self.tasks_by_id.remove(&id);
                     }
                 }
                 _ = breaths.tick() => {
-                    let is_used = self.breathe() || !self.works.is_empty();
-                    let visits = self.session.visits.load(Ordering::Relaxed);
+                    let is_used = self.send_keepalives() || !self.tasks.is_empty();
+                    let visits = self.session.request_count.load(Ordering::Relaxed);
                     if is_used || visits != quiet_since.1 {
                         quiet_since = (Instant::now(), visits);
-                    } else if quiet_since.0.elapsed() >= self.idle {
+                    } else if quiet_since.0.elapsed() >= self.idle_timeout {
                         break;
                     }
                 }
-                () = told(&mut self.end) => break,
-                () = told(&mut self.ending) => {
+                () = wait_until_true(&mut self.closed) => break,
+                () = wait_until_true(&mut self.shutdown) => {
                     self.drain().await;
                     break;
                 }
             }
         }
-        self.works.shutdown().await;
-        self.relay.left(&self.session.guest).await;
+        self.tasks.shutdown().await;
+        self.relay.client_disconnected(&self.session.client).await;
         self.session.id.clone()
     }
 
     /// We are ending: what is under way may finish, within the time that connections have.
     async fn drain(&mut self) {
-        self.streams.remove(&STANDING);
-        let deadline = Instant::now() + super::DRAIN;
-        while !self.works.is_empty() {
+        self.streams.remove(&GET_STREAM);
+        let deadline = Instant::now() + super::DRAIN_TIMEOUT;
+        while !self.tasks.is_empty() {
             tokio::select! {
-                Some(command) = self.commands.recv() => self.obey(command).await,
-                Some(over) = self.works.join_next() => {
+                Some(command) = self.commands.recv() => self.apply(command).await,
+                Some(over) = self.tasks.join_next() => {
                     if let Ok(id) = over {
-                        self.by_id.remove(&id);
+                        self.tasks_by_id.remove(&id);
                     }
                 }
                 () = sleep_until(deadline) => return,
             }
         }
         while let Ok(command) = self.commands.try_recv() {
-            self.obey(command).await;
+            self.apply(command).await;
         }
     }
 
-    async fn obey(&mut self, command: Command) {
+    async fn apply(&mut self, command: Command) {
         match command {
-            Command::Promote { id, reply, .. } if self.was_called_off(&id) => {
+            Command::StartStream { id, reply, .. } if self.was_cancelled_early(&id) => {
                 // A stream that is over before it begins: what was called off has no answer.
                 let _client_gone = reply.send(mpsc::channel(1).1);
             }
-            Command::Promote { id, work, notes, first, reply } => {
+            Command::StartStream { id, work, notes, first, reply } => {
                 let (stream, reader) = self.open_stream();
                 if let Some(first) = &first {
-                    self.emit(stream, first);
+                    self.send(stream, first);
                 }
-                self.start(stream, id, work, notes);
+                self.spawn_work(stream, id, work, notes);
                 let _client_gone = reply.send(reader);
             }
             Command::Resume { last, reply } => {
                 let _client_gone = reply.send(self.resume(&last));
             }
-            Command::Stand { reply } => {
-                let _client_gone = reply.send(self.attach(STANDING, None));
+            Command::OpenGetStream { reply } => {
+                let _client_gone = reply.send(self.attach_reader(GET_STREAM, None));
             }
-            Command::Emit { stream, message } => self.emit(stream, &message),
+            Command::Send { stream, message } => self.send(stream, &message),
             Command::Finish { stream, id, outcome } => {
-                self.by_id.remove(&id);
-                self.emit(stream, &Message::Answer { id: Some(id), outcome });
-                self.close(stream);
+                self.tasks_by_id.remove(&id);
+                self.send(stream, &Message::Response { id: Some(id), outcome });
+                self.close_stream(stream);
             }
-            Command::Expect { number, reply } => {
-                self.expected.retain(|_, it| !it.is_closed());
-                self.expected.insert(number, reply);
+            Command::AwaitResponse { number, reply } => {
+                self.awaiting_response.retain(|_, it| !it.is_closed());
+                self.awaiting_response.insert(number, reply);
             }
-            Command::Answered { id, outcome } => {
-                if let Id::Number(number) = id
-                    && let Some(reply) = self.expected.remove(&number)
+            Command::DeliverResponse { id, outcome } => {
+                if let RequestId::Number(number) = id
+                    && let Some(reply) = self.awaiting_response.remove(&number)
                 {
                     let _no_longer_wanted = reply.send(outcome);
                 }
             }
             Command::Cancel { id } => {
-                if let Some((task, stream)) = self.by_id.remove(&id) {
+                if let Some((task, stream)) = self.tasks_by_id.remove(&id) {
                     task.abort();
-                    self.close(stream);
+                    self.close_stream(stream);
                 } else {
-                    self.early.push_back(id);
-                    if self.early.len() > EARLY {
-                        self.early.pop_front();
+                    self.cancelled_early.push_back(id);
+                    if self.cancelled_early.len() > MAX_EARLY_CANCELS {
+                        self.cancelled_early.pop_front();
                     }
                 }
             }
-            Command::Follow { uri, reply } => {
-                let _client_gone =
-                    reply.send(self.followed.follow(&self.relay, &self.session.guest, &uri).await);
+            Command::Subscribe { uri, reply } => {
+                let _client_gone = reply.send(
+                    self.subscriptions.subscribe(&self.relay, &self.session.client, &uri).await,
+                );
             }
-            Command::Forget { uri } => self.followed.forget(&uri),
+            Command::Unsubscribe { uri } => self.subscriptions.unsubscribe(&uri),
         }
     }
 
     /// Was a question called off before it had a stream?
-    fn was_called_off(&mut self, id: &Id) -> bool {
-        let before = self.early.len();
-        self.early.retain(|it| it != id);
-        self.early.len() < before
+    fn was_cancelled_early(&mut self, id: &RequestId) -> bool {
+        let before = self.cancelled_early.len();
+        self.cancelled_early.retain(|it| it != id);
+        self.cancelled_early.len() < before
     }
 
     /// Works on, and sends what comes of it through the task, so that it is kept.
-    fn start(&mut self, stream: u64, id: Id, work: Work, notes: mpsc::Receiver<Message>) {
+    fn spawn_work(
+        &mut self,
+        stream: u64,
+        id: RequestId,
+        work: OutcomeFuture,
+        notes: mpsc::Receiver<Message>,
+    ) {
         let commands = self.session.commands.clone();
         let key = id.clone();
-        let task = self.works.spawn(async move {
+        let task = self.tasks.spawn(async move {
             let emit = |message| {
-                let emitted = commands.send(Command::Emit { stream, message });
+                let emitted = commands.send(Command::Send { stream, message });
                 async move { drop(emitted.await) }
             };
-            let outcome = told_before(work, notes, emit).await;
+            let outcome = forward_until_done(work, notes, emit).await;
             let finish = Command::Finish { stream, id: id.clone(), outcome };
             let _over = commands.send(finish).await;
             id
         });
-        self.by_id.insert(key, (task, stream));
+        self.tasks_by_id.insert(key, (task, stream));
     }
 
     fn open_stream(&mut self) -> (u64, mpsc::Receiver<Bytes>) {
         self.last_stream += 1;
         let number = self.last_stream;
         let over: Vec<u64> =
-            self.streams.iter().filter(|it| it.1.is_over).map(|it| *it.0).collect();
-        for number in over.iter().take(over.len().saturating_sub(KEPT_STREAMS)) {
+            self.streams.iter().filter(|it| it.1.is_closed).map(|it| *it.0).collect();
+        for number in over.iter().take(over.len().saturating_sub(MAX_CLOSED_STREAMS)) {
             self.streams.remove(number);
         }
-        (number, self.attach(number, None))
+        (number, self.attach_reader(number, None))
     }
 
     /// A reader for a stream, from after an event on. It is told first how to come back.
-    fn attach(&mut self, number: u64, after: Option<u64>) -> mpsc::Receiver<Bytes> {
+    fn attach_reader(&mut self, number: u64, after: Option<u64>) -> mpsc::Receiver<Bytes> {
         let stream = self.streams.entry(number).or_default();
-        let missed = after.map_or(0, |after| stream.kept.iter().filter(|it| it.0 > after).count());
+        let missed =
+            after.map_or(0, |after| stream.replay.iter().filter(|it| it.0 > after).count());
         // What was missed fits besides what is to come, or the stream would have a hole.
-        let (sender, reader) = mpsc::channel(EVENTS + missed);
+        let (sender, reader) = mpsc::channel(READER_CAPACITY + missed);
         match after {
             None => {
-                let id = name(number, stream.next);
-                stream.next += 1;
-                let _there_is_room = sender.try_send(first_event(&id));
-                let unread = stream.unread;
-                for (_, bytes) in stream.kept.iter().filter(|it| it.0 >= unread) {
+                let id = event_id(number, stream.next_event);
+                stream.next_event += 1;
+                let _there_is_room = sender.try_send(sse_first_event(&id));
+                let unread = stream.first_unread;
+                for (_, bytes) in stream.replay.iter().filter(|it| it.0 >= unread) {
                     let _as_much_as_fits = sender.try_send(bytes.clone());
                 }
-                stream.unread = stream.next;
+                stream.first_unread = stream.next_event;
             }
             Some(after) => {
-                for (_, bytes) in stream.kept.iter().filter(|it| it.0 > after) {
+                for (_, bytes) in stream.replay.iter().filter(|it| it.0 > after) {
                     let _there_is_room = sender.try_send(bytes.clone());
                 }
             }
         }
-        stream.reader = (!stream.is_over).then_some(sender);
+        stream.reader = (!stream.is_closed).then_some(sender);
         reader
     }
 
@@ -484,11 +492,11 @@ impl SessionTask {
         let (number, after) = last.split_once('-')?;
         let (number, after) = (number.parse().ok()?, after.parse().ok()?);
         let stream = self.streams.get(&number)?;
-        (after < stream.next).then(|| self.attach(number, Some(after)))
+        (after < stream.next_event).then(|| self.attach_reader(number, Some(after)))
     }
 
-    fn emit(&mut self, number: u64, message: &Message) {
-        let is_standing = number == STANDING;
+    fn send(&mut self, number: u64, message: &Message) {
+        let is_standing = number == GET_STREAM;
         let stream = match is_standing {
             true => self.streams.entry(number).or_default(),
             false => match self.streams.get_mut(&number) {
@@ -496,54 +504,57 @@ impl SessionTask {
                 None => return,
             },
         };
-        let at = stream.next;
-        stream.next += 1;
-        let bytes = event(Some(&name(number, at)), message);
+        let at = stream.next_event;
+        stream.next_event += 1;
+        let bytes = sse_event(Some(&event_id(number, at)), message);
         if let Some(reader) = &stream.reader {
             match reader.try_send(bytes.clone()) {
-                Ok(()) => stream.unread = stream.next,
+                Ok(()) => stream.first_unread = stream.next_event,
                 Err(_) => stream.reader = None,
             }
         }
-        stream.bytes += bytes.len();
-        stream.kept.push_back((at, bytes));
-        while stream.kept.len() > KEPT_EVENTS {
-            stream.forget_oldest();
+        stream.replay_bytes += bytes.len();
+        stream.replay.push_back((at, bytes));
+        while stream.replay.len() > MAX_REPLAY_EVENTS {
+            stream.drop_oldest();
         }
-        self.keep_little();
+        self.trim_replay();
     }
 
     /// What is kept has a bound; those streams that are over go first, then what was sent first.
-    fn keep_little(&mut self) {
-        let mut all: usize = self.streams.values().map(|it| it.bytes).sum();
-        while all > KEPT_BYTES {
-            let over =
-                self.streams.iter().find(|it| it.1.is_over && it.1.bytes > 0).map(|it| *it.0);
-            let largest = self.streams.iter().max_by_key(|it| it.1.bytes).map(|it| *it.0);
+    fn trim_replay(&mut self) {
+        let mut all: usize = self.streams.values().map(|it| it.replay_bytes).sum();
+        while all > MAX_REPLAY_BYTES {
+            let over = self
+                .streams
+                .iter()
+                .find(|it| it.1.is_closed && it.1.replay_bytes > 0)
+                .map(|it| *it.0);
+            let largest = self.streams.iter().max_by_key(|it| it.1.replay_bytes).map(|it| *it.0);
             let Some(number) = over.or(largest) else { return };
             let Some(stream) = self.streams.get_mut(&number) else { return };
-            let before = stream.bytes;
-            stream.forget_oldest();
-            all -= before - stream.bytes;
-            if before == stream.bytes {
+            let before = stream.replay_bytes;
+            stream.drop_oldest();
+            all -= before - stream.replay_bytes;
+            if before == stream.replay_bytes {
                 return;
             }
         }
     }
 
-    fn close(&mut self, number: u64) {
+    fn close_stream(&mut self, number: u64) {
         if let Some(stream) = self.streams.get_mut(&number) {
             stream.reader = None;
-            stream.is_over = true;
+            stream.is_closed = true;
         }
     }
 
     /// Keeps streams open on which nothing happens. Says whether anybody reads one.
-    fn breathe(&mut self) -> bool {
+    fn send_keepalives(&mut self) -> bool {
         let mut is_read = false;
         for stream in self.streams.values_mut() {
             if let Some(reader) = &stream.reader {
-                match reader.try_send(breath()) {
+                match reader.try_send(sse_keepalive()) {
                     Ok(()) => is_read = true,
                     Err(mpsc::error::TrySendError::Full(_)) => is_read = true,
                     Err(mpsc::error::TrySendError::Closed(_)) => stream.reader = None,
@@ -554,15 +565,15 @@ impl SessionTask {
     }
 }
 
-impl Stream {
-    fn forget_oldest(&mut self) {
-        if let Some((_, bytes)) = self.kept.pop_front() {
-            self.bytes -= bytes.len();
+impl ResumableStream {
+    fn drop_oldest(&mut self) {
+        if let Some((_, bytes)) = self.replay.pop_front() {
+            self.replay_bytes -= bytes.len();
         }
     }
 }
 
 /// What an event is called.
-fn name(stream: u64, event: u64) -> String {
+fn event_id(stream: u64, event: u64) -> String {
     format!("{stream}-{event}")
 }

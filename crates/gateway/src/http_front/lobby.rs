@@ -10,64 +10,71 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::legacy_session::{Session, SessionTask};
-use super::told;
-use crate::guest::Guest;
+use super::wait_until_true;
+use crate::guest::Client;
 use crate::relay::Relay;
 
 /// How many sessions there may be at once, of all and of one principal.
-const MOST: usize = 100_000;
+const MAX_SESSIONS: usize = 100_000;
 /// How many new ones may wait to be taken up.
-const NEW: usize = 64;
+const NEW_TASK_CAPACITY: usize = 64;
 
 /// The sessions. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Lobby {
+pub(super) struct SessionTable {
     sessions: watch::Sender<HashMap<String, Arc<Session>>>,
-    new: mpsc::Sender<SessionTask>,
+    new_tasks: mpsc::Sender<SessionTask>,
     relay: Arc<Relay>,
-    idle: Duration,
-    ending: watch::Receiver<bool>,
+    idle_timeout: Duration,
+    shutdown: watch::Receiver<bool>,
 }
 
-impl Lobby {
+impl SessionTable {
     /// A lobby without sessions, and the work of keeping it, which ends when all ends.
     pub(super) fn new(
         relay: Arc<Relay>,
         idle: Duration,
         ending: watch::Receiver<bool>,
-    ) -> (Lobby, impl Future<Output = ()> + Send + 'static) {
-        let (new, from_clients) = mpsc::channel(NEW);
+    ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
+        let (new, from_clients) = mpsc::channel(NEW_TASK_CAPACITY);
         let sessions = watch::Sender::default();
-        let lobby = Lobby { sessions, new, relay, idle, ending: ending.clone() };
-        let keeping = keep(lobby.sessions.clone(), lobby.relay.clone(), from_clients, ending);
+        let lobby = SessionTable {
+            sessions,
+            new_tasks: new,
+            relay,
+            idle_timeout: idle,
+            shutdown: ending.clone(),
+        };
+        let keeping =
+            run_sessions(lobby.sessions.clone(), lobby.relay.clone(), from_clients, ending);
         (lobby, keeping)
     }
 
     /// A new session. None where there are too many.
-    pub(super) async fn open(&self, guest: Arc<Guest>, version: &str) -> Option<Arc<Session>> {
-        if self.sessions.borrow().len() >= MOST {
+    pub(super) async fn open(&self, guest: Arc<Client>, version: &str) -> Option<Arc<Session>> {
+        if self.sessions.borrow().len() >= MAX_SESSIONS {
             return None;
         }
-        let id = name();
-        guest.be_in_session(&id);
+        let id = random_session_id();
+        guest.set_session_id(&id);
         let (session, task) = SessionTask::new(
             id.clone(),
             guest,
             version,
-            (self.relay.clone(), self.idle, self.ending.clone()),
+            (self.relay.clone(), self.idle_timeout, self.shutdown.clone()),
         );
         self.sessions.send_modify(|sessions| {
             sessions.insert(id, session.clone());
         });
-        self.relay.meters.sessions.fetch_add(1, Ordering::Relaxed);
-        self.new.send(task).await.ok()?;
+        self.relay.metrics.sessions.fetch_add(1, Ordering::Relaxed);
+        self.new_tasks.send(task).await.ok()?;
         Some(session)
     }
 
     /// The session of that name, where it is this principal's.
-    pub(super) fn find(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
+    pub(super) fn get(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
         let session = self.sessions.borrow().get(id).cloned()?;
-        (*session.guest.principal == *principal).then_some(session)
+        (*session.client.principal == *principal).then_some(session)
     }
 
     /// Ends a session: from now on nobody finds it.
@@ -75,11 +82,11 @@ impl Lobby {
         self.sessions.send_modify(|sessions| {
             sessions.remove(&session.id);
         });
-        session.end();
+        session.close();
     }
 }
 
-async fn keep(
+async fn run_sessions(
     sessions: watch::Sender<HashMap<String, Arc<Session>>>,
     relay: Arc<Relay>,
     mut new: mpsc::Receiver<SessionTask>,
@@ -92,12 +99,12 @@ async fn keep(
                 tasks.spawn(task.run());
             }
             Some(over) = tasks.join_next() => {
-                relay.meters.sessions.fetch_sub(1, Ordering::Relaxed);
+                relay.metrics.sessions.fetch_sub(1, Ordering::Relaxed);
                 if let Ok(id) = over {
                     sessions.send_modify(|it| drop(it.remove(&id)));
                 }
             }
-            () = told(&mut ending) => break,
+            () = wait_until_true(&mut ending) => break,
         }
     }
     // Those that are being used end with their connections.
@@ -109,7 +116,7 @@ async fn keep(
 }
 
 /// A name that nobody can guess.
-fn name() -> String {
+fn random_session_id() -> String {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).expect("the system has random numbers");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -10,276 +10,289 @@ use futures_util::{future, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use switchboard_wire::asked::{self, Members, Meta};
+use switchboard_wire::asked::{self, RawObject, RequestMeta};
 use switchboard_wire::era::Era;
-use switchboard_wire::message::{self, Id, Message, Messages, Payload, RemoteError};
-use switchboard_wire::reception::{self, Reception, input_required};
+use switchboard_wire::message::{self, Message, Messages, Payload, RequestId, RpcError};
+use switchboard_wire::reception::{self, ServerSession, input_required};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::body::Body;
-use super::legacy_session::{Session, SessionOutlet, Work};
-use super::pulse::Pulse;
+use super::legacy_session::{OutcomeFuture, Session, SessionChannel};
+use super::pulse::StreamDelay;
 use super::responses::{
-    accepted, answer, breath, error_to, event, events, json as json_response, refused, written,
+    accepted, event_stream, json as json_response, refuse, rpc_error, rpc_response, sse_event,
+    sse_keepalive, to_bytes,
 };
-use super::{HttpFront, told as said};
+use super::{HttpServer, wait_until_true as said};
 use crate::gateway::Gateway;
-use crate::guest::Guest;
-use crate::hearing::Listening;
-use crate::relay::{Asked, Origin, object};
+use crate::guest::Client;
+use crate::hearing::ListenStream;
+use crate::relay::{InboundRequest, TraceOrigin, payload};
 use crate::trace_context;
-use crate::turn::{Outcome, Step, Turn};
-use crate::visiting::{self, Visit};
+use crate::turn::{Outcome, PendingRequest, Step};
+use crate::visiting::{self, ModernRequest};
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How long the body of a request may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(60);
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a stream on which nothing happens is kept open.
-const BREATH: Duration = Duration::from_secs(25);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
 /// How many messages may wait to be sent.
-const NOTES: usize = 256;
+const NOTIFICATION_CAPACITY: usize = 256;
 /// How many messages a batch may have.
-const BATCH: usize = 100;
+const MAX_BATCH_MESSAGES: usize = 100;
 
 /// A question as it came.
-struct Question {
-    id: Id,
+struct RpcRequest {
+    id: RequestId,
     method: std::borrow::Cow<'static, str>,
     params: Option<Payload>,
 }
 
-impl HttpFront {
-    pub(super) async fn posted(
+impl HttpServer {
+    pub(super) async fn post(
         &self,
         request: Request<Incoming>,
         principal: Arc<str>,
     ) -> Response<Body> {
         let (head, body) = request.into_parts();
-        if let Err(response) = acceptable(&head.headers) {
+        if let Err(response) = check_content_negotiation(&head.headers) {
             return *response;
         }
-        let bytes = match arrived(body, self.door.largest_request).await {
+        let bytes = match read_body(body, self.options.max_request_bytes).await {
             Ok(bytes) => bytes,
             Err(response) => return *response,
         };
-        let session = match self.session(&head.headers, &principal) {
+        let session = match self.find_session(&head.headers, &principal) {
             Ok(session) => session,
             Err(response) => return *response,
         };
         match (message::parse(&bytes), session) {
             (Ok(Messages::One(message)), Some(session)) => {
-                self.of_session(session, message, &head.headers).await
+                self.session_message(session, message, &head.headers).await
             }
             (Ok(Messages::One(message)), None) => {
-                self.of_nobody(message, &head.headers, principal).await
+                self.sessionless_message(message, &head.headers, principal).await
             }
-            (Ok(Messages::Batch(parts)), Some(session)) if asked::has_batches(&session.version) => {
-                Box::pin(self.batched(&session, parts)).await
+            (Ok(Messages::Batch(parts)), Some(session))
+                if asked::supports_batches(&session.protocol_version) =>
+            {
+                Box::pin(self.respond_to_batch(&session, parts)).await
             }
             (Ok(Messages::Batch(_)), _) => {
-                refused(StatusCode::BAD_REQUEST, "batches are not spoken in this version")
+                refuse(StatusCode::BAD_REQUEST, "batches are not spoken in this version")
             }
             (Err(malformed), _) => {
-                let error =
-                    RemoteError { code: -32700, message: malformed.to_string(), data: None };
-                error_to(None, error, StatusCode::BAD_REQUEST)
+                let error = RpcError { code: -32700, message: malformed.to_string(), data: None };
+                rpc_error(None, error, StatusCode::BAD_REQUEST)
             }
         }
     }
 
     /// The session that a request names; none where it names none.
-    fn session(
+    fn find_session(
         &self,
         headers: &HeaderMap,
         principal: &str,
     ) -> Result<Option<Arc<Session>>, Box<Response<Body>>> {
-        let Some(id) = headers.get(SESSION) else { return Ok(None) };
-        let session = id.to_str().ok().and_then(|id| self.lobby.find(id, principal));
+        let Some(id) = headers.get(SESSION_ID_HEADER) else { return Ok(None) };
+        let session = id.to_str().ok().and_then(|id| self.sessions.get(id, principal));
         let Some(session) = session else {
             let text = "there is no such session; begin anew with `initialize`";
-            return Err(Box::new(refused(StatusCode::NOT_FOUND, text)));
+            return Err(Box::new(refuse(StatusCode::NOT_FOUND, text)));
         };
-        let version = headers.get(VERSION).map(|it| it.to_str().unwrap_or_default());
+        let version =
+            headers.get(PROTOCOL_VERSION_HEADER).map(|it| it.to_str().unwrap_or_default());
         if version.is_some_and(|it| !asked::is_legacy_version(it)) {
             let text = "MCP-Protocol-Version: this version is not spoken in a session";
-            return Err(Box::new(refused(StatusCode::BAD_REQUEST, text)));
+            return Err(Box::new(refuse(StatusCode::BAD_REQUEST, text)));
         }
-        session.touch();
+        session.mark_used();
         Ok(Some(session))
     }
 
-    async fn of_session(
+    async fn session_message(
         &self,
         session: Arc<Session>,
         message: Message,
         headers: &HeaderMap,
     ) -> Response<Body> {
         let question = match message {
-            Message::Request { id, method, params } => Question { id, method, params },
+            Message::Request { id, method, params } => RpcRequest { id, method, params },
             Message::Notification { method, params } => {
-                Box::pin(self.hear(&session, &method, params.as_ref())).await;
+                Box::pin(self.receive_notification(&session, &method, params.as_ref())).await;
                 return accepted();
             }
-            Message::Answer { id, outcome } => {
+            Message::Response { id, outcome } => {
                 if let Some(id) = id {
-                    session.answered(id, outcome).await;
+                    session.deliver_response(id, outcome).await;
                 }
                 return accepted();
             }
         };
-        self.asked_in_session(session, question, headers).await
+        self.session_request(session, question, headers).await
     }
 
-    async fn asked_in_session(
+    async fn session_request(
         &self,
         session: Arc<Session>,
-        question: Question,
+        question: RpcRequest,
         headers: &HeaderMap,
     ) -> Response<Body> {
-        let Question { id, method, params } = question;
-        let (params, mut meta) = match read(params.as_ref()) {
+        let RpcRequest { id, method, params } = question;
+        let (params, mut meta) = match split_meta(params.as_ref()) {
             Ok(read) => read,
-            Err(error) => return error_to(Some(id), error, StatusCode::BAD_REQUEST),
+            Err(error) => return rpc_error(Some(id), error, StatusCode::BAD_REQUEST),
         };
-        trace_context::adopt(&mut meta, headers);
-        match of_the_session_itself(&session, &method, &params).await {
-            Some(outcome) => answer(id, outcome, StatusCode::OK),
+        trace_context::merge_headers(&mut meta, headers);
+        match respond_from_session(&session, &method, &params).await {
+            Some(outcome) => rpc_response(id, outcome, StatusCode::OK),
             None => {
-                let (say, notes) = mpsc::channel(NOTES);
-                let outlet = Arc::new(SessionOutlet { session: Arc::downgrade(&session), say });
-                let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
-                let asked = Asked { guest, method, params, meta, outlet, origin };
+                let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
+                let outlet =
+                    Arc::new(SessionChannel { session: Arc::downgrade(&session), messages: say });
+                let (guest, origin) = (session.client.clone(), TraceOrigin::new(id.clone()));
+                let asked =
+                    InboundRequest { client: guest, method, params, meta, channel: outlet, origin };
                 let relay = self.gateway.relay.clone();
-                let work: Work = Box::pin(async move { relay.answer(asked).await });
-                worked(&session, &self.pulse, (id, work), notes).await
+                let work: OutcomeFuture = Box::pin(async move { relay.respond(asked).await });
+                respond_or_stream(&session, &self.stream_delay, (id, work), notes).await
             }
         }
     }
 
     /// A request without a session: the beginning of one, or a modern one.
-    async fn of_nobody(
+    async fn sessionless_message(
         &self,
         message: Message,
         headers: &HeaderMap,
         principal: Arc<str>,
     ) -> Response<Body> {
         let question = match message {
-            Message::Request { id, method, params } => Question { id, method, params },
+            Message::Request { id, method, params } => RpcRequest { id, method, params },
             // Without a session there is nobody that it could be said to.
-            Message::Notification { .. } | Message::Answer { .. } => return accepted(),
+            Message::Notification { .. } | Message::Response { .. } => return accepted(),
         };
-        let (params, mut meta) = match read(question.params.as_ref()) {
+        let (params, mut meta) = match split_meta(question.params.as_ref()) {
             Ok(read) => read,
-            Err(error) => return error_to(Some(question.id), error, StatusCode::BAD_REQUEST),
+            Err(error) => return rpc_error(Some(question.id), error, StatusCode::BAD_REQUEST),
         };
-        trace_context::adopt(&mut meta, headers);
-        let is_modern = meta.version.is_some()
-            || asked::names_modern(headers)
+        trace_context::merge_headers(&mut meta, headers);
+        let is_modern = meta.protocol_version.is_some()
+            || asked::has_modern_version_header(headers)
             || question.method == "server/discover";
         match (is_modern, &*question.method) {
-            (true, _) => self.visited(question, (params, meta), headers, principal).await,
-            (false, "initialize") => self.initialized(question.id, &params, principal).await,
+            (true, _) => self.modern_request(question, (params, meta), headers, principal).await,
+            (false, "initialize") => self.initialize(question.id, &params, principal).await,
             (false, _) => {
-                let error = reception::invalid("a session is missing: `initialize` comes first");
-                error_to(Some(question.id), error, StatusCode::BAD_REQUEST)
+                let error =
+                    reception::invalid_params("a session is missing: `initialize` comes first");
+                rpc_error(Some(question.id), error, StatusCode::BAD_REQUEST)
             }
         }
     }
 
-    async fn initialized(&self, id: Id, params: &Members, principal: Arc<str>) -> Response<Body> {
-        let guest = Guest::new(principal, Era::Legacy, params.get("capabilities"));
-        let identity = self.gateway.relay.identity(Era::Legacy, &guest.principal);
-        let mut reception = Reception::new(identity);
-        let said = reception.initialize(&params.written().decode().unwrap_or_default());
+    async fn initialize(
+        &self,
+        id: RequestId,
+        params: &RawObject,
+        principal: Arc<str>,
+    ) -> Response<Body> {
+        let guest = Client::new(principal, Era::Legacy, params.get("capabilities"));
+        let identity = self.gateway.relay.server_identity(Era::Legacy, &guest.principal);
+        let mut reception = ServerSession::new(identity);
+        let said = reception.initialize(&params.to_payload().decode().unwrap_or_default());
         let version = said["protocolVersion"].as_str().unwrap_or_default().to_owned();
-        let Some(session) = self.lobby.open(Arc::new(guest), &version).await else {
-            return refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+        let Some(session) = self.sessions.open(Arc::new(guest), &version).await else {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
         };
-        let outcome = Ok(object(&said));
-        let mut response = answer(id, outcome, StatusCode::OK);
+        let outcome = Ok(payload(&said));
+        let mut response = rpc_response(id, outcome, StatusCode::OK);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
-            response.headers_mut().insert(SESSION, value);
+            response.headers_mut().insert(SESSION_ID_HEADER, value);
         }
         response
     }
 
-    async fn visited(
+    async fn modern_request(
         &self,
-        question: Question,
-        (params, meta): (Members, Meta),
+        question: RpcRequest,
+        (params, meta): (RawObject, RequestMeta),
         headers: &HeaderMap,
         principal: Arc<str>,
     ) -> Response<Body> {
-        let Question { id, method, .. } = question;
-        let admitted = asked::check_version(headers, &meta)
-            .and_then(|()| meta.admit_modern())
-            .and_then(|()| asked::check_headers(headers, &method, &params))
-            .and_then(|()| self.check_mirrored(&method, &params, headers));
+        let RpcRequest { id, method, .. } = question;
+        let admitted = asked::check_version_header(headers, &meta)
+            .and_then(|()| meta.validate_modern())
+            .and_then(|()| asked::check_method_headers(headers, &method, &params))
+            .and_then(|()| self.check_param_headers(&method, &params, headers));
         if let Err(error) = admitted {
-            return error_to(Some(id), error, StatusCode::BAD_REQUEST);
+            return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
         }
-        let guest = visiting::guest(principal, &meta);
-        let visit = Visit { guest, method, params, meta, id: id.clone() };
+        let guest = visiting::client_from_meta(principal, &meta);
+        let visit = ModernRequest { client: guest, method, params, meta, id: id.clone() };
         match &*visit.method {
-            "subscriptions/listen" => self.listening(visit, id).await,
-            _ => match self.gateway.visit(visit).await {
-                Ok(turn) => self.turned(turn, id).await,
-                Err(error) => modern_answer(id, Err(error)),
+            "subscriptions/listen" => self.listen(visit, id).await,
+            _ => match self.gateway.start_or_resume(visit).await {
+                Ok(turn) => self.respond_modern(turn, id).await,
+                Err(error) => modern_response(id, Err(error)),
             },
         }
     }
 
     /// Arguments that a tool wants repeated in headers must be there, and the same.
-    fn check_mirrored(
+    fn check_param_headers(
         &self,
         method: &str,
-        params: &Members,
+        params: &RawObject,
         headers: &HeaderMap,
-    ) -> Result<(), RemoteError> {
+    ) -> Result<(), RpcError> {
         if method != "tools/call" {
             return Ok(());
         }
-        let directory = self.gateway.relay.served();
-        let tool = params.text("name").and_then(|it| directory.tools.get(&it).cloned());
-        let Some(tool) = tool.filter(|it| !it.mirror.is_empty()) else { return Ok(()) };
+        let directory = self.gateway.relay.catalogue();
+        let tool = params.get_string("name").and_then(|it| directory.tools.get(&it).cloned());
+        let Some(tool) = tool.filter(|it| !it.param_headers.is_empty()) else { return Ok(()) };
         let none = Payload::from_json(Bytes::from_static(b"{}"));
-        tool.mirror.check(params.get("arguments").unwrap_or(&none), headers)
+        tool.param_headers.check(params.get("arguments").unwrap_or(&none), headers)
     }
 
-    async fn turned(&self, mut turn: Turn, id: Id) -> Response<Body> {
+    async fn respond_modern(&self, mut turn: PendingRequest, id: RequestId) -> Response<Body> {
         let first = tokio::select! {
             biased;
             step = turn.next() => match step {
-                Step::Told(message) => Some(message),
-                Step::Asked(requests) => {
-                    let outcome = parked(&self.gateway, turn, &requests).await;
-                    return modern_answer(id, outcome);
+                Step::Notification(message) => Some(message),
+                Step::InputRequired(requests) => {
+                    let outcome = suspend(&self.gateway, turn, &requests).await;
+                    return modern_response(id, outcome);
                 }
-                Step::Done(outcome) => return modern_answer(id, outcome),
+                Step::Complete(outcome) => return modern_response(id, outcome),
             },
             // The client is to see that somebody is there.
-            () = self.pulse.a_while() => None,
+            () = self.stream_delay.wait() => None,
         };
-        let telling = Telling { gateway: self.gateway.clone(), turn: Some(turn), id, first };
+        let telling =
+            ModernEventStream { gateway: self.gateway.clone(), pending: Some(turn), id, first };
         let made = stream::unfold(telling, |mut telling| async move {
             let bytes = telling.next().await?;
             Some((bytes, telling))
         });
-        events(Body::Made(Box::pin(made)))
+        event_stream(Body::Stream(Box::pin(made)))
     }
 
-    async fn listening(&self, visit: Visit, id: Id) -> Response<Body> {
-        let begun = Listening::begin(&self.gateway.relay, &visit.guest, &id, &visit.params).await;
+    async fn listen(&self, visit: ModernRequest, id: RequestId) -> Response<Body> {
+        let begun =
+            ListenStream::open(&self.gateway.relay, &visit.client, &id, &visit.params).await;
         let (listening, first) = match begun {
             Ok(begun) => begun,
-            Err(error) => return modern_answer(id, Err(error)),
+            Err(error) => return modern_response(id, Err(error)),
         };
-        let ending = self.ending.clone();
-        let told = VecDeque::from([event(None, &first)]);
+        let ending = self.shutdown.clone();
+        let told = VecDeque::from([sse_event(None, &first)]);
         let made = stream::unfold(
             (listening, told, Some(id)),
             move |(mut listening, mut told, mut id)| {
@@ -289,16 +302,18 @@ impl HttpFront {
                         let question = id.clone()?;
                         tokio::select! {
                             more = listening.next() => match more {
-                                Some(more) => told.extend(more.iter().map(|it| event(None, it))),
+                                Some(more) => told.extend(more.iter().map(|it| sse_event(None, it))),
                                 None => id = None,
                             },
                             () = said(&mut ending) => id = None,
-                            () = sleep(BREATH) => told.push_back(breath()),
+                            () = sleep(KEEPALIVE_INTERVAL) => told.push_back(sse_keepalive()),
                         }
                         if id.is_none() {
-                            let last =
-                                Message::Answer { id: Some(question), outcome: listening.over() };
-                            told.push_back(event(None, &last));
+                            let last = Message::Response {
+                                id: Some(question),
+                                outcome: listening.final_result(),
+                            };
+                            told.push_back(sse_event(None, &last));
                         }
                     }
                     let bytes = told.pop_front()?;
@@ -306,63 +321,70 @@ impl HttpFront {
                 }
             },
         );
-        events(Body::Made(Box::pin(made)))
+        event_stream(Body::Stream(Box::pin(made)))
     }
 
-    pub(super) async fn opened_stream(
+    pub(super) async fn get_stream(
         &self,
         request: &Request<Incoming>,
         principal: &Arc<str>,
     ) -> Response<Body> {
         let headers = request.headers();
         if !accepts(headers, "text/event-stream") {
-            return refused(StatusCode::NOT_ACCEPTABLE, "Accept: text/event-stream is missing");
+            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept: text/event-stream is missing");
         }
-        let session = match self.session(headers, principal) {
+        let session = match self.find_session(headers, principal) {
             Ok(Some(session)) => session,
             Ok(None) => {
                 // Modern clients have no such stream, and others begin with `initialize`.
-                return refused(StatusCode::METHOD_NOT_ALLOWED, "a stream belongs to a session");
+                return refuse(StatusCode::METHOD_NOT_ALLOWED, "a stream belongs to a session");
             }
             Err(response) => return *response,
         };
-        let last = headers.get(LAST_EVENT).and_then(|it| it.to_str().ok());
+        let last = headers.get(LAST_EVENT_ID_HEADER).and_then(|it| it.to_str().ok());
         let stream = match last {
             Some(last) => session.resume(last.to_owned()).await,
-            None => session.stand().await,
+            None => session.open_get_stream().await,
         };
         match stream {
-            Some(stream) => events(Body::Sent(stream)),
-            None => refused(StatusCode::NOT_FOUND, "there is no such event any more"),
+            Some(stream) => event_stream(Body::Channel(stream)),
+            None => refuse(StatusCode::NOT_FOUND, "there is no such event any more"),
         }
     }
 
-    pub(super) async fn ended_session(
+    pub(super) async fn delete_session(
         &self,
         request: &Request<Incoming>,
         principal: &Arc<str>,
     ) -> Response<Body> {
-        match self.session(request.headers(), principal) {
+        match self.find_session(request.headers(), principal) {
             Ok(Some(session)) => {
-                self.lobby.close(&session);
+                self.sessions.close(&session);
                 json_response(StatusCode::OK, Bytes::from_static(b"{}"))
             }
-            Ok(None) => refused(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing"),
+            Ok(None) => refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing"),
             Err(response) => *response,
         }
     }
 
-    async fn hear(&self, session: &Session, method: &str, params: Option<&Payload>) {
+    async fn receive_notification(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<&Payload>,
+    ) {
         match method {
             "notifications/cancelled" => {
-                let params = Members::read(params).unwrap_or_default();
+                let params = RawObject::parse(params).unwrap_or_default();
                 if let Some(id) = params.get("requestId").and_then(|it| it.decode().ok()) {
-                    session.cancel(Id::from_json(&id)).await;
+                    session.cancel(RequestId::from_json(&id)).await;
                 }
             }
             "notifications/roots/list_changed" => {
-                if let Some(lane) = self.gateway.relay.served().own_lane(&session.guest) {
-                    self.gateway.relay.host.roots_changed(Some(&lane)).await;
+                if let Some(lane) =
+                    self.gateway.relay.catalogue().own_connection_key(&session.client)
+                {
+                    self.gateway.relay.host.notify_roots_changed(Some(&lane)).await;
                 }
             }
             _ => {}
@@ -370,29 +392,30 @@ impl HttpFront {
     }
 
     /// Questions of a batch are answered side by side, and together. Nothing can be asked or said meanwhile.
-    async fn batched(
+    async fn respond_to_batch(
         &self,
         session: &Arc<Session>,
-        parts: Vec<Result<Message, message::Malformed>>,
+        parts: Vec<Result<Message, message::ParseError>>,
     ) -> Response<Body> {
-        if parts.len() > BATCH {
-            return refused(StatusCode::BAD_REQUEST, "the batch is too large");
+        if parts.len() > MAX_BATCH_MESSAGES {
+            return refuse(StatusCode::BAD_REQUEST, "the batch is too large");
         }
         let mut questions = Vec::new();
         for part in parts {
             match part {
                 Ok(Message::Request { id, method, params }) => {
-                    questions.push(self.answered_alone(session, Question { id, method, params }));
+                    questions
+                        .push(self.respond_in_batch(session, RpcRequest { id, method, params }));
                 }
                 Ok(Message::Notification { method, params }) => {
-                    self.hear(session, &method, params.as_ref()).await;
+                    self.receive_notification(session, &method, params.as_ref()).await;
                 }
-                Ok(Message::Answer { id, outcome }) => {
+                Ok(Message::Response { id, outcome }) => {
                     if let Some(id) = id {
-                        session.answered(id, outcome).await;
+                        session.deliver_response(id, outcome).await;
                     }
                 }
-                Err(_) => return refused(StatusCode::BAD_REQUEST, "the batch holds no message"),
+                Err(_) => return refuse(StatusCode::BAD_REQUEST, "the batch holds no message"),
             }
         }
         if questions.is_empty() {
@@ -404,53 +427,64 @@ impl HttpFront {
             if at > 0 {
                 text.push(b',');
             }
-            text.extend_from_slice(&written(answer));
+            text.extend_from_slice(&to_bytes(answer));
         }
         text.push(b']');
         json_response(StatusCode::OK, text.into())
     }
 
-    async fn answered_alone(&self, session: &Arc<Session>, question: Question) -> Message {
-        let Question { id, method, params } = question;
-        let outcome = match read(params.as_ref()) {
+    async fn respond_in_batch(&self, session: &Arc<Session>, question: RpcRequest) -> Message {
+        let RpcRequest { id, method, params } = question;
+        let outcome = match split_meta(params.as_ref()) {
             Err(error) => Err(error),
             Ok((params, meta)) => {
-                let itself = of_the_session_itself(session, &method, &params).await;
+                let itself = respond_from_session(session, &method, &params).await;
                 match itself {
                     Some(outcome) => outcome,
                     None => {
                         let (say, _nobody_reads) = mpsc::channel(1);
-                        let outlet =
-                            Arc::new(SessionOutlet { session: Arc::downgrade(session), say });
-                        let (guest, origin) = (session.guest.clone(), Origin::of(id.clone()));
-                        let asked = Asked { guest, method, params, meta, outlet, origin };
-                        self.gateway.relay.answer(asked).await
+                        let outlet = Arc::new(SessionChannel {
+                            session: Arc::downgrade(session),
+                            messages: say,
+                        });
+                        let (guest, origin) =
+                            (session.client.clone(), TraceOrigin::new(id.clone()));
+                        let asked = InboundRequest {
+                            client: guest,
+                            method,
+                            params,
+                            meta,
+                            channel: outlet,
+                            origin,
+                        };
+                        self.gateway.relay.respond(asked).await
                     }
                 }
             }
         };
-        Message::Answer { id: Some(id), outcome }
+        Message::Response { id: Some(id), outcome }
     }
 }
 
 /// What a session answers itself.
-async fn of_the_session_itself(
+async fn respond_from_session(
     session: &Session,
     method: &str,
-    params: &Members,
+    params: &RawObject,
 ) -> Option<Outcome> {
     let nothing = || Payload::from_json(Bytes::from_static(b"{}"));
-    let uri = || params.text("uri").ok_or_else(|| reception::invalid("`uri` is missing"));
+    let uri =
+        || params.get_string("uri").ok_or_else(|| reception::invalid_params("`uri` is missing"));
     match method {
         "ping" => Some(Ok(nothing())),
-        "initialize" => Some(Err(reception::invalid("the session has begun already"))),
+        "initialize" => Some(Err(reception::invalid_params("the session has begun already"))),
         "resources/subscribe" => Some(match uri() {
-            Ok(uri) => session.follow(uri).await.map(|()| nothing()),
+            Ok(uri) => session.subscribe(uri).await.map(|()| nothing()),
             Err(error) => Err(error),
         }),
         "resources/unsubscribe" => Some(match uri() {
             Ok(uri) => {
-                session.forget(uri).await;
+                session.unsubscribe(uri).await;
                 Ok(nothing())
             }
             Err(error) => Err(error),
@@ -460,85 +494,88 @@ async fn of_the_session_itself(
 }
 
 /// Works until the answer is there; what takes long, says or asks something goes on to a stream.
-async fn worked(
+async fn respond_or_stream(
     session: &Session,
-    pulse: &Pulse,
-    (id, mut work): (Id, Work),
+    pulse: &StreamDelay,
+    (id, mut work): (RequestId, OutcomeFuture),
     mut notes: mpsc::Receiver<Message>,
 ) -> Response<Body> {
     let first = tokio::select! {
         biased;
         Some(note) = notes.recv() => Some(note),
         outcome = &mut work => match notes.try_recv() {
-            Err(_) => return answer(id, outcome, StatusCode::OK),
+            Err(_) => return rpc_response(id, outcome, StatusCode::OK),
             Ok(note) => {
                 work = Box::pin(async move { outcome });
                 Some(note)
             }
         },
         // The client is to see that somebody is there.
-        () = pulse.a_while() => None,
+        () = pulse.wait() => None,
     };
-    match session.promote(id, work, notes, first).await {
-        Some(stream) => events(Body::Sent(stream)),
-        None => refused(StatusCode::NOT_FOUND, "the session is over"),
+    match session.start_stream(id, work, notes, first).await {
+        Some(stream) => event_stream(Body::Channel(stream)),
+        None => refuse(StatusCode::NOT_FOUND, "the session is over"),
     }
 }
 
 /// A modern question on its stream. Dropping it calls the question off.
-struct Telling {
+struct ModernEventStream {
     gateway: Gateway,
-    turn: Option<Turn>,
-    id: Id,
+    pending: Option<PendingRequest>,
+    id: RequestId,
     first: Option<Message>,
 }
 
-impl Telling {
+impl ModernEventStream {
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
-            return Some(event(None, &first));
+            return Some(sse_event(None, &first));
         }
-        let turn = self.turn.as_mut()?;
+        let turn = self.pending.as_mut()?;
         let step = tokio::select! {
             step = turn.next() => step,
-            () = sleep(BREATH) => return Some(breath()),
+            () = sleep(KEEPALIVE_INTERVAL) => return Some(sse_keepalive()),
         };
         let outcome = match step {
-            Step::Told(message) => return Some(event(None, &message)),
-            Step::Asked(requests) => parked(&self.gateway, self.turn.take()?, &requests).await,
-            Step::Done(outcome) => {
-                self.turn = None;
+            Step::Notification(message) => return Some(sse_event(None, &message)),
+            Step::InputRequired(requests) => {
+                suspend(&self.gateway, self.pending.take()?, &requests).await
+            }
+            Step::Complete(outcome) => {
+                self.pending = None;
                 outcome
             }
         };
-        Some(event(None, &Message::Answer { id: Some(self.id.clone()), outcome }))
+        Some(sse_event(None, &Message::Response { id: Some(self.id.clone()), outcome }))
     }
 }
 
 /// The questions for the client, and the state to come back with.
-async fn parked(gateway: &Gateway, turn: Turn, requests: &serde_json::Value) -> Outcome {
+async fn suspend(gateway: &Gateway, turn: PendingRequest, requests: &serde_json::Value) -> Outcome {
     let principal = turn.principal.clone();
-    let state = gateway.park(turn, principal).await?;
-    Ok(object(&input_required(requests, &state)))
+    let state = gateway.suspend(turn, principal).await?;
+    Ok(payload(&input_required(requests, &state)))
 }
 
-fn modern_answer(id: Id, outcome: Outcome) -> Response<Body> {
+fn modern_response(id: RequestId, outcome: Outcome) -> Response<Body> {
     let status = match &outcome {
         Ok(_) => StatusCode::OK,
-        Err(error) => StatusCode::from_u16(asked::status(error)).unwrap_or(StatusCode::OK),
+        Err(error) => StatusCode::from_u16(asked::http_status(error)).unwrap_or(StatusCode::OK),
     };
-    answer(id, outcome, status)
+    rpc_response(id, outcome, status)
 }
 
-fn read(params: Option<&Payload>) -> Result<(Members, Meta), RemoteError> {
-    let params = Members::read(params);
-    let mut params = params.ok_or_else(|| reception::invalid("the parameters are no object"))?;
-    let meta = Meta::take(&mut params);
-    Ok((params, meta.ok_or_else(|| reception::invalid("`_meta` is no object"))?))
+fn split_meta(params: Option<&Payload>) -> Result<(RawObject, RequestMeta), RpcError> {
+    let params = RawObject::parse(params);
+    let mut params =
+        params.ok_or_else(|| reception::invalid_params("the parameters are no object"))?;
+    let meta = RequestMeta::take_from(&mut params);
+    Ok((params, meta.ok_or_else(|| reception::invalid_params("`_meta` is no object"))?))
 }
 
 /// Is the request JSON, and does its sender take both kinds of answers?
-fn acceptable(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
+fn check_content_negotiation(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     // What nearly everybody says, word for word.
     const BOTH: &[u8] = b"application/json, text/event-stream";
     let says = |name, text: &[u8]| headers.get(name).is_some_and(|it| it.as_bytes() == text);
@@ -550,11 +587,11 @@ fn acceptable(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         let text = "Content-Type: application/json is missing";
-        return Err(Box::new(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+        return Err(Box::new(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
     }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         let text = "Accept: application/json, text/event-stream is missing";
-        return Err(Box::new(refused(StatusCode::NOT_ACCEPTABLE, text)));
+        return Err(Box::new(refuse(StatusCode::NOT_ACCEPTABLE, text)));
     }
     Ok(())
 }
@@ -571,9 +608,9 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     values.flat_map(|it| it.split(',')).any(accepts)
 }
 
-async fn arrived(body: Incoming, largest: usize) -> Result<Bytes, Box<Response<Body>>> {
-    let refused = |status, text: &str| Box::new(refused(status, text));
-    match timeout(ARRIVAL, Limited::new(body, largest).collect()).await {
+async fn read_body(body: Incoming, largest: usize) -> Result<Bytes, Box<Response<Body>>> {
+    let refused = |status, text: &str| Box::new(refuse(status, text));
+    match timeout(BODY_READ_TIMEOUT, Limited::new(body, largest).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large"))

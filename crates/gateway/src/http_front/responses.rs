@@ -2,86 +2,90 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use switchboard_wire::message::{Id, Message, RemoteError};
+use switchboard_wire::message::{Message, RequestId, RpcError};
 
 use super::body::Body;
 use crate::turn::Outcome;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// A short text.
-pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
-    with(status, TEXT, Bytes::from_static(text.as_bytes()))
+pub(super) fn text(status: StatusCode, text: &'static str) -> Response<Body> {
+    full(status, TEXT, Bytes::from_static(text.as_bytes()))
 }
 
 /// A text of another kind.
-pub(super) fn page(text: String, kind: &'static str) -> Response<Body> {
-    with(StatusCode::OK, HeaderValue::from_static(kind), text.into())
+pub(super) fn text_of_type(text: String, kind: &'static str) -> Response<Body> {
+    full(StatusCode::OK, HeaderValue::from_static(kind), text.into())
 }
 
 /// A refusal of ours, as an error that belongs to no question.
-pub(super) fn refused(status: StatusCode, reason: &str) -> Response<Body> {
-    let error = RemoteError { code: -32000, message: reason.to_owned(), data: None };
-    error_to(None, error, status)
+pub(super) fn refuse(status: StatusCode, reason: &str) -> Response<Body> {
+    let error = RpcError { code: -32000, message: reason.to_owned(), data: None };
+    rpc_error(None, error, status)
 }
 
 /// An error of the protocol with a status.
-pub(super) fn error_to(id: Option<Id>, error: RemoteError, status: StatusCode) -> Response<Body> {
-    with(status, JSON, written(&Message::Answer { id, outcome: Err(error) }))
+pub(super) fn rpc_error(
+    id: Option<RequestId>,
+    error: RpcError,
+    status: StatusCode,
+) -> Response<Body> {
+    full(status, JSON, to_bytes(&Message::Response { id, outcome: Err(error) }))
 }
 
 /// An answer, all of it.
-pub(super) fn answer(id: Id, outcome: Outcome, status: StatusCode) -> Response<Body> {
-    with(status, JSON, written(&Message::Answer { id: Some(id), outcome }))
+pub(super) fn rpc_response(id: RequestId, outcome: Outcome, status: StatusCode) -> Response<Body> {
+    full(status, JSON, to_bytes(&Message::Response { id: Some(id), outcome }))
 }
 
 /// JSON that is there already.
 pub(super) fn json(status: StatusCode, bytes: Bytes) -> Response<Body> {
-    with(status, JSON, bytes)
+    full(status, JSON, bytes)
 }
 
 /// Taken, and there is nothing to say.
 pub(super) fn accepted() -> Response<Body> {
-    let mut response = Response::new(Body::Whole(None));
+    let mut response = Response::new(Body::Full(None));
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 
 /// What a browser is told that asks first.
 pub(super) fn preflight(headers: HeaderMap) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(None));
+    let mut response = Response::new(Body::Full(None));
     *response.status_mut() = StatusCode::NO_CONTENT;
     *response.headers_mut() = headers;
     response
 }
 
 /// A stream of events.
-pub(super) fn events(body: Body) -> Response<Body> {
+pub(super) fn event_stream(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, EVENTS);
+    headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     // Proxies that gather what they pass on would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-fn with(status: StatusCode, kind: HeaderValue, bytes: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(Some(bytes)));
+fn full(status: StatusCode, kind: HeaderValue, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Full(Some(bytes)));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response.headers_mut().insert(header::CACHE_CONTROL, NOT_KEPT);
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
     response
 }
 
 /// A message as bytes.
-pub(super) fn written(message: &Message) -> Bytes {
+pub(super) fn to_bytes(message: &Message) -> Bytes {
     let size = match message {
-        Message::Answer { outcome: Ok(result), .. } => result.as_bytes().len(),
-        Message::Answer { .. } | Message::Request { .. } | Message::Notification { .. } => 256,
+        Message::Response { outcome: Ok(result), .. } => result.as_bytes().len(),
+        Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => 256,
     };
     let mut text = Vec::with_capacity(size + 64);
     message.write_to(&mut text);
@@ -89,7 +93,7 @@ pub(super) fn written(message: &Message) -> Bytes {
 }
 
 /// An event that holds a message. Messages are one line, as data of events must be.
-pub(super) fn event(id: Option<&str>, message: &Message) -> Bytes {
+pub(super) fn sse_event(id: Option<&str>, message: &Message) -> Bytes {
     let mut text = Vec::with_capacity(256);
     if let Some(id) = id {
         text.extend_from_slice(b"id: ");
@@ -103,11 +107,11 @@ pub(super) fn event(id: Option<&str>, message: &Message) -> Bytes {
 }
 
 /// The first event of a stream: it has a name to come back with, and nothing else.
-pub(super) fn first_event(id: &str) -> Bytes {
+pub(super) fn sse_first_event(id: &str) -> Bytes {
     format!("id: {id}\nretry: 1000\ndata: \n\n").into()
 }
 
 /// A line that only keeps the connection open.
-pub(super) fn breath() -> Bytes {
+pub(super) fn sse_keepalive() -> Bytes {
     Bytes::from_static(b": still here\n\n")
 }

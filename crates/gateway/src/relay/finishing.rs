@@ -1,19 +1,19 @@
 //! Results and errors as the modern era wants them, whatever era they come from. What is there already stays.
 
-use switchboard_wire::asked::Members;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::asked::RawObject;
+use switchboard_wire::message::{Payload, RpcError};
 
 /// What a legacy server answers for a resource that it does not have; the modern era counts that among the parameters.
-const NO_RESOURCE: i64 = -32002;
+const RESOURCE_NOT_FOUND: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
 
 /// A result with what is missing put in front.
-pub(super) fn modern(method: &str, result: Payload) -> Payload {
+pub(super) fn to_modern_result(method: &str, result: Payload) -> Payload {
     let bytes = result.as_bytes();
     // Looking for the word first keeps large results unread; it may also stand somewhere inside.
     let has = |name: &str| {
         memchr::memmem::find(bytes, name.as_bytes()).is_some()
-            && Members::read(Some(&result)).is_some_and(|it| it.get(name).is_some())
+            && RawObject::parse(Some(&result)).is_some_and(|it| it.get(name).is_some())
     };
     let mut missing = Vec::new();
     if !has("resultType") {
@@ -37,9 +37,9 @@ pub(super) fn modern(method: &str, result: Payload) -> Payload {
 }
 
 /// An error with the code that the era has for it.
-pub(super) fn error(error: RemoteError) -> RemoteError {
+pub(super) fn to_modern_error(error: RpcError) -> RpcError {
     match error.code {
-        NO_RESOURCE => RemoteError { code: INVALID_PARAMS, ..error },
+        RESOURCE_NOT_FOUND => RpcError { code: INVALID_PARAMS, ..error },
         _ => error,
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[track_caller]
     fn check(method: &str, result: &Json, expected: &Json) {
-        let finished = modern(method, Payload::of(result).expect("JSON"));
+        let finished = to_modern_result(method, Payload::encode(result).expect("JSON"));
         assert_eq!(finished.decode::<Json>().expect("JSON"), *expected);
     }
 

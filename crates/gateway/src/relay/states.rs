@@ -7,30 +7,30 @@ use std::time::Duration;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use switchboard_wire::asked::Members;
-use switchboard_wire::message::{self, Payload, RemoteError};
+use switchboard_wire::asked::RawObject;
+use switchboard_wire::message::{self, Payload, RpcError};
 use switchboard_wire::reception;
 
-use super::{Relay, object};
+use super::{Relay, payload};
 
 /// How long a client may take to come back.
-pub(crate) const LASTS: Duration = Duration::from_secs(30 * 60);
+pub(crate) const REQUEST_STATE_TTL: Duration = Duration::from_secs(30 * 60);
 /// The word for a result that is a question.
-const WORD: &str = "input_required";
+const INPUT_REQUIRED: &str = "input_required";
 
 /// What a sealed text holds.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum State {
+pub(crate) enum RequestState {
     /// A call that waits here for the answers.
-    Parked {
+    Suspended {
         /// Its number.
         number: u64,
         /// What it is about.
         about: String,
     },
     /// A question of a modern server, which remembers nothing itself.
-    Passed {
+    Upstream {
         /// The server.
         server: String,
         /// What it is about.
@@ -44,70 +44,78 @@ pub(crate) enum State {
 
 /// Whose a question is, and what it is about.
 #[derive(Clone, Copy)]
-pub(super) struct Whose<'a> {
+pub(super) struct StateBinding<'a> {
     pub(super) server: &'a str,
     pub(super) principal: &'a Arc<str>,
-    pub(super) about: &'a (dyn Fn() -> String + Sync),
+    pub(super) digest: &'a (dyn Fn() -> String + Sync),
 }
 
 /// Has somebody agreed to the call?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Approval {
     Given,
-    NotAsked,
+    NotGiven,
 }
 
 impl Relay {
     /// Gives the server back what it wanted to be told again. Says whether somebody agreed to the call before.
-    pub(super) fn unwrapped(
+    pub(super) fn unwrap_state(
         &self,
-        whose: &Whose<'_>,
-        params: &mut Members,
-    ) -> Result<Leave, RemoteError> {
-        let Some(sealed) = params.take("requestState") else { return Ok(Leave::NotAsked) };
-        let sealed: String = sealed.decode().map_err(|_| foreign())?;
-        let opened = self.seal.open(whose.principal, &sealed);
-        let State::Passed { server, about, state, leave } = opened.map_err(|_| foreign())? else {
-            return Err(foreign());
+        whose: &StateBinding<'_>,
+        params: &mut RawObject,
+    ) -> Result<Approval, RpcError> {
+        let Some(sealed) = params.remove("requestState") else { return Ok(Approval::NotGiven) };
+        let sealed: String = sealed.decode().map_err(|_| invalid_request_state())?;
+        let opened = self.sealer.unseal(whose.principal, &sealed);
+        let RequestState::Upstream { server, about, state, leave } =
+            opened.map_err(|_| invalid_request_state())?
+        else {
+            return Err(invalid_request_state());
         };
-        if server != whose.server || about != (whose.about)() {
-            return Err(foreign());
+        if server != whose.server || about != (whose.digest)() {
+            return Err(invalid_request_state());
         }
         if let Some(state) = state {
-            params.put("requestState", Payload::from_json(state.get().to_owned().into()));
+            params.insert("requestState", Payload::from_json(state.get().to_owned().into()));
         }
-        Ok(if leave { Leave::Given } else { Leave::NotAsked })
+        Ok(if leave { Approval::Given } else { Approval::NotGiven })
     }
 
     /// A result in which the server's state is inside of ours, where it is a question.
-    pub(super) fn wrapped(&self, whose: &Whose<'_>, result: Payload, leave: Leave) -> Payload {
-        static MENTIONED: message::Word = message::Word::new(|| Finder::new(WORD));
-        if !result.mentions(&MENTIONED) {
+    pub(super) fn wrap_state(
+        &self,
+        whose: &StateBinding<'_>,
+        result: Payload,
+        leave: Approval,
+    ) -> Payload {
+        static MENTIONED: message::LazyFinder =
+            message::LazyFinder::new(|| Finder::new(INPUT_REQUIRED));
+        if !result.contains(&MENTIONED) {
             return result;
         }
-        let Some(mut members) = Members::read(Some(&result)) else { return result };
-        if members.text("resultType").as_deref() != Some(WORD) {
+        let Some(mut members) = RawObject::parse(Some(&result)) else { return result };
+        if members.get_string("resultType").as_deref() != Some(INPUT_REQUIRED) {
             return result;
         }
-        let inner = members.take("requestState");
-        if inner.is_none() && leave == Leave::NotAsked {
+        let inner = members.remove("requestState");
+        if inner.is_none() && leave == Approval::NotGiven {
             return result;
         }
         let raw = inner.and_then(|it| it.decode::<Box<RawValue>>().ok());
-        let state = State::Passed {
+        let state = RequestState::Upstream {
             server: whose.server.to_owned(),
-            about: (whose.about)(),
+            about: (whose.digest)(),
             state: raw,
-            leave: leave == Leave::Given,
+            leave: leave == Approval::Given,
         };
-        let sealed = self.seal.close(whose.principal, &state, LASTS);
-        members.put("requestState", object(&sealed.into()));
-        members.written()
+        let sealed = self.sealer.seal(whose.principal, &state, REQUEST_STATE_TTL);
+        members.insert("requestState", payload(&sealed.into()));
+        members.to_payload()
     }
 }
 
-pub(crate) fn foreign() -> RemoteError {
-    reception::invalid(
+pub(crate) fn invalid_request_state() -> RpcError {
+    reception::invalid_params(
         "`requestState` is not one that was given for this question, or its time is over",
     )
 }

@@ -4,146 +4,152 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::audit::Ended;
-use switchboard::calling::{CallFailure, RelayedCall};
+use switchboard::audit::CallOutcome;
+use switchboard::calling::{RelayedCall, ToolCallError};
 use switchboard::pool::tool::Tool;
-use switchboard_wire::asked::Members;
+use switchboard_wire::asked::RawObject;
 use switchboard_wire::era::Era;
-use switchboard_wire::message::{Payload, RemoteError};
+use switchboard_wire::message::{Payload, RpcError};
 use switchboard_wire::peer::Progress;
 use switchboard_wire::reception;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::routes::no_such;
-use super::states::{Leave, Whose};
-use super::{Asked, PATIENCE, Relay, object, provenance, signs, unanswered};
-use crate::attendant::Attendant;
-use crate::consenting::ClientConsent;
-use crate::directory::Directory;
+use super::routes::not_found;
+use super::states::{Approval, StateBinding};
+use super::{InboundRequest, REQUEST_TIMEOUT, Relay, error_for_client, payload, provenance, signs};
+use crate::attendant::RequestContext;
+use crate::consenting::ClientPermissionPrompt;
+use crate::directory::ExposedCatalogue;
 use crate::search_tools;
-use crate::visiting::about;
+use crate::visiting::request_digest;
 
 /// How long it takes at most until the tools of a server that is connected are served.
-const SHOWN: Duration = Duration::from_secs(5);
+const TOOLS_LISTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Relay {
-    pub(super) async fn called(&self, mut asked: Asked) -> Result<Payload, RemoteError> {
+    pub(super) async fn call_tool(&self, mut asked: InboundRequest) -> Result<Payload, RpcError> {
         let mut params = std::mem::take(&mut asked.params);
-        let mut name = name_of(&params)?;
-        let mut directory = self.served();
-        if directory.stands_for_all(&name) {
-            if name == search_tools::SEARCH {
-                let may_see = |tool: &Tool| self.shows(&asked.guest.principal, tool);
+        let mut name = tool_name(&params)?;
+        let mut directory = self.catalogue();
+        if directory.is_search_tool(&name) {
+            if name == search_tools::SEARCH_TOOL {
+                let may_see = |tool: &Tool| self.shows_tool(&asked.client.principal, tool);
                 return search_tools::search(&directory, params.get("arguments"), &may_see);
             }
-            params = search_tools::unwrapped(params)?;
-            name = name_of(&params)?;
+            params = search_tools::inner_call(params)?;
+            name = tool_name(&params)?;
         }
         if !directory.tools.contains_key(&name)
-            && let Some(tool) = directory.absent.get(&name).cloned()
-            && self.shows(&asked.guest.principal, &tool)
+            && let Some(tool) = directory.disconnected_tools.get(&name).cloned()
+            && self.shows_tool(&asked.client.principal, &tool)
         {
-            directory = Box::pin(self.missed(&name, &tool.server)).await?;
+            directory = Box::pin(self.reconnect(&name, &tool.server)).await?;
         }
-        let tool = directory.tools.get(&name).ok_or_else(|| no_such("tool", &name))?;
-        params.take("name");
-        let arguments = params.take("arguments");
-        let call = Named { tool, called: &name, arguments };
-        signs::told(&asked, |progress| self.made(&asked, call, params, progress)).await
+        let tool = directory.tools.get(&name).ok_or_else(|| not_found("tool", &name))?;
+        params.remove("name");
+        let arguments = params.remove("arguments");
+        let call = ResolvedCall { tool, exposed_name: &name, arguments };
+        signs::with_progress(&asked, |progress| self.forward_call(&asked, call, params, progress))
+            .await
     }
 
     /// What is served once the server of a tool is connected again. Its tools may be others then.
-    async fn missed(&self, name: &str, server: &str) -> Result<Arc<Directory>, RemoteError> {
-        self.host.wake(server).await.map_err(|it| unanswered(&it))?;
-        let mut directory = self.directory.clone();
-        let is_known =
-            |it: &Arc<Directory>| it.tools.contains_key(name) || !it.absent.contains_key(name);
-        match timeout(SHOWN, directory.wait_for(is_known)).await {
-            Ok(_it_or_the_end) => Ok(self.served()),
+    async fn reconnect(&self, name: &str, server: &str) -> Result<Arc<ExposedCatalogue>, RpcError> {
+        self.host.ensure_connected(server).await.map_err(|it| error_for_client(&it))?;
+        let mut directory = self.catalogues.clone();
+        let is_known = |it: &Arc<ExposedCatalogue>| {
+            it.tools.contains_key(name) || !it.disconnected_tools.contains_key(name)
+        };
+        match timeout(TOOLS_LISTED_TIMEOUT, directory.wait_for(is_known)).await {
+            Ok(_it_or_the_end) => Ok(self.catalogue()),
             Err(_) => {
                 let text = format!("`{server}` has not said yet which tools it has");
-                Err(reception::failed(&text))
+                Err(reception::internal_error(&text))
             }
         }
     }
 
-    async fn made(
+    async fn forward_call(
         &self,
-        asked: &Asked,
-        call: Named<'_>,
-        mut params: Members,
+        asked: &InboundRequest,
+        call: ResolvedCall<'_>,
+        mut params: RawObject,
         progress: Option<mpsc::Sender<Progress>>,
-    ) -> Result<Payload, RemoteError> {
-        let principal = &asked.guest.principal;
-        let attendant = Arc::new(Attendant::new(asked.guest.clone(), asked.outlet.clone()));
-        let (called, arguments) = (call.called, call.arguments.clone());
-        let about = || about_call(called, arguments.as_ref());
-        let whose = Whose { server: &call.tool.server, principal, about: &about };
-        if asked.guest.era == Era::Modern && self.unwrapped(&whose, &mut params)? == Leave::Given {
-            attendant.give_leave();
+    ) -> Result<Payload, RpcError> {
+        let principal = &asked.client.principal;
+        let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
+        let (called, arguments) = (call.exposed_name, call.arguments.clone());
+        let about = || call_digest(called, arguments.as_ref());
+        let whose = StateBinding { server: &call.tool.server, principal, digest: &about };
+        if asked.client.era == Era::Modern
+            && self.unwrap_state(&whose, &mut params)? == Approval::Given
+        {
+            attendant.approve();
         }
-        if asked.guest.level().is_some() {
-            Box::pin(self.tell_level_for(asked, &call.tool.server)).await;
+        if asked.client.log_level().is_some() {
+            Box::pin(self.send_log_level_for(asked, &call.tool.server)).await;
         }
-        let desk = self.desk(principal);
-        let span = self.tracer.upstream_call(asked, &call.tool.server, &call.tool.name);
-        let behest = self.behest(asked, attendant.clone(), (&call.tool.server, &span));
-        let consent = ClientConsent { attendant: &attendant, otherwise: &*desk.consent };
+        let desk = self.call_context(principal);
+        let span = self.tracer.start_upstream_call(asked, &call.tool.server, &call.tool.name);
+        let behest = self.on_behalf_of(asked, attendant.clone(), (&call.tool.server, &span));
+        let consent = ClientPermissionPrompt { context: &attendant, fallback: &*desk.prompt };
         let relayed = RelayedCall {
             caller: principal,
-            called: call.called,
+            requested_name: call.exposed_name,
             tool: call.tool,
             arguments: call.arguments,
-            beside: params.into_all(),
-            patience: PATIENCE,
+            other_params: params.into_members(),
+            timeout: REQUEST_TIMEOUT,
             progress,
-            behest,
-            consent: &consent,
-            provenance: provenance(asked),
+            on_behalf_of: behest,
+            prompt: &consent,
+            origin: provenance(asked),
         };
-        let measured = self.meters.call(&call.tool.server);
+        let measured = self.metrics.start_call(&call.tool.server);
         let (ended, outcome) = self.host.relay(&desk, relayed).await;
-        measured.over(ended);
-        span.ended(Some(ended).filter(|it| *it != Ended::Done).map(Ended::id));
-        let result = outcome.or_else(failed)?;
-        self.ledger.note(&result, &call.tool.server, principal);
-        let leave = if attendant.has_leave() { Leave::Given } else { Leave::NotAsked };
-        Ok(self.wrapped(&whose, result, leave))
+        measured.finish(ended);
+        span.finish(Some(ended).filter(|it| *it != CallOutcome::Succeeded).map(CallOutcome::id));
+        let result = outcome.or_else(failure_response)?;
+        self.task_owners.record(&result, &call.tool.server, principal);
+        let leave = if attendant.is_approved() { Approval::Given } else { Approval::NotGiven };
+        Ok(self.wrap_state(&whose, result, leave))
     }
 }
 
 /// A tool with the name that the client used, and the arguments.
-struct Named<'a> {
+struct ResolvedCall<'a> {
     tool: &'a Arc<Tool>,
-    called: &'a str,
+    exposed_name: &'a str,
     arguments: Option<Payload>,
 }
 
-fn name_of(params: &Members) -> Result<String, RemoteError> {
-    params.text("name").ok_or_else(|| reception::invalid("`name` is missing, or is no text"))
+fn tool_name(params: &RawObject) -> Result<String, RpcError> {
+    params
+        .get_string("name")
+        .ok_or_else(|| reception::invalid_params("`name` is missing, or is no text"))
 }
 
 /// What a call is about: leave and answers for one are no good for another with other arguments.
-fn about_call(called: &str, arguments: Option<&Payload>) -> String {
-    let mut params = Members::default();
-    params.put("name", object(&called.into()));
+fn call_digest(called: &str, arguments: Option<&Payload>) -> String {
+    let mut params = RawObject::default();
+    params.insert("name", payload(&called.into()));
     if let Some(arguments) = arguments {
-        params.put("arguments", arguments.clone());
+        params.insert("arguments", arguments.clone());
     }
-    about("tools/call", &params)
+    request_digest("tools/call", &params)
 }
 
 /// A call that was not permitted is a result, so that a model reads why; everything else is an error.
-fn failed(failure: CallFailure) -> Result<Payload, RemoteError> {
+fn failure_response(failure: ToolCallError) -> Result<Payload, RpcError> {
     match failure {
-        CallFailure::Denied { .. } => {
+        ToolCallError::Denied { .. } => {
             let text = failure.to_string();
-            Ok(object(&json!({"content": [{"type": "text", "text": text}], "isError": true})))
+            Ok(payload(&json!({"content": [{"type": "text", "text": text}], "isError": true})))
         }
-        CallFailure::Ask(error) => Err(unanswered(&error)),
-        CallFailure::NoTool { .. } | CallFailure::Arguments { .. } => {
-            Err(reception::invalid(&failure.to_string()))
+        ToolCallError::Request(error) => Err(error_for_client(&error)),
+        ToolCallError::UnknownTool { .. } | ToolCallError::InvalidArguments { .. } => {
+            Err(reception::invalid_params(&failure.to_string()))
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{Plan, Quarter, SERVERS};
-use crate::visitor::{Heard, Kind, Visitor, answer_as};
+use crate::gateway_bench::{FixtureOptions, SERVERS, ServerMatrix};
+use crate::visitor::{ClientKind, Exchange, TestClient, answer_as};
 
-const MODERN: [Kind; 2] = [Kind::ModernLink, Kind::ModernHttp];
+const MODERN: [ClientKind; 2] = [ClientKind::ModernInMemory, ClientKind::ModernHttp];
 
 /// Longer than a call waits for its client.
 const TOO_LONG: Duration = Duration::from_secs(31 * 60);
@@ -33,8 +33,8 @@ fn answers(result: &Json, who: &str) -> Json {
 }
 
 /// Begins a call that asks something.
-async fn asked(visitor: &mut Visitor, params: &Json) -> Json {
-    let heard = visitor.once("tools/call", params.clone()).await;
+async fn asked(visitor: &mut TestClient, params: &Json) -> Json {
+    let heard = visitor.request_once("tools/call", params.clone()).await;
     let result = heard.result().clone();
     assert_eq!(result["resultType"], "input_required", "{result}");
     assert!(result["requestState"].is_string(), "{result}");
@@ -42,16 +42,16 @@ async fn asked(visitor: &mut Visitor, params: &Json) -> Json {
 }
 
 #[track_caller]
-fn check_foreign(heard: &Heard, why: &str) {
+fn check_foreign(heard: &Exchange, why: &str) {
     assert_eq!(heard.error()["code"], -32602, "{why}: {:?}", heard.outcome);
 }
 
 #[tokio::test]
 async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls"], Plan::default()).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
     for kind in MODERN {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         let params = asking("ls", "crowd");
         let mut result = asked(&mut visitor, &params).await;
         let mut answered = 0;
@@ -62,7 +62,7 @@ async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
             let some = if answered % 7 == 3 { json!({}) } else { json!({&name: all[&name]}) };
             answered += 1;
             let again = with(&params, &result["requestState"], some);
-            result = visitor.once("tools/call", again).await.result().clone();
+            result = visitor.request_once("tools/call", again).await.result().clone();
         }
         let got = &result["structuredContent"];
         let of = |name: &str| got[name].as_u64().unwrap_or_default();
@@ -73,45 +73,45 @@ async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
 
 #[tokio::test]
 async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in MODERN {
         for server in SERVERS {
-            let mut ada = Visitor::come(&mut house, kind, 0).await;
-            let mut bob = Visitor::come(&mut house, kind, 1).await;
+            let mut ada = TestClient::connect(&mut house, kind, 0).await;
+            let mut bob = TestClient::connect(&mut house, kind, 1).await;
             let params = asking(server, "elicitation");
             let result = asked(&mut ada, &params).await;
             let (state, good) = (&result["requestState"], answers(&result, "ada"));
             let text = state.as_str().expect("text");
 
-            let heard = bob.once("tools/call", with(&params, state, good.clone())).await;
+            let heard = bob.request_once("tools/call", with(&params, state, good.clone())).await;
             check_foreign(&heard, "another principal");
 
             let mut other = params.clone();
             other["arguments"]["rounds"] = 2.into();
-            let heard = ada.once("tools/call", with(&other, state, good.clone())).await;
+            let heard = ada.request_once("tools/call", with(&other, state, good.clone())).await;
             check_foreign(&heard, "other arguments");
 
             let mut other = params.clone();
             let name = format!("mcp__{server}__echo");
             other["name"] = name.into();
-            let heard = ada.once("tools/call", with(&other, state, good.clone())).await;
+            let heard = ada.request_once("tools/call", with(&other, state, good.clone())).await;
             check_foreign(&heard, "another tool");
 
             for garbage in
                 ["", "x", "AAAA", &text[1..], &text[..text.len() - 1], &format!("{text}A")]
             {
                 let again = with(&params, &json!(garbage), good.clone());
-                check_foreign(&ada.once("tools/call", again).await, "garbage");
+                check_foreign(&ada.request_once("tools/call", again).await, "garbage");
             }
             let again = with(&params, &json!({"not": "text"}), good.clone());
-            check_foreign(&ada.once("tools/call", again).await, "no text");
+            check_foreign(&ada.request_once("tools/call", again).await, "no text");
 
-            let heard = ada.once("tools/call", with(&params, state, good.clone())).await;
+            let heard = ada.request_once("tools/call", with(&params, state, good.clone())).await;
             let got = &heard.result()["structuredContent"]["rounds"][0]["elicitation"];
             assert_eq!(got["content"]["name"], "ada", "{kind:?} {server}");
 
-            let heard = ada.once("tools/call", with(&params, state, good)).await;
+            let heard = ada.request_once("tools/call", with(&params, state, good)).await;
             check_foreign(&heard, "a second time");
         }
     }
@@ -120,25 +120,26 @@ async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
 
 #[tokio::test]
 async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls"], Plan::default()).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
     for kind in MODERN {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         let params = asking("ls", "elicitation");
         for garbage in [json!("x"), json!([1]), json!(null)] {
             let result = asked(&mut visitor, &params).await;
             let again = with(&params, &result["requestState"], garbage.clone());
-            let heard = visitor.once("tools/call", again).await;
+            let heard = visitor.request_once("tools/call", again).await;
             assert_eq!(heard.error()["code"], -32602, "{kind:?} {garbage}");
         }
         let result = asked(&mut visitor, &params).await;
         let stranger = json!({"nobody-asked": {"action": "accept"}});
         let again = with(&params, &result["requestState"], stranger);
-        let heard = visitor.once("tools/call", again).await;
+        let heard = visitor.request_once("tools/call", again).await;
         let again = heard.result();
         assert_eq!(again["inputRequests"], result["inputRequests"], "it is asked again");
         let good = answers(again, "ada");
-        let heard = visitor.once("tools/call", with(&params, &again["requestState"], good)).await;
+        let heard =
+            visitor.request_once("tools/call", with(&params, &again["requestState"], good)).await;
         assert!(heard.result()["structuredContent"]["rounds"].is_array(), "{heard:?}");
     }
     house.stop().await;
@@ -147,29 +148,29 @@ async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
 #[tokio::test]
 async fn who_does_not_come_back_has_its_call_called_off_and_its_state_is_worth_nothing() {
     for server in ["ls", "lh"] {
-        let quarter = Quarter::start();
-        let mut house = quarter.house(&[server], Plan::default()).await;
-        let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+        let quarter = ServerMatrix::start();
+        let mut house = quarter.gateway(&[server], FixtureOptions::default()).await;
+        let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
         let params = asking(server, "elicitation");
         let result = asked(&mut visitor, &params).await;
         tokio::time::pause();
         tokio::time::advance(TOO_LONG).await;
         tokio::time::resume();
-        quarter.cancelled(server, "ask").await;
+        quarter.wait_cancelled(server, "ask").await;
         let good = answers(&result, "ada");
         let again = with(&params, &result["requestState"], good);
-        check_foreign(&visitor.once("tools/call", again).await, "too late");
+        check_foreign(&visitor.request_once("tools/call", again).await, "too late");
         house.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_question_that_the_server_takes_back_is_not_asked_again() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in MODERN {
         for server in ["ls", "lh"] {
-            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let mut visitor = TestClient::connect(&mut house, kind, 0).await;
             let mut params = asking(server, "withdrawn");
             params["arguments"]["ms"] = 1.into();
             let mut result = asked(&mut visitor, &params).await;
@@ -181,11 +182,11 @@ async fn a_question_that_the_server_takes_back_is_not_asked_again() {
             // The server is slower or faster than the client: it comes back until there is something new.
             while !is_second(&result) {
                 let again = with(&params, &result["requestState"], json!({}));
-                result = visitor.once("tools/call", again).await.result().clone();
+                result = visitor.request_once("tools/call", again).await.result().clone();
             }
             let good = answers(&result, "ada");
             let again = with(&params, &result["requestState"], good);
-            let heard = visitor.once("tools/call", again).await;
+            let heard = visitor.request_once("tools/call", again).await;
             let rounds = &heard.result()["structuredContent"]["rounds"];
             assert_eq!(rounds[0]["second"]["content"]["name"], "ada", "{kind:?} {server}");
         }
@@ -206,46 +207,46 @@ fn check_taken_back(first: &Json, next: &[Json]) {
 
 #[tokio::test]
 async fn a_legacy_client_is_told_which_question_is_taken_back() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for server in ["ls", "lh"] {
         let mut params = asking(server, "withdrawn");
         params["arguments"]["ms"] = 500.into();
-        let mut visitor = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
-        let request = visitor.request("tools/call", params.clone());
-        visitor.push(&request);
-        let first = visitor.pulled().await;
+        let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 0).await;
+        let request = visitor.build_request("tools/call", params.clone());
+        visitor.send(&request);
+        let first = visitor.receive().await;
         assert_eq!(first["params"]["message"], "The first question?");
-        check_taken_back(&first, &[visitor.pulled().await, visitor.pulled().await]);
+        check_taken_back(&first, &[visitor.receive().await, visitor.receive().await]);
         drop(visitor);
 
-        let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-        let request = visitor.request("tools/call", params);
-        let mut reply = visitor.caller.post(&request).await;
+        let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+        let request = visitor.build_request("tools/call", params);
+        let mut reply = visitor.http.post(&request).await;
         let first = reply.message().await.expect("a question");
         assert_eq!(first["params"]["message"], "The first question?");
         let next = [reply.message().await, reply.message().await];
         check_taken_back(&first, &next.map(|it| it.expect("something")));
-        visitor.caller.delete().await;
+        visitor.http.delete().await;
     }
     house.stop().await;
 }
 
 #[tokio::test]
 async fn only_so_many_calls_can_wait_for_answers() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["lh"], Plan::default()).await;
-    let mut ada = Visitor::come(&mut house, Kind::ModernLink, 0).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["lh"], FixtureOptions::default()).await;
+    let mut ada = TestClient::connect(&mut house, ClientKind::ModernInMemory, 0).await;
     let params = asking("lh", "elicitation");
     for _ in 0..64 {
-        let heard = ada.once("tools/call", params.clone()).await;
+        let heard = ada.request_once("tools/call", params.clone()).await;
         assert_eq!(heard.result()["resultType"], "input_required");
     }
-    let refused = ada.once("tools/call", params.clone()).await;
+    let refused = ada.request_once("tools/call", params.clone()).await;
     assert_eq!(refused.error()["code"], -32603);
     // Others are asked as before.
-    let mut bob = Visitor::come(&mut house, Kind::ModernLink, 1).await;
-    let heard = bob.once("tools/call", params).await;
+    let mut bob = TestClient::connect(&mut house, ClientKind::ModernInMemory, 1).await;
+    let heard = bob.request_once("tools/call", params).await;
     assert_eq!(heard.result()["resultType"], "input_required");
     drop((ada, bob));
     house.stop().await;

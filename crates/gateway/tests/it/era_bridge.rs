@@ -3,8 +3,8 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{House, PATIENCE, Plan, Quarter, SERVERS};
-use crate::visitor::{KINDS, Kind, Visitor, answer_as};
+use crate::gateway_bench::{FixtureOptions, GatewayFixture, SERVERS, ServerMatrix, TEST_TIMEOUT};
+use crate::visitor::{ALL_KINDS, ClientKind, TestClient, answer_as};
 
 /// What a server got as answers, round by round.
 fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
@@ -25,10 +25,10 @@ fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
 
 #[tokio::test]
 async fn every_question_of_every_server_is_answered_by_every_client() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&SERVERS, Plan::default()).await;
-    for kind in KINDS {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    for kind in ALL_KINDS {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         for server in SERVERS {
             for (what, times) in [
                 ("elicitation", 1),
@@ -44,7 +44,7 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
                 let got = &heard.result()["structuredContent"]["rounds"];
                 assert_eq!(*got, rounds(what, times, &who), "{kind:?} {server} {what}");
                 let count = times * if what == "all" { 3 } else { 1 };
-                assert_eq!(heard.questions.len(), count, "{kind:?} {server} {what}");
+                assert_eq!(heard.server_requests.len(), count, "{kind:?} {server} {what}");
             }
         }
     }
@@ -53,14 +53,14 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
 
 #[tokio::test]
 async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
-    for kind in KINDS {
-        let mut visitor = Visitor::able_to(&mut house, kind, 0, json!({})).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    for kind in ALL_KINDS {
+        let mut visitor = TestClient::with_capabilities(&mut house, kind, 0, json!({})).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
             let params = json!({"name": tool, "arguments": {"kind": "all"}});
-            let heard = visitor.ask("tools/call", params).await;
+            let heard = visitor.request("tools/call", params).await;
             let round = &heard.result()["structuredContent"]["rounds"][0];
             assert_eq!(round["elicitation"]["action"], "decline", "{kind:?} {round}");
             assert_eq!(round["sampling"]["error"]["code"], -32601, "{kind:?} {round}");
@@ -72,10 +72,10 @@ async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
 
 #[tokio::test]
 async fn a_hundred_questions_at_once_are_all_answered() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ls", "lh"], Plan::default()).await;
-    for kind in KINDS {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    for kind in ALL_KINDS {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
             let heard = visitor.call(&tool, json!({"kind": "crowd"}), "ada").await;
@@ -91,18 +91,18 @@ async fn a_hundred_questions_at_once_are_all_answered() {
 
 #[tokio::test]
 async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&SERVERS, Plan::default()).await;
-    for kind in KINDS {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    for kind in ALL_KINDS {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         for server in SERVERS {
             for token in [json!("a \"text\""), json!(7), json!("7")] {
                 let tool = format!("mcp__{server}__slow");
                 let params = json!({"name": tool, "arguments": {"ms": 3, "steps": 3},
                                     "_meta": {"progressToken": token}});
-                let heard = visitor.ask("tools/call", params).await;
+                let heard = visitor.request("tools/call", params).await;
                 heard.result();
-                let signs = heard.of("notifications/progress");
+                let signs = heard.notifications_of("notifications/progress");
                 assert!(!signs.is_empty(), "{kind:?} {server} {token}");
                 assert!(signs.iter().all(|it| it["progressToken"] == token), "{signs:?}");
                 let said: Vec<&Json> = signs.iter().map(|it| &it["progress"]).collect();
@@ -115,14 +115,14 @@ async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
 
 #[tokio::test]
 async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&SERVERS, Plan::default()).await;
-    for kind in KINDS {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    for kind in ALL_KINDS {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         if !kind.is_modern() {
-            visitor.ask("logging/setLevel", json!({"level": "warning"})).await.result();
+            visitor.request("logging/setLevel", json!({"level": "warning"})).await.result();
             assert_eq!(
-                visitor.ask("logging/setLevel", json!({"level": "loud"})).await.error()["code"],
+                visitor.request("logging/setLevel", json!({"level": "loud"})).await.error()["code"],
                 -32602
             );
         }
@@ -133,9 +133,9 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
                 if kind.is_modern() {
                     params["_meta"]["io.modelcontextprotocol/logLevel"] = "warning".into();
                 }
-                let heard = visitor.ask("tools/call", params).await;
+                let heard = visitor.request("tools/call", params).await;
                 heard.result();
-                let logs = heard.of("notifications/message");
+                let logs = heard.notifications_of("notifications/message");
                 assert_eq!(logs.len(), usize::from(is_wanted), "{kind:?} {server} {level}");
                 assert!(logs.iter().all(|it| it["data"] == level), "{logs:?}");
             }
@@ -144,56 +144,64 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
             for server in SERVERS {
                 let params = json!({"name": format!("mcp__{server}__talk"),
                                     "arguments": {"text": "x", "level": "emergency"}});
-                assert_eq!(visitor.ask("tools/call", params).await.notes, Vec::<Json>::new());
+                assert_eq!(
+                    visitor.request("tools/call", params).await.notifications,
+                    Vec::<Json>::new()
+                );
             }
         }
     }
-    let levels = quarter.heard("ls");
+    let levels = quarter.received("ls");
     let set = levels
         .iter()
         .any(|it| it["method"] == "logging/setLevel" && it["params"]["level"] == "warning");
     assert!(set, "a legacy server is told the level");
-    let called = quarter.heard("mh");
+    let called = quarter.received("mh");
     let key = "io.modelcontextprotocol/logLevel";
     let said = called.iter().filter(|it| it["params"]["_meta"][key] == "warning").count();
-    assert_eq!(said, KINDS.len() * 3, "a modern server is told the level with each request");
+    assert_eq!(said, ALL_KINDS.len() * 3, "a modern server is told the level with each request");
     house.stop().await;
 }
 
 /// Lets a call begin, and calls it off in the way of its kind once the server works on it.
-async fn called_off(quarter: &Quarter, house: &mut House, kind: Kind, server: &str) {
-    let mut visitor = Visitor::come(house, kind, 0).await;
+async fn called_off(
+    quarter: &ServerMatrix,
+    house: &mut GatewayFixture,
+    kind: ClientKind,
+    server: &str,
+) {
+    let mut visitor = TestClient::connect(house, kind, 0).await;
     let params = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
-    let request = visitor.request("tools/call", params);
+    let request = visitor.build_request("tools/call", params);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                            "params": {"requestId": request["id"], "reason": "enough"}});
     match kind {
-        Kind::LegacyLink | Kind::ModernLink => {
-            visitor.push(&request);
-            quarter.called(server, "slow").await;
-            visitor.push(&cancelled);
-            quarter.cancelled(server, "slow").await;
+        ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
+            visitor.send(&request);
+            quarter.wait_called(server, "slow").await;
+            visitor.send(&cancelled);
+            quarter.wait_cancelled(server, "slow").await;
         }
-        Kind::LegacyHttp => {
-            let caller = visitor.caller.clone();
+        ClientKind::LegacyHttp => {
+            let caller = visitor.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
-            quarter.called(server, "slow").await;
-            assert_eq!(visitor.caller.post(&cancelled).await.status, 202);
-            quarter.cancelled(server, "slow").await;
+            quarter.wait_called(server, "slow").await;
+            assert_eq!(visitor.http.post(&cancelled).await.status, 202);
+            quarter.wait_cancelled(server, "slow").await;
             let mut reply = asking.await.expect("no panic");
             assert_eq!(reply.message().await, None, "what was called off has no answer");
         }
-        Kind::ModernHttp => {
-            let caller = visitor.caller.clone();
+        ClientKind::ModernHttp => {
+            let caller = visitor.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
-            quarter.called(server, "slow").await;
+            quarter.wait_called(server, "slow").await;
             let reply = asking.await.expect("no panic");
             assert!(reply.is_stream());
             drop(reply);
-            quarter.cancelled(server, "slow").await;
+            quarter.wait_cancelled(server, "slow").await;
         }
     }
-    let heard = visitor.ask("tools/call", echo(server, "again")).await;
+    let heard = visitor.request("tools/call", echo(server, "again")).await;
     assert_eq!(heard.result()["content"][0]["text"], "again");
 }
 
@@ -203,9 +211,9 @@ fn echo(server: &str, text: &str) -> Json {
 
 #[tokio::test]
 async fn what_a_client_calls_off_is_called_off_at_the_server() {
-    for kind in KINDS {
-        let quarter = Quarter::start();
-        let mut house = quarter.house(&SERVERS, Plan::default()).await;
+    for kind in ALL_KINDS {
+        let quarter = ServerMatrix::start();
+        let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
         for server in SERVERS {
             called_off(&quarter, &mut house, kind, server).await;
         }
@@ -215,17 +223,17 @@ async fn what_a_client_calls_off_is_called_off_at_the_server() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_leaves_no_call_behind() {
-    for kind in [Kind::LegacyLink, Kind::ModernLink] {
-        let quarter = Quarter::start();
-        let mut house = quarter.house(&["ls", "mh"], Plan::default()).await;
+    for kind in [ClientKind::LegacyInMemory, ClientKind::ModernInMemory] {
+        let quarter = ServerMatrix::start();
+        let mut house = quarter.gateway(&["ls", "mh"], FixtureOptions::default()).await;
         for server in ["ls", "mh"] {
-            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let mut visitor = TestClient::connect(&mut house, kind, 0).await;
             let slow = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
-            let request = visitor.request("tools/call", slow);
-            visitor.push(&request);
-            quarter.called(server, "slow").await;
+            let request = visitor.build_request("tools/call", slow);
+            visitor.send(&request);
+            quarter.wait_called(server, "slow").await;
             drop(visitor);
-            quarter.cancelled(server, "slow").await;
+            quarter.wait_cancelled(server, "slow").await;
         }
         house.stop().await;
     }
@@ -233,13 +241,13 @@ async fn a_client_that_hangs_up_leaves_no_call_behind() {
 
 #[tokio::test]
 async fn results_for_modern_clients_say_what_they_are_whatever_is_inside_of_them() {
-    let script = testkit::Script::legacy().quirk(testkit::Quirk::SaysWhatItIsTold);
-    let entry = testkit::Scripted::entry(&script);
-    let mut house = House::open(&[("s", entry)], Plan::default()).await;
-    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+    let script = testkit::Script::legacy().quirk(testkit::Quirk::HasSayTool);
+    let entry = testkit::ScriptedProgram::config_entry(&script);
+    let mut house = GatewayFixture::open(&[("s", entry)], FixtureOptions::default()).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
     let inner = json!({"content": [], "structuredContent": {"resultType": "x", "ttlMs": 5}});
     let params = json!({"name": "mcp__s__say", "arguments": {"result": inner}});
-    let heard = tokio::time::timeout(PATIENCE, visitor.ask("tools/call", params)).await;
+    let heard = tokio::time::timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
     let heard = heard.expect("in time");
     assert_eq!(heard.result()["resultType"], "complete", "{:?}", heard.outcome);
     assert_eq!(heard.result()["structuredContent"], inner["structuredContent"]);

@@ -2,44 +2,44 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{House, Plan, Quarter, SERVERS};
-use crate::raw_http::Reply;
-use crate::visitor::{KINDS, Kind, Visitor};
+use crate::gateway_bench::{FixtureOptions, GatewayFixture, SERVERS, ServerMatrix};
+use crate::raw_http::RawResponse;
+use crate::visitor::{ALL_KINDS, ClientKind, TestClient};
 
 const URI: &str = "scripted://resource/1";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Somebody who listens.
 struct Listener {
-    visitor: Visitor,
-    stream: Option<Reply>,
+    visitor: TestClient,
+    stream: Option<RawResponse>,
     id: Json,
 }
 
 impl Listener {
-    async fn start(house: &mut House, kind: Kind) -> Listener {
-        let mut visitor = Visitor::come(house, kind, 0).await;
+    async fn start(house: &mut GatewayFixture, kind: ClientKind) -> Listener {
+        let mut visitor = TestClient::connect(house, kind, 0).await;
         let wants = json!({"notifications": {
             "toolsListChanged": true, "resourceSubscriptions": [URI, "scripted://nowhere"],
         }});
         let mut listener = match kind {
-            Kind::LegacyLink => {
-                visitor.ask("resources/subscribe", json!({"uri": URI})).await.result();
+            ClientKind::LegacyInMemory => {
+                visitor.request("resources/subscribe", json!({"uri": URI})).await.result();
                 Listener { visitor, stream: None, id: Json::Null }
             }
-            Kind::LegacyHttp => {
-                let stream = Some(visitor.caller.stream(None).await);
-                visitor.ask("resources/subscribe", json!({"uri": URI})).await.result();
+            ClientKind::LegacyHttp => {
+                let stream = Some(visitor.http.open_stream(None).await);
+                visitor.request("resources/subscribe", json!({"uri": URI})).await.result();
                 Listener { visitor, stream, id: Json::Null }
             }
-            Kind::ModernLink => {
-                let request = visitor.request("subscriptions/listen", wants);
-                visitor.push(&request);
+            ClientKind::ModernInMemory => {
+                let request = visitor.build_request("subscriptions/listen", wants);
+                visitor.send(&request);
                 Listener { visitor, stream: None, id: request["id"].clone() }
             }
-            Kind::ModernHttp => {
-                let request = visitor.request("subscriptions/listen", wants);
-                let stream = Some(visitor.caller.post(&request).await);
+            ClientKind::ModernHttp => {
+                let request = visitor.build_request("subscriptions/listen", wants);
+                let stream = Some(visitor.http.post(&request).await);
                 Listener { visitor, stream, id: request["id"].clone() }
             }
         };
@@ -55,7 +55,7 @@ impl Listener {
     async fn next(&mut self) -> Json {
         match &mut self.stream {
             Some(stream) => stream.message().await.expect("it is open"),
-            None => self.visitor.pulled().await,
+            None => self.visitor.receive().await,
         }
     }
 
@@ -73,15 +73,15 @@ impl Listener {
 #[tokio::test]
 async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
     for server in SERVERS {
-        let quarter = Quarter::start();
-        let mut house = quarter.house(&[server], Plan::default()).await;
+        let quarter = ServerMatrix::start();
+        let mut house = quarter.gateway(&[server], FixtureOptions::default()).await;
         let mut listeners = Vec::new();
-        for kind in KINDS {
+        for kind in ALL_KINDS {
             listeners.push(Listener::start(&mut house, kind).await);
         }
-        let mut other = Visitor::come(&mut house, Kind::ModernHttp, 1).await;
+        let mut other = TestClient::connect(&mut house, ClientKind::ModernHttp, 1).await;
         let touch = json!({"name": format!("mcp__{server}__touch"), "arguments": {"uri": URI}});
-        other.ask("tools/call", touch.clone()).await.result();
+        other.request("tools/call", touch.clone()).await.result();
         for listener in &mut listeners {
             let params = listener.hears("notifications/resources/updated").await;
             assert_eq!(params["uri"], URI, "{:?} {server}", listener.visitor.kind);
@@ -92,14 +92,14 @@ async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
         // Who leaves does not end it for the others.
         let mut last = listeners.pop().expect("four");
         for listener in &mut listeners {
-            if listener.visitor.kind == Kind::LegacyLink {
-                listener.visitor.push(&json!({"jsonrpc": "2.0", "id": "u",
+            if listener.visitor.kind == ClientKind::LegacyInMemory {
+                listener.visitor.send(&json!({"jsonrpc": "2.0", "id": "u",
                     "method": "resources/unsubscribe", "params": {"uri": URI}}));
                 assert_eq!(listener.next().await["id"], "u");
             }
         }
         drop(listeners);
-        other.ask("tools/call", touch).await.result();
+        other.request("tools/call", touch).await.result();
         let params = last.hears("notifications/resources/updated").await;
         assert_eq!(params["uri"], URI);
         drop(last);
@@ -110,19 +110,19 @@ async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
 #[tokio::test]
 async fn a_list_that_changes_is_told_to_every_client_and_listed_anew() {
     for server in SERVERS {
-        let quarter = Quarter::start();
-        let mut house = quarter.house(&[server], Plan::default()).await;
+        let quarter = ServerMatrix::start();
+        let mut house = quarter.gateway(&[server], FixtureOptions::default()).await;
         let mut listeners = Vec::new();
-        for kind in KINDS {
+        for kind in ALL_KINDS {
             listeners.push(Listener::start(&mut house, kind).await);
         }
-        let mut other = Visitor::come(&mut house, Kind::LegacyHttp, 1).await;
+        let mut other = TestClient::connect(&mut house, ClientKind::LegacyHttp, 1).await;
         let change = json!({"name": format!("mcp__{server}__change_tools"), "arguments": {}});
-        other.ask("tools/call", change).await.result();
+        other.request("tools/call", change).await.result();
         for listener in &mut listeners {
             listener.hears("notifications/tools/list_changed").await;
         }
-        let listed = other.ask("tools/list", json!({})).await;
+        let listed = other.request("tools/list", json!({})).await;
         let tools = listed.result()["tools"].as_array().expect("a list").clone();
         let added = format!("mcp__{server}__added_0");
         assert!(tools.iter().any(|it| it["name"] == added.as_str()), "{server}");
@@ -133,14 +133,14 @@ async fn a_list_that_changes_is_told_to_every_client_and_listed_anew() {
 
 #[tokio::test]
 async fn who_listens_to_nothing_that_there_is_hears_so() {
-    let quarter = Quarter::start();
-    let mut house = quarter.house(&["ms"], Plan::default()).await;
-    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
-    let heard = visitor.once("subscriptions/listen", json!({})).await;
+    let quarter = ServerMatrix::start();
+    let mut house = quarter.gateway(&["ms"], FixtureOptions::default()).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
+    let heard = visitor.request_once("subscriptions/listen", json!({})).await;
     assert_eq!(heard.error()["code"], -32602);
     let strange = json!({"notifications": {"everything": true, "toolsListChanged": "yes"}});
-    let request = visitor.request("subscriptions/listen", strange);
-    let mut stream = visitor.caller.post(&request).await;
+    let request = visitor.build_request("subscriptions/listen", strange);
+    let mut stream = visitor.http.post(&request).await;
     let first = stream.message().await.expect("an acknowledgement");
     assert_eq!(first["params"]["notifications"], json!({}));
     drop(stream);

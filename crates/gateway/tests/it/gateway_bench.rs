@@ -5,52 +5,52 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::address::Around;
-use switchboard::calling::Desk;
-use switchboard::config::cascade::{Effective, Inputs, resolve};
-use switchboard::config::layer::{Layer, Naming, Shape};
-use switchboard::config::permission::{Mode, Rules};
+use switchboard::address::HostEnv;
+use switchboard::calling::CallContext;
+use switchboard::config::cascade::{EffectiveConfig, MergeInputs, resolve};
+use switchboard::config::layer::{FileShape, Layer, Naming};
+use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::engine::{Host, Options};
-use switchboard::in_process::InProcess;
+use switchboard::engine::{Host, HostOptions};
+use switchboard::in_process::InProcessServer;
 use switchboard::load;
-use switchboard::places::Places;
-use switchboard::rulebook::Rulebook;
-use switchboard_auth::verify::{BearerList, Doorkeeper};
-use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, Serving};
-use switchboard_wire::introduction::Ability;
-use switchboard_wire::memory::{MemoryLink, pair};
+use switchboard::places::Paths;
+use switchboard::rulebook::ActiveRules;
+use switchboard_auth::verify::{Authenticator, TokenFile};
+use switchboard_gateway::head_guard::HostOriginCheck;
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess};
+use switchboard_wire::introduction::ClientCapability;
+use switchboard_wire::memory::{InMemoryTransport, pair};
 use tempfile::TempDir;
-use testkit::{Quirk, Script, Scripted, Served};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// How long anything may take before a test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a gateway is set up.
-pub struct Plan {
-    pub serving: Serving,
-    pub rules: Rules,
-    pub largest_request: usize,
-    pub idle: Duration,
+pub struct FixtureOptions {
+    pub expose: ExposeOptions,
+    pub rules: PermissionRules,
+    pub max_request_bytes: usize,
+    pub session_idle_timeout: Duration,
     /// How many clients have tokens; without any everybody comes in.
     pub clients: usize,
     /// Servers in this process.
-    pub in_process: BTreeMap<String, InProcess>,
+    pub in_process: BTreeMap<String, InProcessServer>,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
-            serving: Serving::default(),
-            rules: Rules::default(),
-            largest_request: Door::LARGEST_REQUEST,
-            idle: Door::IDLE,
+impl Default for FixtureOptions {
+    fn default() -> FixtureOptions {
+        FixtureOptions {
+            expose: ExposeOptions::default(),
+            rules: PermissionRules::default(),
+            max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
+            session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
             clients: 3,
             in_process: BTreeMap::new(),
         }
@@ -58,16 +58,16 @@ impl Default for Plan {
 }
 
 /// A gateway with everything around it.
-pub struct House {
+pub struct GatewayFixture {
     pub host: Host,
     pub gateway: Gateway,
     pub address: SocketAddr,
     pub folder: Arc<TempDir>,
-    links: JoinSet<()>,
+    transports: JoinSet<()>,
     stop: watch::Sender<bool>,
-    door: JoinHandle<()>,
-    keeping: JoinHandle<()>,
-    hosting: JoinHandle<()>,
+    http_task: JoinHandle<()>,
+    gateway_task: JoinHandle<()>,
+    host_task: JoinHandle<()>,
 }
 
 /// The token of one client.
@@ -75,40 +75,45 @@ pub fn token(client: usize) -> String {
     format!("token-of-client-{client:04}-0123456789abcdef")
 }
 
-impl House {
+impl GatewayFixture {
     /// A gateway before these servers, each a name and its entry, once they are connected.
-    pub async fn open(servers: &[(&str, String)], plan: Plan) -> House {
+    pub async fn open(servers: &[(&str, String)], plan: FixtureOptions) -> GatewayFixture {
         let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
-        House::open_in(folder, servers, plan).await
+        GatewayFixture::open_in(folder, servers, plan).await
     }
 
     /// The same in a folder that is there.
-    pub async fn open_in(folder: Arc<TempDir>, servers: &[(&str, String)], plan: Plan) -> House {
+    pub async fn open_in(
+        folder: Arc<TempDir>,
+        servers: &[(&str, String)],
+        plan: FixtureOptions,
+    ) -> GatewayFixture {
         let mut options = options(&folder);
-        options.lent = vec![Ability::Sampling];
+        options.lent_capabilities = vec![ClientCapability::Sampling];
         let is_ours = !plan.in_process.is_empty();
         options.in_process = plan.in_process;
-        let places = options.places.clone();
+        let places = options.paths.clone();
         let (host, hosting) = Host::start(options).expect("a host can be started");
         // Only the program itself may have servers inside of it.
         match is_ours {
-            true => host.apply(&load::of_program("test", &written(servers))).await,
+            true => host.apply(&load::from_program("test", &servers_json(servers))).await,
             false => host.apply(&effective(servers)).await,
         }
-        let mut desk = Desk::new(&host, &places).expect("a thread can be started");
-        desk.mode = Mode::Bypass;
-        desk.rules = Rulebook::new(plan.rules);
-        let (gateway, keeping) = Gateway::open(&host, desk, plan.serving);
-        gateway.settle(PATIENCE).await;
+        let mut desk = CallContext::new(&host, &places).expect("a thread can be started");
+        desk.mode = PermissionMode::Bypass;
+        desk.rules = ActiveRules::new(plan.rules);
+        let (gateway, keeping) = Gateway::open(&host, desk, plan.expose);
+        gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let door = Door {
-            guard: HeadGuard::new(address, &[], &[]).expect("nothing is allowed besides"),
-            doorkeeper: doorkeeper(&folder, plan.clients),
-            largest_request: plan.largest_request,
-            idle: plan.idle,
-            metrics: MetricsReaders::Admitted,
-            threads: 0,
+        let door = HttpOptions {
+            host_origin_check: HostOriginCheck::new(address, &[], &[])
+                .expect("nothing is allowed besides"),
+            authenticator: authenticator(&folder, plan.clients),
+            max_request_bytes: plan.max_request_bytes,
+            session_idle_timeout: plan.session_idle_timeout,
+            metrics_access: MetricsAccess::Authenticated,
+            worker_threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
         let serving = gateway.clone();
@@ -119,22 +124,42 @@ impl House {
             serving.serve_http(listener, door, stopped).await.expect("it serves");
         });
         let links = JoinSet::new();
-        House { host, gateway, address, folder, links, stop, door, keeping, hosting }
+        GatewayFixture {
+            host,
+            gateway,
+            address,
+            folder,
+            transports: links,
+            stop,
+            http_task: door,
+            gateway_task: keeping,
+            host_task: hosting,
+        }
     }
 
     /// The end of a link at whose other end the gateway serves this principal.
-    pub fn link(&mut self, principal: &str) -> MemoryLink {
+    pub fn transport(&mut self, principal: &str) -> InMemoryTransport {
         let (ours, theirs) = pair();
         let (gateway, principal) = (self.gateway.clone(), principal.to_owned());
-        self.links.spawn(async move {
-            gateway.serve_link(theirs, &principal, std::future::pending()).await;
+        self.transports.spawn(async move {
+            gateway.serve_transport(theirs, &principal, std::future::pending()).await;
         });
         ours
     }
 
     /// Ends everything; what does not end is a failure. Clients must have hung up.
     pub async fn stop(self) {
-        let House { host, gateway, folder, mut links, stop, door, keeping, hosting, .. } = self;
+        let GatewayFixture {
+            host,
+            gateway,
+            folder,
+            transports: mut links,
+            stop,
+            http_task: door,
+            gateway_task: keeping,
+            host_task: hosting,
+            ..
+        } = self;
         stop.send_replace(true);
         let ended = async {
             door.await.expect("no panic");
@@ -142,19 +167,19 @@ impl House {
                 over.expect("no panic");
             }
             drop(gateway);
-            host.stop().await;
+            host.shutdown().await;
             drop(host);
             keeping.await.expect("no panic");
             hosting.await.expect("no panic");
         };
-        timeout(PATIENCE, ended).await.expect("everything ends");
+        timeout(TEST_TIMEOUT, ended).await.expect("everything ends");
         drop(folder);
     }
 }
 
-fn doorkeeper(folder: &TempDir, clients: usize) -> Doorkeeper {
+fn authenticator(folder: &TempDir, clients: usize) -> Authenticator {
     if clients == 0 {
-        return Doorkeeper::nobody();
+        return Authenticator::disabled();
     }
     let path = folder.path().join("tokens");
     let lines: Vec<String> = (0..clients).map(|it| format!("c{it}: {}\n", token(it))).collect();
@@ -165,28 +190,28 @@ fn doorkeeper(folder: &TempDir, clients: usize) -> Doorkeeper {
         let own = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&path, own).expect("it is ours");
     }
-    Doorkeeper::List(Arc::new(BearerList::open(&path).expect("it is a list")))
+    Authenticator::TokenFile(Arc::new(TokenFile::open(&path).expect("it is a list")))
 }
 
-fn options(folder: &TempDir) -> Options {
+fn options(folder: &TempDir) -> HostOptions {
     let folder = folder.path().canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = BTreeMap::from([("PATH".to_owned(), path)]);
-    let around = Around { home: folder.clone(), working_folder: folder.clone(), variables };
-    Options::new(Places::below(&folder), around)
+    let around = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
+    HostOptions::new(Paths::in_dir(&folder), around)
 }
 
-fn written(servers: &[(&str, String)]) -> String {
+fn servers_json(servers: &[(&str, String)]) -> String {
     let members: Vec<String> =
         servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
     format!("{{\"mcpServers\": {{{}}}}}", members.join(", "))
 }
 
-fn effective(servers: &[(&str, String)]) -> Effective {
-    let text = written(servers);
+fn effective(servers: &[(&str, String)]) -> EffectiveConfig {
+    let text = servers_json(servers);
     let source = Source::file(Scope::User, "settings.json");
-    let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
-    resolve(Inputs { layers: vec![layer], ..Inputs::default() })
+    let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+    resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
 }
 
 /// The entry of a server at a URL.
@@ -198,26 +223,28 @@ pub fn remote(url: &str) -> String {
 pub const SERVERS: [&str; 4] = ["ls", "lh", "ms", "mh"];
 
 /// Four servers: each era over each transport, and what each of them heard.
-pub struct Quarter {
+pub struct ServerMatrix {
     pub folder: Arc<TempDir>,
-    legacy: Served,
-    modern: Served,
+    legacy: ScriptedServer,
+    modern: ScriptedServer,
 }
 
-impl Quarter {
-    pub fn start() -> Quarter {
-        let script = |it: Script| it.resources(2).prompts(1).quirk(Quirk::Talks);
+impl ServerMatrix {
+    pub fn start() -> ServerMatrix {
+        let script = |it: Script| it.resources(2).prompts(1).quirk(Quirk::HasTalkTool);
         let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
-        let legacy = Served::http(script(Script::legacy()));
-        let modern = Served::http(script(Script::modern()));
-        Quarter { folder, legacy, modern }
+        let legacy = ScriptedServer::http(script(Script::legacy()));
+        let modern = ScriptedServer::http(script(Script::modern()));
+        ServerMatrix { folder, legacy, modern }
     }
 
     /// The entry of one of them.
     pub fn entry(&self, server: &str) -> (String, String) {
         let script = |it: Script| {
             let journal = self.folder.path().join(server);
-            Scripted::entry(&it.resources(2).prompts(1).quirk(Quirk::Talks).journal(journal))
+            ScriptedProgram::config_entry(
+                &it.resources(2).prompts(1).quirk(Quirk::HasTalkTool).journal(journal),
+            )
         };
         let entry = match server {
             "ls" => script(Script::legacy()),
@@ -229,32 +256,34 @@ impl Quarter {
     }
 
     /// A gateway before these.
-    pub async fn house(&self, servers: &[&str], plan: Plan) -> House {
+    pub async fn gateway(&self, servers: &[&str], plan: FixtureOptions) -> GatewayFixture {
         let entries: Vec<(String, String)> = servers.iter().map(|it| self.entry(it)).collect();
         let entries: Vec<(&str, String)> =
             entries.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect();
-        House::open_in(self.folder.clone(), &entries, plan).await
+        GatewayFixture::open_in(self.folder.clone(), &entries, plan).await
     }
 
     /// Every message that a server heard, in order.
-    pub fn heard(&self, server: &str) -> Vec<serde_json::Value> {
-        let of = |served: &Served| served.requests().into_iter().filter_map(|it| it.body).collect();
+    pub fn received(&self, server: &str) -> Vec<serde_json::Value> {
+        let of = |served: &ScriptedServer| {
+            served.requests().into_iter().filter_map(|it| it.body).collect()
+        };
         match server {
             "lh" => of(&self.legacy),
             "mh" => of(&self.modern),
-            _ => testkit::scripted::journal(&self.folder.path().join(server)),
+            _ => testkit::scripted::read_journal(&self.folder.path().join(server)),
         }
     }
 
     /// Waits until a server was told that nobody waits for a call of this tool any more.
-    pub async fn cancelled(&self, server: &str, tool: &str) {
+    pub async fn wait_cancelled(&self, server: &str, tool: &str) {
         let is_so = || match server {
             // Over modern HTTP the connection ends.
             "mh" => self.modern.counts()["cancelled"]
                 .as_array()
                 .is_some_and(|it| it.iter().any(|it| it == tool)),
             _ => {
-                let heard = self.heard(server);
+                let heard = self.received(server);
                 let called = heard.iter().find(|it| it["params"]["name"] == tool);
                 let id = called.map(|it| it["id"].clone());
                 heard.iter().any(|it| {
@@ -263,21 +292,21 @@ impl Quarter {
                 })
             }
         };
-        until(&format!("{server} is told that {tool} was cancelled"), is_so).await;
+        wait_until(&format!("{server} is told that {tool} was cancelled"), is_so).await;
     }
 
     /// Waits until a server was asked to run this tool.
-    pub async fn called(&self, server: &str, tool: &str) {
-        let is_so = || self.heard(server).iter().any(|it| it["params"]["name"] == tool);
-        until(&format!("{server} is called"), is_so).await;
+    pub async fn wait_called(&self, server: &str, tool: &str) {
+        let is_so = || self.received(server).iter().any(|it| it["params"]["name"] == tool);
+        wait_until(&format!("{server} is called"), is_so).await;
     }
 }
 
 /// Waits until something is so that nobody tells of.
-pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let mut looks = interval(Duration::from_millis(5));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let waited = timeout(PATIENCE, async {
+    let waited = timeout(TEST_TIMEOUT, async {
         while !is_so() {
             looks.tick().await;
         }

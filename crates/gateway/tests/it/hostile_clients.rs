@@ -7,37 +7,39 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{House, PATIENCE, Plan, Quarter, token};
-use crate::raw_http::{Caller, Reply};
-use crate::visitor::{Kind, Visitor};
+use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix, TEST_TIMEOUT, token};
+use crate::raw_http::{RawClient, RawResponse};
+use crate::visitor::{ClientKind, TestClient};
 
-async fn house() -> (Quarter, House, Caller) {
-    let quarter = Quarter::start();
-    let house = quarter.house(&["ls"], Plan::default()).await;
-    let caller = Caller::client(house.address, 0);
+async fn house() -> (ServerMatrix, GatewayFixture, RawClient) {
+    let quarter = ServerMatrix::start();
+    let house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
+    let caller = RawClient::client(house.address, 0);
     (quarter, house, caller)
 }
 
 /// A whole modern request.
-fn listing(visitor: &mut Visitor) -> Json {
-    visitor.request("tools/list", json!({}))
+fn listing(visitor: &mut TestClient) -> Json {
+    visitor.build_request("tools/list", json!({}))
 }
 
 /// Somebody else is served as if nothing were.
-async fn check_alive(house: &mut House) {
-    let mut other = Visitor::come(house, Kind::ModernHttp, 1).await;
+async fn check_alive(house: &mut GatewayFixture) {
+    let mut other = TestClient::connect(house, ClientKind::ModernHttp, 1).await;
     let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "alive"}});
-    let heard = timeout(PATIENCE, other.ask("tools/call", params)).await.expect("in time");
+    let heard = timeout(TEST_TIMEOUT, other.request("tools/call", params)).await.expect("in time");
     assert_eq!(heard.result()["content"][0]["text"], "alive");
 }
 
 #[tokio::test]
 async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
     let (quarter, mut house, caller) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
-    let call = visitor
-        .request("tools/call", json!({"name": "mcp__ls__echo", "arguments": {"text": "rebound"}}));
-    let whole = String::from_utf8(caller.message(&call)).expect("text");
+    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
+    let call = visitor.build_request(
+        "tools/call",
+        json!({"name": "mcp__ls__echo", "arguments": {"text": "rebound"}}),
+    );
+    let whole = String::from_utf8(caller.post_bytes(&call)).expect("text");
     let own = format!("Host: {}\r\n", house.address);
     let port = house.address.port();
     let hosts = [
@@ -88,8 +90,8 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         assert!([400, 403].contains(&reply.status), "{target}: {}", reply.status);
     }
     // Without any token the answer is the same: nobody was asked for one.
-    let nobody = Caller { token: None, ..caller.clone() };
-    let bare = String::from_utf8(nobody.message(&call)).expect("text");
+    let nobody = RawClient { token: None, ..caller.clone() };
+    let bare = String::from_utf8(nobody.post_bytes(&call)).expect("text");
     let reply = nobody.send(bare.replace(&own, "Host: evil.example\r\n").as_bytes()).await;
     assert_eq!((reply.status, reply.header("www-authenticate")), (403, None));
     // The same in absolute form, and from a page of this machine, is let in.
@@ -98,7 +100,7 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
     assert_eq!(caller.send(good.as_bytes()).await.status, 200);
     let good = whole.replace(&own, &format!("{own}Origin: http://localhost:1234\r\n"));
     assert_eq!(caller.send(good.as_bytes()).await.status, 200);
-    let calls = quarter.heard("ls").iter().filter(|it| it["method"] == "tools/call").count();
+    let calls = quarter.received("ls").iter().filter(|it| it["method"] == "tools/call").count();
     assert_eq!(calls, 2, "nothing was done for the others");
     house.stop().await;
 }
@@ -106,8 +108,8 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
 #[tokio::test]
 async fn without_a_good_token_nobody_comes_in_anywhere() {
     let (quarter, mut house, caller) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-    let session = visitor.caller.session.clone();
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let session = visitor.http.session.clone();
     let request = listing(&mut visitor);
     let wrong = [
         "x".repeat(40),
@@ -115,15 +117,19 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
         format!("{} ", token(7)),
         token(0)[1..].to_owned(),
     ];
-    let mut strangers = vec![Caller { token: None, session: session.clone(), ..caller.clone() }];
+    let mut strangers = vec![RawClient { token: None, session: session.clone(), ..caller.clone() }];
     for token in wrong {
-        strangers.push(Caller { token: Some(token), session: session.clone(), ..caller.clone() });
+        strangers.push(RawClient {
+            token: Some(token),
+            session: session.clone(),
+            ..caller.clone()
+        });
     }
     for stranger in &strangers {
         for reply in [
             stranger.post(&request).await,
-            stranger.stream(None).await,
-            stranger.stream(Some("1-0")).await,
+            stranger.open_stream(None).await,
+            stranger.open_stream(Some("1-0")).await,
             stranger.delete().await,
         ] {
             assert_eq!(reply.status, 401, "{:?}", stranger.token);
@@ -132,20 +138,21 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
         }
     }
     // Another's token is good, but not for this session.
-    let other = Caller { token: Some(token(1)), session, ..caller.clone() };
+    let other = RawClient { token: Some(token(1)), session, ..caller.clone() };
     assert_eq!(other.post(&request).await.status, 404);
-    assert_eq!(other.stream(None).await.status, 404);
+    assert_eq!(other.open_stream(None).await.status, 404);
     assert_eq!(other.delete().await.status, 404);
     // A second header does not help.
-    let head = caller.head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
+    let head =
+        caller.request_head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
     let reply = caller.send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await;
     assert_eq!(reply.status, 400);
     // A token in the address is none.
-    let nobody = Caller { token: None, ..caller.clone() };
-    let head = nobody.head(&format!("GET /mcp?access_token={}", token(0)));
+    let nobody = RawClient { token: None, ..caller.clone() };
+    let head = nobody.request_head(&format!("GET /mcp?access_token={}", token(0)));
     assert_eq!(nobody.send(format!("{head}\r\n").as_bytes()).await.status, 401);
-    assert_eq!(visitor.ask("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
-    assert!(quarter.heard("ls").iter().all(|it| it["method"] != "tools/call"));
+    assert_eq!(visitor.request("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
+    assert!(quarter.received("ls").iter().all(|it| it["method"] != "tools/call"));
     house.stop().await;
 }
 
@@ -153,7 +160,7 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
 async fn requests_that_are_no_requests_are_refused() {
     let (_quarter, mut house, caller) = house().await;
     let post = |kind: &str, accept: &str, body: &str| {
-        let head = caller.head("POST /mcp");
+        let head = caller.request_head("POST /mcp");
         let length = body.len();
         format!(
             "{head}Content-Type: {kind}\r\nAccept: {accept}\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -191,12 +198,12 @@ async fn requests_that_are_no_requests_are_refused() {
         let reply = caller.send(request.as_bytes()).await;
         assert_eq!(reply.status, status, "{}", &request[..request.len().min(600)]);
     }
-    let connect = caller.head(&format!("CONNECT {}", house.address));
+    let connect = caller.request_head(&format!("CONNECT {}", house.address));
     let reply = caller.send(format!("{connect}\r\n").as_bytes()).await;
     assert!((400..500).contains(&reply.status), "{}", reply.status);
     // A session that nobody has.
     for session in ["x", "00000000000000000000000000000000", "../../etc/passwd", "%00"] {
-        let lost = Caller { session: Some(session.to_owned()), ..caller.clone() };
+        let lost = RawClient { session: Some(session.to_owned()), ..caller.clone() };
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(lost.post(&ping).await.status, 404, "{session}");
     }
@@ -207,22 +214,24 @@ async fn requests_that_are_no_requests_are_refused() {
 #[tokio::test]
 async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
     let (_quarter, mut house, _) = house().await;
-    for kind in [Kind::LegacyHttp, Kind::ModernHttp] {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
-        let request = visitor
-            .request("tools/call", json!({"name": "mcp__ls__echo", "arguments": {"text": "DEEP"}}));
+    for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let request = visitor.build_request(
+            "tools/call",
+            json!({"name": "mcp__ls__echo", "arguments": {"text": "DEEP"}}),
+        );
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let whole = String::from_utf8(visitor.caller.message(&request)).expect("text");
+        let whole = String::from_utf8(visitor.http.post_bytes(&request)).expect("text");
         let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
         let old = format!("Content-Length: {}", body.len());
         for place in ["\"DEEP\"", "{\"text\":\"DEEP\"}"] {
             let body = body.replace(place, &deep);
             let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
-            let mut reply = visitor.caller.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+            let mut reply = visitor.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
             let answer = reply.message().await.expect("an answer");
             assert!(answer["error"]["code"].is_i64(), "{answer}");
         }
-        let heard = visitor.ask("x".repeat(100_000).as_str(), json!({})).await;
+        let heard = visitor.request("x".repeat(100_000).as_str(), json!({})).await;
         assert_eq!(heard.error()["code"], -32601);
         assert!(heard.error()["message"].as_str().is_some_and(|it| it.len() < 1000));
     }
@@ -233,7 +242,7 @@ async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
 #[tokio::test]
 async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
     let (quarter, mut house, caller) = house().await;
-    let path = |first: &str| format!("{}\r\n", caller.head(first));
+    let path = |first: &str| format!("{}\r\n", caller.request_head(first));
     for target in [
         "/",
         "/mcp/",
@@ -263,8 +272,13 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
     }
     let command = json!({"name": "evil", "command": "touch", "args": ["ran"],
                          "mcpServers": {"evil": {"command": "touch", "args": ["ran"]}}});
-    for kind in [Kind::LegacyHttp, Kind::ModernHttp, Kind::LegacyLink, Kind::ModernLink] {
-        let mut visitor = Visitor::come(&mut house, kind, 0).await;
+    for kind in [
+        ClientKind::LegacyHttp,
+        ClientKind::ModernHttp,
+        ClientKind::LegacyInMemory,
+        ClientKind::ModernInMemory,
+    ] {
+        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
         for method in [
             "config/add",
             "servers/add",
@@ -279,26 +293,26 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
             "initialise",
             "",
         ] {
-            let heard = visitor.ask(method, command.clone()).await;
+            let heard = visitor.request(method, command.clone()).await;
             assert_eq!(heard.error()["code"], -32601, "{kind:?} {method}");
         }
-        if kind == Kind::ModernHttp {
-            let request = visitor.request("servers/add", command.clone());
-            assert_eq!(visitor.caller.post(&request).await.status, 404);
+        if kind == ClientKind::ModernHttp {
+            let request = visitor.build_request("servers/add", command.clone());
+            assert_eq!(visitor.http.post(&request).await.status, 404);
         }
     }
-    let methods: Vec<Json> = quarter.heard("ls").iter().map(|it| it["method"].clone()).collect();
+    let methods: Vec<Json> = quarter.received("ls").iter().map(|it| it["method"].clone()).collect();
     assert!(!methods.contains(&json!("servers/add")), "{methods:?}");
     house.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_not_taken() {
-    let quarter = Quarter::start();
-    let plan = Plan { largest_request: 64 * 1024, ..Plan::default() };
-    let mut house = quarter.house(&["ls"], plan).await;
-    let caller = Caller::client(house.address, 0);
-    let head = caller.head("POST /mcp");
+    let quarter = ServerMatrix::start();
+    let plan = FixtureOptions { max_request_bytes: 64 * 1024, ..FixtureOptions::default() };
+    let mut house = quarter.gateway(&["ls"], plan).await;
+    let caller = RawClient::client(house.address, 0);
+    let head = caller.request_head("POST /mcp");
     let kinds = "Content-Type: application/json\r\nAccept: */*\r\n";
     // Said beforehand, and said piece by piece.
     let body = " ".repeat(65 * 1024);
@@ -319,7 +333,7 @@ async fn what_is_too_large_is_not_taken() {
         let request = format!("{head}{kinds}{length}\r\n\r\n{{}}");
         let mut stream = caller.connect().await;
         let _refused_early = stream.write_all(request.as_bytes()).await;
-        if let Some(reply) = Reply::read(stream).await {
+        if let Some(reply) = RawResponse::read(stream).await {
             assert!((400..500).contains(&reply.status), "{length}: {}", reply.status);
         }
     }
@@ -329,7 +343,7 @@ async fn what_is_too_large_is_not_taken() {
     {
         let mut stream = caller.connect().await;
         let _refused_early = stream.write_all(format!("{head}{flood}\r\n").as_bytes()).await;
-        if let Some(reply) = Reply::read(stream).await {
+        if let Some(reply) = RawResponse::read(stream).await {
             assert!((400..500).contains(&reply.status), "{}", reply.status);
         }
     }
@@ -340,7 +354,7 @@ async fn what_is_too_large_is_not_taken() {
 /// Reads until the other side hangs up.
 async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
-    let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
+    let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut all)).await;
     let _reset_or_closed = read.expect("it hangs up");
     all
 }
@@ -357,7 +371,7 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
     }
     for _ in 0..20 {
         let mut stream = caller.connect().await;
-        let head = caller.head("POST /mcp");
+        let head = caller.request_head("POST /mcp");
         let kinds =
             "Content-Type: application/json\r\nAccept: */*\r\nContent-Length: 1000\r\n\r\n{";
         stream.write_all(format!("{head}{kinds}").as_bytes()).await.expect("it is read");
@@ -371,7 +385,7 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
         until_closed(stream).await;
     }
     for stream in bodies {
-        let reply = Reply::read(stream).await.expect("it is told");
+        let reply = RawResponse::read(stream).await.expect("it is told");
         assert_eq!(reply.status, 408);
     }
     check_alive(&mut house).await;
@@ -382,36 +396,41 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
 async fn who_does_not_read_holds_up_nobody_else() {
     let (_quarter, mut house, caller) = house().await;
     let (mut unread, mut sessions) = (Vec::new(), Vec::new());
-    for kind in [Kind::LegacyHttp, Kind::ModernHttp] {
+    for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
         for (tool, arguments) in [
             ("talk", json!({"text": "x".repeat(200), "steps": 10_000, "ms": 0})),
             ("big", json!({"bytes": 8 * 1024 * 1024})),
         ] {
-            let mut visitor = Visitor::come(&mut house, kind, 0).await;
+            let mut visitor = TestClient::connect(&mut house, kind, 0).await;
             let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments, "_meta": {
                 "progressToken": 1, "io.modelcontextprotocol/logLevel": "debug",
             }});
-            let request = visitor.request("tools/call", params);
-            let mut stream = visitor.caller.connect().await;
-            stream.write_all(&visitor.caller.message(&request)).await.expect("it is read");
+            let request = visitor.build_request("tools/call", params);
+            let mut stream = visitor.http.connect().await;
+            stream.write_all(&visitor.http.post_bytes(&request)).await.expect("it is read");
             unread.push(stream);
-            sessions.push(visitor.caller);
+            sessions.push(visitor.http);
         }
     }
     // Standing streams that nobody reads, too.
     for _ in 0..5 {
-        let visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-        unread.push(visitor.caller.connect().await);
-        let head = visitor.caller.head("GET /mcp");
+        let visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+        unread.push(visitor.http.connect().await);
+        let head = visitor.http.request_head("GET /mcp");
         let stream = unread.last_mut().expect("one");
         let open = format!("{head}Accept: text/event-stream\r\n\r\n");
         stream.write_all(open.as_bytes()).await.expect("it is read");
     }
-    for kind in [Kind::LegacyHttp, Kind::ModernHttp, Kind::LegacyLink, Kind::ModernLink] {
-        let mut visitor = Visitor::come(&mut house, kind, 1).await;
+    for kind in [
+        ClientKind::LegacyHttp,
+        ClientKind::ModernHttp,
+        ClientKind::LegacyInMemory,
+        ClientKind::ModernInMemory,
+    ] {
+        let mut visitor = TestClient::connect(&mut house, kind, 1).await;
         for _ in 0..10 {
             let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "still here"}});
-            let heard = timeout(PATIENCE, visitor.ask("tools/call", params)).await;
+            let heard = timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
             let heard = heard.expect("in time");
             assert_eq!(heard.result()["content"][0]["text"], "still here");
         }
@@ -426,9 +445,9 @@ async fn who_does_not_read_holds_up_nobody_else() {
 #[tokio::test]
 async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
     let (_quarter, mut house, caller) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::ModernHttp, 0).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
     let request = listing(&mut visitor);
-    let whole = String::from_utf8(caller.message(&request)).expect("text");
+    let whole = String::from_utf8(caller.post_bytes(&request)).expect("text");
     let old = whole.replace("HTTP/1.1", "HTTP/1.0");
     let reply = caller.send(old.as_bytes()).await;
     assert_eq!(reply.status, 200);
@@ -444,7 +463,7 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
         let mut stream = caller.connect().await;
         let _refused_early = stream.write_all(bad.as_bytes()).await;
         let _done = stream.shutdown().await;
-        if let Some(reply) = Reply::read(stream).await {
+        if let Some(reply) = RawResponse::read(stream).await {
             assert!((400..600).contains(&reply.status), "{bad}: {}", reply.status);
         }
     }
@@ -462,20 +481,20 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
 #[tokio::test]
 async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
     let (quarter, mut house, _) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-    let request = visitor.request(
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let request = visitor.build_request(
         "tools/call",
         json!({"name": "mcp__ls__echo", "arguments": {"text": "x", "y": "DEEP"}}),
     );
     let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-    let whole = String::from_utf8(visitor.caller.message(&request)).expect("text");
+    let whole = String::from_utf8(visitor.http.post_bytes(&request)).expect("text");
     let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
     let old = format!("Content-Length: {}", body.len());
     let body = body.replace("\"DEEP\"", &deep);
     let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
-    let mut reply = visitor.caller.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+    let mut reply = visitor.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
     let answer = reply.message().await.expect("an answer");
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    assert!(quarter.heard("ls").iter().all(|it| it["method"] != "tools/call"));
+    assert!(quarter.received("ls").iter().all(|it| it["method"] != "tools/call"));
     house.stop().await;
 }

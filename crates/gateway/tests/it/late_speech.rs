@@ -7,35 +7,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use switchboard::in_process::InProcess;
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::memory::MemoryLink;
+use switchboard::in_process::InProcessServer;
+use switchboard_wire::link::{Transport, TransportEvent};
+use switchboard_wire::memory::InMemoryTransport;
 use switchboard_wire::message::{self, Message, Messages};
 
-use crate::gateway_bench::{House, Plan, until};
-use crate::visitor::{Kind, Visitor};
+use crate::gateway_bench::{FixtureOptions, GatewayFixture, wait_until};
+use crate::visitor::{ClientKind, TestClient};
 
 const CANARY: &str = "canary-of-bob";
 
-fn push(link: &mut MemoryLink, message: &Json) {
+fn push(link: &mut InMemoryTransport, message: &Json) {
     let bytes = Bytes::from(message.to_string());
     let Ok(Messages::One(message)) = message::parse(&bytes) else { panic!("no message") };
     link.push(message.into());
 }
 
-fn answer(link: &mut MemoryLink, id: &Json, result: &Json) {
+fn answer(link: &mut InMemoryTransport, id: &Json, result: &Json) {
     push(link, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
 /// Says something that belongs to a call which is over.
-fn speak_late(link: &mut MemoryLink) {
+fn speak_late(link: &mut InMemoryTransport) {
     let log = json!({"level": "error", "data": CANARY});
     push(link, &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log}));
     let progress = json!({"progressToken": 0, "progress": 1, "message": CANARY});
     push(link, &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
 }
 
-fn ask_late(link: &mut MemoryLink) {
+fn ask_late(link: &mut InMemoryTransport) {
     let question =
         json!({"message": CANARY, "requestedSchema": {"type": "object", "properties": {}}});
     push(
@@ -46,9 +46,9 @@ fn ask_late(link: &mut MemoryLink) {
 
 /// Has `wait`, which is answered when the server was late once; `late`, which ends when it is called off; and `after`,
 /// which is answered before everything is said.
-async fn serve(mut link: MemoryLink, calls: Arc<AtomicUsize>) {
+async fn serve(mut link: InMemoryTransport, calls: Arc<AtomicUsize>) {
     let mut waiting = Json::Null;
-    while let Ok(Arrival::Message(message)) = link.next().await {
+    while let Ok(TransportEvent::Message(message)) = link.next().await {
         let mut text = Vec::new();
         message.write_to(&mut text);
         let read: Json = serde_json::from_slice(&text).expect("JSON");
@@ -58,7 +58,7 @@ async fn serve(mut link: MemoryLink, calls: Arc<AtomicUsize>) {
         }
         let done = json!({"content": [{"type": "text", "text": "done"}]});
         match (&message, read["method"].as_str(), params["name"].as_str()) {
-            (Message::Answer { .. }, ..) => {
+            (Message::Response { .. }, ..) => {
                 // The late question was answered or refused: nothing is late any more.
                 answer(&mut link, &waiting, &done);
             }
@@ -100,21 +100,21 @@ async fn serve(mut link: MemoryLink, calls: Arc<AtomicUsize>) {
 }
 
 /// A gateway before that server, and how many calls have reached it.
-async fn house() -> (House, Arc<AtomicUsize>) {
+async fn house() -> (GatewayFixture, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let heard = calls.clone();
-    let server = InProcess::new(move |link| serve(link, heard.clone()));
+    let server = InProcessServer::new(move |link| serve(link, heard.clone()));
     let in_process = BTreeMap::from([("late".to_owned(), server)]);
     let entry = json!({"type": "sdk", "name": "late"}).to_string();
-    let plan = Plan { in_process, ..Plan::default() };
-    (House::open(&[("late", entry)], plan).await, calls)
+    let plan = FixtureOptions { in_process, ..FixtureOptions::default() };
+    (GatewayFixture::open(&[("late", entry)], plan).await, calls)
 }
 
 /// Everything that somebody who waits hears until its answer comes.
-async fn heard(visitor: &mut Visitor, id: &Json) -> Vec<Json> {
+async fn heard(visitor: &mut TestClient, id: &Json) -> Vec<Json> {
     let mut all = Vec::new();
     loop {
-        let message = visitor.pulled().await;
+        let message = visitor.receive().await;
         let is_over = message["id"] == *id && message.get("method").is_none();
         all.push(message);
         if is_over {
@@ -131,21 +131,22 @@ fn check(all: &[Json]) {
     assert!(!json!(all).to_string().contains(CANARY), "{all:?}");
 }
 
-fn calling(visitor: &mut Visitor, tool: &str) -> Json {
-    visitor.request("tools/call", json!({"name": format!("mcp__late__{tool}"), "arguments": {}}))
+fn calling(visitor: &mut TestClient, tool: &str) -> Json {
+    visitor
+        .build_request("tools/call", json!({"name": format!("mcp__late__{tool}"), "arguments": {}}))
 }
 
 #[tokio::test]
 async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_else() {
     let (mut house, calls) = house().await;
-    let mut ada = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
-    let mut bob = Visitor::come(&mut house, Kind::LegacyLink, 1).await;
+    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 0).await;
+    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 1).await;
     let waits = calling(&mut ada, "wait");
-    ada.push(&waits);
+    ada.send(&waits);
     let late = calling(&mut bob, "late");
-    bob.push(&late);
-    until("both are worked on", || calls.load(Ordering::Relaxed) == 2).await;
-    bob.push(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+    bob.send(&late);
+    wait_until("both are worked on", || calls.load(Ordering::Relaxed) == 2).await;
+    bob.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                      "params": {"requestId": late["id"]}}));
     let all = heard(&mut ada, &waits["id"]).await;
     check(&all);
@@ -156,13 +157,13 @@ async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_els
 #[tokio::test]
 async fn what_is_said_after_an_answer_reaches_nobody_else() {
     let (mut house, calls) = house().await;
-    let mut ada = Visitor::come(&mut house, Kind::LegacyLink, 0).await;
-    let mut bob = Visitor::come(&mut house, Kind::LegacyLink, 1).await;
+    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 0).await;
+    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 1).await;
     let waits = calling(&mut ada, "wait");
-    ada.push(&waits);
-    until("it is worked on", || calls.load(Ordering::Relaxed) == 1).await;
+    ada.send(&waits);
+    wait_until("it is worked on", || calls.load(Ordering::Relaxed) == 1).await;
     let after = calling(&mut bob, "after");
-    bob.push(&after);
+    bob.send(&after);
     let all = heard(&mut ada, &waits["id"]).await;
     check(&all);
     drop((ada, bob));

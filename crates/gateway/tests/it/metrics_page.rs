@@ -1,13 +1,13 @@
 //! The pages for those who watch: health, readiness and metrics, over a real socket.
 
 use serde_json::json;
-use switchboard_gateway::{MetricsReaders, Tracer};
+use switchboard_gateway::{MetricsAccess, Tracer};
 use testkit::Script;
 
-use crate::watched_bench::{Admission, TOKEN, WatchedBench};
+use crate::watched_bench::{Admission, TOKEN, TelemetryFixture};
 
-async fn bench(admission: Admission, metrics: MetricsReaders) -> WatchedBench {
-    WatchedBench::start(|_| Script::legacy(), Tracer::off(), (admission, metrics)).await
+async fn bench(admission: Admission, metrics: MetricsAccess) -> TelemetryFixture {
+    TelemetryFixture::start(|_| Script::legacy(), Tracer::disabled(), (admission, metrics)).await
 }
 
 /// The value of a sample.
@@ -20,7 +20,7 @@ fn value(page: &str, sample: &str) -> f64 {
 
 #[tokio::test]
 async fn calls_sessions_and_refusals_are_counted() {
-    let bench = bench(Admission::Everybody, MetricsReaders::Admitted).await;
+    let bench = bench(Admission::Everybody, MetricsAccess::Authenticated).await;
     let answer = bench.call("mcp__s__echo", json!({}), &[]).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
     let answer = bench.call("mcp__s__nothing", json!({}), &[]).await;
@@ -56,12 +56,12 @@ async fn calls_sessions_and_refusals_are_counted() {
     assert!(page.contains("switchboard_build_info{version=\""), "{page}");
     #[cfg(target_os = "linux")]
     assert!(value(page, "process_resident_memory_bytes") > 1_000_000.0);
-    bench.end().await;
+    bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_page_is_well_formed_in_either_format() {
-    let bench = bench(Admission::Everybody, MetricsReaders::Admitted).await;
+    let bench = bench(Admission::Everybody, MetricsAccess::Authenticated).await;
     bench.call("mcp__s__echo", json!({}), &[]).await;
     let open = ("Accept", "application/openmetrics-text; version=1.0.0");
     for headers in [&[][..], &[open]] {
@@ -82,13 +82,13 @@ async fn a_page_is_well_formed_in_either_format() {
         }
         assert_eq!(page.ends_with("# EOF\n"), !headers.is_empty());
     }
-    bench.end().await;
+    bench.stop().await;
 }
 
 #[tokio::test]
 async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
     let bearer = format!("Bearer {TOKEN}");
-    let closed = bench(Admission::Listed, MetricsReaders::Admitted).await;
+    let closed = bench(Admission::Listed, MetricsAccess::Authenticated).await;
     let refused = closed.get("/metrics", &[]).await;
     assert_eq!(refused.status, 401);
     assert!(refused.head.contains("www-authenticate: bearer"), "{}", refused.head);
@@ -97,21 +97,21 @@ async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
     assert_eq!(read.status, 200);
     assert_eq!(value(&read.body, r#"switchboard_refused_total{reason="no-token"}"#), 1.0);
     assert_eq!(closed.get("/healthz", &[]).await.status, 200);
-    closed.end().await;
-    let open = bench(Admission::Listed, MetricsReaders::Everybody).await;
+    closed.stop().await;
+    let open = bench(Admission::Listed, MetricsAccess::Public).await;
     assert_eq!(open.get("/metrics", &[]).await.status, 200);
     let foreign = open.get("/metrics", &[("Origin", "https://evil.example")]).await;
     assert_eq!(foreign.status, 403, "the guard looks at every request");
-    open.end().await;
+    open.stop().await;
 }
 
 #[tokio::test]
 async fn who_asks_hears_that_we_are_well_and_ready() {
-    let bench = bench(Admission::Listed, MetricsReaders::Admitted).await;
+    let bench = bench(Admission::Listed, MetricsAccess::Authenticated).await;
     let well = bench.get("/healthz", &[]).await;
     assert_eq!((well.status, well.body.as_str()), (200, "ok\n"));
     let ready = bench.get("/readyz", &[]).await;
     assert_eq!((ready.status, ready.body.as_str()), (200, "ready\n"));
     assert_eq!(bench.send("POST /healthz", &[], "").await.status, 404);
-    bench.end().await;
+    bench.stop().await;
 }

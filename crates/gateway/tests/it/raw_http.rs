@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{PATIENCE, token};
+use crate::gateway_bench::{TEST_TIMEOUT, token};
 
 /// The version that legacy clients speak here.
 pub const LEGACY: &str = "2025-11-25";
@@ -16,7 +16,7 @@ pub const MODERN: &str = "2026-07-28";
 
 /// Where to, and as whom.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct RawClient {
     pub address: SocketAddr,
     pub token: Option<String>,
     pub session: Option<String>,
@@ -24,38 +24,38 @@ pub struct Caller {
 
 /// An answer of which the head has been read.
 #[derive(Debug)]
-pub struct Reply {
+pub struct RawResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
     framing: Framing,
     /// What of the body has been read and not used.
-    text: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
-    Chunks,
-    Bytes(usize),
-    Over,
+    Chunked,
+    ContentLength(usize),
+    Done,
 }
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Happening {
+pub struct SseEvent {
     pub id: Option<String>,
     /// The message; null where there is none.
     pub message: Json,
 }
 
-impl Caller {
+impl RawClient {
     /// One of the clients that have tokens.
-    pub fn client(address: SocketAddr, number: usize) -> Caller {
-        Caller { address, token: Some(token(number)), session: None }
+    pub fn client(address: SocketAddr, number: usize) -> RawClient {
+        RawClient { address, token: Some(token(number)), session: None }
     }
 
     /// The lines of a request's head that say where to and as whom.
-    pub fn head(&self, first: &str) -> String {
+    pub fn request_head(&self, first: &str) -> String {
         let mut head = format!("{first} HTTP/1.1\r\nHost: {}\r\n", self.address);
         if let Some(token) = &self.token {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
@@ -68,9 +68,9 @@ impl Caller {
     }
 
     /// A whole request that brings a message, with these lines in its head.
-    pub fn posting(&self, message: &Json, lines: &[String]) -> Vec<u8> {
+    pub fn post_bytes_with(&self, message: &Json, lines: &[String]) -> Vec<u8> {
         let body = message.to_string();
-        let mut head = self.head("POST /mcp");
+        let mut head = self.request_head("POST /mcp");
         for line in lines {
             head.push_str(line);
             head.push_str("\r\n");
@@ -82,7 +82,7 @@ impl Caller {
     }
 
     /// A whole request in the way of its era.
-    pub fn message(&self, message: &Json) -> Vec<u8> {
+    pub fn post_bytes(&self, message: &Json) -> Vec<u8> {
         let params = &message["params"];
         let version = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
         let mut lines = Vec::new();
@@ -96,16 +96,16 @@ impl Caller {
             };
             lines.extend(name.map(|it| format!("Mcp-Name: {it}")));
         }
-        self.posting(message, &lines)
+        self.post_bytes_with(message, &lines)
     }
 
-    pub async fn post(&self, message: &Json) -> Reply {
-        self.send(&self.message(message)).await
+    pub async fn post(&self, message: &Json) -> RawResponse {
+        self.send(&self.post_bytes(message)).await
     }
 
     /// Opens the standing stream, or goes on with a lost one.
-    pub async fn stream(&self, after: Option<&str>) -> Reply {
-        let mut head = self.head("GET /mcp");
+    pub async fn open_stream(&self, after: Option<&str>) -> RawResponse {
+        let mut head = self.request_head("GET /mcp");
         head.push_str("Accept: text/event-stream\r\n");
         if let Some(after) = after {
             head.push_str(&format!("Last-Event-ID: {after}\r\n"));
@@ -113,31 +113,33 @@ impl Caller {
         self.send(format!("{head}\r\n").as_bytes()).await
     }
 
-    pub async fn delete(&self) -> Reply {
-        self.send(format!("{}\r\n", self.head("DELETE /mcp")).as_bytes()).await
+    pub async fn delete(&self) -> RawResponse {
+        self.send(format!("{}\r\n", self.request_head("DELETE /mcp")).as_bytes()).await
     }
 
     pub async fn connect(&self) -> TcpStream {
-        let stream = timeout(PATIENCE, TcpStream::connect(self.address)).await;
+        let stream = timeout(TEST_TIMEOUT, TcpStream::connect(self.address)).await;
         stream.expect("in time").expect("somebody listens")
     }
 
     /// Sends bytes over a new connection, and reads the head of what comes back.
-    pub async fn send(&self, bytes: &[u8]) -> Reply {
+    pub async fn send(&self, bytes: &[u8]) -> RawResponse {
         let mut stream = self.connect().await;
         // Who refuses early does not read to the end.
         let _refused_early = stream.write_all(bytes).await;
-        Reply::read(stream).await.expect("an answer")
+        RawResponse::read(stream).await.expect("an answer")
     }
 }
 
-impl Reply {
+impl RawResponse {
     /// Reads a head; none where the other side hangs up.
-    pub async fn read(stream: TcpStream) -> Option<Reply> {
-        timeout(PATIENCE, Reply::read_head(BufReader::new(stream))).await.expect("in time")
+    pub async fn read(stream: TcpStream) -> Option<RawResponse> {
+        timeout(TEST_TIMEOUT, RawResponse::read_head(BufReader::new(stream)))
+            .await
+            .expect("in time")
     }
 
-    async fn read_head(mut stream: BufReader<TcpStream>) -> Option<Reply> {
+    async fn read_head(mut stream: BufReader<TcpStream>) -> Option<RawResponse> {
         let mut line = String::new();
         stream.read_line(&mut line).await.ok()?;
         let status = line.split(' ').nth(1)?.parse().ok()?;
@@ -152,11 +154,12 @@ impl Reply {
             let (name, value) = line.split_once(':')?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut reply = Reply { status, headers, stream, framing: Framing::Over, text: Vec::new() };
+        let mut reply =
+            RawResponse { status, headers, stream, framing: Framing::Done, buffer: Vec::new() };
         reply.framing = match (reply.header("transfer-encoding"), reply.header("content-length")) {
-            (Some(_), _) => Framing::Chunks,
-            (None, Some(length)) => Framing::Bytes(length.parse().ok()?),
-            (None, None) => Framing::Over,
+            (Some(_), _) => Framing::Chunked,
+            (None, Some(length)) => Framing::ContentLength(length.parse().ok()?),
+            (None, None) => Framing::Done,
         };
         Some(reply)
     }
@@ -170,49 +173,49 @@ impl Reply {
     }
 
     /// Reads one more piece. Says whether there was one.
-    async fn more(&mut self) -> bool {
-        timeout(PATIENCE, self.piece()).await.expect("in time").is_some()
+    async fn read_more(&mut self) -> bool {
+        timeout(TEST_TIMEOUT, self.read_piece()).await.expect("in time").is_some()
     }
 
-    async fn piece(&mut self) -> Option<()> {
+    async fn read_piece(&mut self) -> Option<()> {
         match self.framing {
-            Framing::Over => None,
-            Framing::Bytes(length) => {
-                self.framing = Framing::Over;
+            Framing::Done => None,
+            Framing::ContentLength(length) => {
+                self.framing = Framing::Done;
                 let mut bytes = vec![0; length];
                 self.stream.read_exact(&mut bytes).await.ok()?;
-                self.text.append(&mut bytes);
+                self.buffer.append(&mut bytes);
                 Some(())
             }
-            Framing::Chunks => {
+            Framing::Chunked => {
                 let mut size = String::new();
                 self.stream.read_line(&mut size).await.ok()?;
                 let size = usize::from_str_radix(size.trim(), 16).ok()?;
                 let mut bytes = vec![0; size + 2];
                 self.stream.read_exact(&mut bytes).await.ok()?;
                 if size == 0 {
-                    self.framing = Framing::Over;
+                    self.framing = Framing::Done;
                     return None;
                 }
-                self.text.extend_from_slice(&bytes[..size]);
+                self.buffer.extend_from_slice(&bytes[..size]);
                 Some(())
             }
         }
     }
 
     /// The next event that says something, or that only has a name; none when the stream is over.
-    pub async fn event(&mut self) -> Option<Happening> {
+    pub async fn event(&mut self) -> Option<SseEvent> {
         loop {
-            if let Some(end) = self.text.windows(2).position(|it| it == b"\n\n") {
-                let event: Vec<u8> = self.text.drain(..end + 2).collect();
+            if let Some(end) = self.buffer.windows(2).position(|it| it == b"\n\n") {
+                let event: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 let event = String::from_utf8(event).expect("text");
-                if let Some(event) = happening(&event) {
+                if let Some(event) = parse_event(&event) {
                     return Some(event);
                 }
                 continue;
             }
-            if !self.more().await {
-                assert!(self.text.is_empty(), "half an event");
+            if !self.read_more().await {
+                assert!(self.buffer.is_empty(), "half an event");
                 return None;
             }
         }
@@ -221,8 +224,8 @@ impl Reply {
     /// The next message of a stream, or the document.
     pub async fn message(&mut self) -> Option<Json> {
         if !self.is_stream() {
-            while self.more().await {}
-            let text = std::mem::take(&mut self.text);
+            while self.read_more().await {}
+            let text = std::mem::take(&mut self.buffer);
             return serde_json::from_slice(&text).ok();
         }
         loop {
@@ -234,7 +237,7 @@ impl Reply {
     }
 
     /// Everything that is left of a stream.
-    pub async fn rest(mut self) -> Vec<Happening> {
+    pub async fn remaining_events(mut self) -> Vec<SseEvent> {
         let mut all = Vec::new();
         while let Some(event) = self.event().await {
             all.push(event);
@@ -243,8 +246,8 @@ impl Reply {
     }
 }
 
-fn happening(text: &str) -> Option<Happening> {
-    let mut event = Happening { id: None, message: Json::Null };
+fn parse_event(text: &str) -> Option<SseEvent> {
+    let mut event = SseEvent { id: None, message: Json::Null };
     let mut says_something = false;
     for line in text.lines() {
         if let Some(id) = line.strip_prefix("id: ") {

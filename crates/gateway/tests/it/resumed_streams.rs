@@ -2,48 +2,52 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{House, Plan, Quarter};
-use crate::raw_http::{Happening, Reply};
-use crate::visitor::{Kind, Visitor, answer_as};
+use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix};
+use crate::raw_http::{RawResponse, SseEvent};
+use crate::visitor::{ClientKind, TestClient, answer_as};
 
-fn calling(visitor: &mut Visitor, tool: &str, arguments: Json) -> Json {
+fn calling(visitor: &mut TestClient, tool: &str, arguments: Json) -> Json {
     let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments,
                         "_meta": {"progressToken": "p"}});
-    visitor.request("tools/call", params)
+    visitor.build_request("tools/call", params)
 }
 
 /// Begins a call, and reads its stream up to the first event that has a name.
-async fn begun(visitor: &mut Visitor, tool: &str, arguments: Json) -> (Json, Reply, String) {
+async fn begun(
+    visitor: &mut TestClient,
+    tool: &str,
+    arguments: Json,
+) -> (Json, RawResponse, String) {
     let request = calling(visitor, tool, arguments);
-    let mut stream = visitor.caller.post(&request).await;
+    let mut stream = visitor.http.post(&request).await;
     assert!(stream.is_stream());
     let first = stream.event().await.expect("a first event");
     (request["id"].clone(), stream, first.id.expect("it has a name"))
 }
 
-fn place(event: &Happening) -> u64 {
+fn place(event: &SseEvent) -> u64 {
     let id = event.id.as_deref().expect("every event has a name");
     id.rsplit('-').next().and_then(|it| it.parse().ok()).expect("a number")
 }
 
 /// The events after one, each once and in order.
 #[track_caller]
-fn check_order(events: &[Happening], after: u64) {
+fn check_order(events: &[SseEvent], after: u64) {
     let places: Vec<u64> = events.iter().map(place).collect();
     let expected: Vec<u64> = (after + 1..).take(places.len()).collect();
     assert_eq!(places, expected);
 }
 
-async fn house() -> (Quarter, House) {
-    let quarter = Quarter::start();
-    let house = quarter.house(&["ls"], Plan::default()).await;
+async fn house() -> (ServerMatrix, GatewayFixture) {
+    let quarter = ServerMatrix::start();
+    let house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
     (quarter, house)
 }
 
 #[tokio::test]
 async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
     let (_quarter, mut house) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 20, "ms": 200, "ask": true});
     let (id, mut stream, mut last) = begun(&mut visitor, "talk", arguments).await;
     let mut all = Vec::new();
@@ -58,7 +62,7 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
             }
         }
         drop(stream);
-        stream = visitor.caller.stream(Some(&last)).await;
+        stream = visitor.http.open_stream(Some(&last)).await;
         assert_eq!(stream.status, 200);
     };
     drop(stream);
@@ -68,29 +72,29 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
     assert_eq!(signs, (1..=20).collect::<Vec<_>>());
     let answer =
         json!({"jsonrpc": "2.0", "id": question["id"], "result": answer_as("ada")(&question)});
-    assert_eq!(visitor.caller.post(&answer).await.status, 202);
+    assert_eq!(visitor.http.post(&answer).await.status, 202);
     for _ in 0..2 {
         // The answer is there, whether somebody reads it at once, later, or again.
-        let rest = visitor.caller.stream(Some(&last)).await.rest().await;
+        let rest = visitor.http.open_stream(Some(&last)).await.remaining_events().await;
         check_order(&rest, place(all.last().expect("events")));
         let [answer] = &rest[..] else { panic!("one answer: {rest:?}") };
         assert_eq!(answer.message["id"], id);
         let got = &answer.message["result"]["structuredContent"]["answer"]["content"]["name"];
         assert_eq!(*got, "ada");
     }
-    visitor.caller.delete().await;
+    visitor.http.delete().await;
     house.stop().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
     let (_quarter, mut house) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
     let (id, stream, first) = begun(&mut visitor, "slow", json!({"ms": 50, "steps": 1})).await;
     // Everything was sent, and nothing read but the first event.
-    let rest = stream.rest().await;
+    let rest = stream.remaining_events().await;
     assert_eq!(rest.last().map(|it| it.message["id"].clone()), Some(id));
-    let again = visitor.caller.stream(Some(&first)).await.rest().await;
+    let again = visitor.http.open_stream(Some(&first)).await.remaining_events().await;
     assert_eq!(again, rest);
     house.stop().await;
 }
@@ -98,13 +102,15 @@ async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
 #[tokio::test]
 async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
     let (_quarter, mut house) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 300, "ms": 300, "ask": true});
     let (_, stream, first) = begun(&mut visitor, "talk", arguments).await;
     drop(stream);
     // It takes longer than the other, so that all is said by then.
-    visitor.ask("tools/call", json!({"name": "mcp__ls__slow", "arguments": {"ms": 1500}})).await;
-    let mut stream = visitor.caller.stream(Some(&first)).await;
+    visitor
+        .request("tools/call", json!({"name": "mcp__ls__slow", "arguments": {"ms": 1500}}))
+        .await;
+    let mut stream = visitor.http.open_stream(Some(&first)).await;
     let mut all = Vec::new();
     loop {
         let event = stream.event().await.expect("it goes on");
@@ -116,38 +122,38 @@ async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
     check_order(&all, 0);
     assert!(all.len() > 300, "{}", all.len());
     drop(stream);
-    visitor.caller.delete().await;
+    visitor.http.delete().await;
     house.stop().await;
 }
 
 #[tokio::test]
 async fn made_up_and_foreign_events_lead_nowhere() {
     let (_quarter, mut house) = house().await;
-    let mut ada = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
     let (_, stream, first) = begun(&mut ada, "slow", json!({"ms": 20, "steps": 2})).await;
-    let rest = stream.rest().await;
+    let rest = stream.remaining_events().await;
     let last = rest.last().and_then(|it| it.id.clone()).expect("a name");
     for made_up in
         ["", "x", "-", "1", "1-", "-1", "99-0", "0-0", "1-99999", "18446744073709551616-0"]
     {
-        let reply = ada.caller.stream(Some(made_up)).await;
+        let reply = ada.http.open_stream(Some(made_up)).await;
         assert_eq!(reply.status, 404, "{made_up}");
     }
-    let mut bob = Visitor::come(&mut house, Kind::LegacyHttp, 1).await;
+    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyHttp, 1).await;
     for id in [&first, &last] {
-        assert_eq!(bob.caller.stream(Some(id)).await.status, 404, "bob has no such stream");
+        assert_eq!(bob.http.open_stream(Some(id)).await.status, 404, "bob has no such stream");
     }
     // With the session of the other, but the own token.
-    let own = bob.caller.session.replace(ada.caller.session.clone().expect("a session"));
-    assert_eq!(bob.caller.stream(Some(&first)).await.status, 404);
-    assert_eq!(bob.caller.stream(None).await.status, 404);
-    bob.caller.session = own;
+    let own = bob.http.session.replace(ada.http.session.clone().expect("a session"));
+    assert_eq!(bob.http.open_stream(Some(&first)).await.status, 404);
+    assert_eq!(bob.http.open_stream(None).await.status, 404);
+    bob.http.session = own;
     // The same names, where both have such a stream: each gets its own.
     let (_, stream, first) = begun(&mut bob, "talk", json!({"text": "bob's", "steps": 2})).await;
     drop(stream);
-    let rest = bob.caller.stream(Some(&first)).await.rest().await;
+    let rest = bob.http.open_stream(Some(&first)).await.remaining_events().await;
     assert!(rest.iter().any(|it| it.message.to_string().contains("bob's")), "{rest:?}");
-    let rest = ada.caller.stream(Some(&first)).await.rest().await;
+    let rest = ada.http.open_stream(Some(&first)).await.remaining_events().await;
     assert!(!rest.iter().any(|it| it.message.to_string().contains("bob's")), "{rest:?}");
     house.stop().await;
 }
@@ -155,21 +161,21 @@ async fn made_up_and_foreign_events_lead_nowhere() {
 #[tokio::test]
 async fn a_second_standing_stream_takes_the_place_of_the_first() {
     let (_quarter, mut house) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-    let mut first = visitor.caller.stream(None).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let mut first = visitor.http.open_stream(None).await;
     let named = first.event().await.and_then(|it| it.id).expect("a name to come back with");
-    let mut second = visitor.caller.stream(None).await;
+    let mut second = visitor.http.open_stream(None).await;
     assert_eq!(first.event().await, None, "the first one is over");
     let change = json!({"name": "mcp__ls__change_tools", "arguments": {}});
-    visitor.ask("tools/call", change.clone()).await.result();
+    visitor.request("tools/call", change.clone()).await.result();
     let news = second.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(second);
     // What was said while nobody listened is heard by whoever comes back.
-    let mut resumed = visitor.caller.stream(Some(&named)).await;
+    let mut resumed = visitor.http.open_stream(Some(&named)).await;
     let news = resumed.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
-    visitor.ask("tools/call", change).await.result();
+    visitor.request("tools/call", change).await.result();
     let news = resumed.message().await.expect("more news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(resumed);
@@ -179,35 +185,40 @@ async fn a_second_standing_stream_takes_the_place_of_the_first() {
 #[tokio::test]
 async fn the_end_of_a_session_is_the_end_of_everything_in_it() {
     let (quarter, mut house) = house().await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
-    let standing = visitor.caller.stream(None).await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let standing = visitor.http.open_stream(None).await;
     let request = calling(&mut visitor, "slow", json!({"ms": 60_000, "steps": 1}));
-    let stream = visitor.caller.post(&request).await;
+    let stream = visitor.http.post(&request).await;
     assert!(stream.is_stream());
-    assert_eq!(visitor.caller.delete().await.status, 200);
-    assert!(standing.rest().await.iter().all(|it| it.message.is_null()));
-    assert!(stream.rest().await.iter().all(|it| it.message.is_null()));
-    quarter.cancelled("ls", "slow").await;
-    assert_eq!(visitor.caller.delete().await.status, 404);
-    assert_eq!(visitor.caller.stream(None).await.status, 404);
-    assert_eq!(visitor.caller.post(&request).await.status, 404);
+    assert_eq!(visitor.http.delete().await.status, 200);
+    assert!(standing.remaining_events().await.iter().all(|it| it.message.is_null()));
+    assert!(stream.remaining_events().await.iter().all(|it| it.message.is_null()));
+    quarter.wait_cancelled("ls", "slow").await;
+    assert_eq!(visitor.http.delete().await.status, 404);
+    assert_eq!(visitor.http.open_stream(None).await.status, 404);
+    assert_eq!(visitor.http.post(&request).await.status, 404);
     house.stop().await;
 }
 
 #[tokio::test]
 async fn a_session_that_nobody_uses_ends() {
-    let quarter = Quarter::start();
+    let quarter = ServerMatrix::start();
     let idle = std::time::Duration::from_secs(60);
-    let mut house = quarter.house(&["ls"], Plan { idle, ..Plan::default() }).await;
-    let mut visitor = Visitor::come(&mut house, Kind::LegacyHttp, 0).await;
+    let mut house = quarter
+        .gateway(
+            &["ls"],
+            FixtureOptions { session_idle_timeout: idle, ..FixtureOptions::default() },
+        )
+        .await;
+    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
     for _ in 0..8 {
         tokio::time::pause();
         tokio::time::advance(std::time::Duration::from_secs(26)).await;
         tokio::time::resume();
         tokio::task::yield_now().await;
     }
-    let request = visitor.request("ping", json!({}));
-    let status = || async { visitor.caller.post(&request).await.status };
+    let request = visitor.build_request("ping", json!({}));
+    let status = || async { visitor.http.post(&request).await.status };
     let mut left = 200;
     while status().await != 404 {
         left -= 1;

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde_json::{Value as Json, json};
-use switchboard_auth::fetch::{Answer, Fetch, FetchError, Fetching, Request};
-use switchboard_gateway::{MetricsReaders, Sampler, TraceExport, Tracer};
+use switchboard_auth::fetch::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse};
+use switchboard_gateway::{MetricsAccess, Sampler, TraceExport, Tracer};
 use testkit::Script;
-use testkit::scripted::journal;
+use testkit::scripted::read_journal;
 use tokio::sync::mpsc;
 
-use crate::watched_bench::{Admission, WatchedBench};
+use crate::watched_bench::{Admission, TelemetryFixture};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// A collector that keeps what it gets.
-struct Collector(mpsc::UnboundedSender<Request>); // as many as a test makes
+struct Collector(mpsc::UnboundedSender<FetchRequest>); // as many as a test makes
 
 impl Fetch for Collector {
-    fn fetch<'a>(&'a self, request: Request) -> Fetching<'a> {
+    fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a> {
         let _test_over = self.0.send(request);
-        let answer = Answer { status: 200, headers: HeaderMap::new(), body: "{}".into() };
+        let answer = FetchResponse { status: 200, headers: HeaderMap::new(), body: "{}".into() };
         Box::pin(async { Ok(answer) })
     }
 }
@@ -31,8 +31,8 @@ impl Fetch for Collector {
 struct Absent;
 
 impl Fetch for Absent {
-    fn fetch<'a>(&'a self, _request: Request) -> Fetching<'a> {
-        Box::pin(async { Err(FetchError::Late { origin: "collector".to_owned() }) })
+    fn fetch<'a>(&'a self, _request: FetchRequest) -> FetchFuture<'a> {
+        Box::pin(async { Err(FetchError::TimedOut { origin: "collector".to_owned() }) })
     }
 }
 
@@ -44,7 +44,7 @@ fn export(fetch: impl Fetch + 'static, sampler: Sampler) -> TraceExport {
         headers: TraceExport::headers(secret.to_vec()).expect("a header"),
         resource: vec![("service.name".to_owned(), "test".to_owned())],
         sampler,
-        delay: Duration::ZERO,
+        batch_delay: Duration::ZERO,
     }
 }
 
@@ -54,20 +54,20 @@ async fn spans(
     calls: &[(Json, &[(&str, &str)])],
 ) -> (Vec<Json>, Vec<Json>, Vec<String>) {
     let (keep, mut kept) = mpsc::unbounded_channel();
-    let (tracer, sending) = Tracer::to(export(Collector(keep), sampler));
+    let (tracer, sending) = Tracer::with_export(export(Collector(keep), sampler));
     let sending = tokio::spawn(sending);
     let script = |path: &std::path::Path| Script::legacy().journal(path.join("journal"));
-    let everybody = (Admission::Everybody, MetricsReaders::Admitted);
-    let bench = WatchedBench::start(script, tracer, everybody).await;
+    let everybody = (Admission::Everybody, MetricsAccess::Authenticated);
+    let bench = TelemetryFixture::start(script, tracer, everybody).await;
     for (meta, headers) in calls {
         let answer = bench.call("mcp__s__echo", meta.clone(), headers).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
     }
-    let traces = bench.records().await.into_iter().map(|it| it.provenance.trace).collect();
-    let messages = journal(&bench.folder.path().join("journal"));
+    let traces = bench.records().await.into_iter().map(|it| it.origin.trace).collect();
+    let messages = read_journal(&bench.folder.path().join("journal"));
     let params = |it: Json| (it["method"] == "tools/call").then(|| it["params"].clone());
     let heard = messages.into_iter().filter_map(params).collect();
-    bench.end().await;
+    bench.stop().await;
     sending.await.expect("it ends with the gateway");
     let mut spans = Vec::new();
     while let Some(request) = kept.recv().await {
@@ -133,7 +133,7 @@ async fn what_nobody_samples_is_passed_on_as_it_came() {
     assert_eq!(spans, Vec::<Json>::new());
     assert_eq!(heard[0]["_meta"]["traceparent"], unsampled);
     assert_eq!(traces, [TRACE]);
-    let never = Sampler { share: 0.0, ..Sampler::default() };
+    let never = Sampler { ratio: 0.0, ..Sampler::default() };
     let (spans, heard, traces) = super::tracing_export::spans(never, &[(json!({}), &[])]).await;
     assert_eq!((spans.len(), &heard[0]["_meta"]["traceparent"]), (0, &Json::Null));
     assert_eq!(traces, [""]);
@@ -141,14 +141,14 @@ async fn what_nobody_samples_is_passed_on_as_it_came() {
 
 #[tokio::test]
 async fn a_collector_that_is_not_there_costs_nothing_but_its_spans() {
-    let (tracer, sending) = Tracer::to(export(Absent, Sampler::default()));
+    let (tracer, sending) = Tracer::with_export(export(Absent, Sampler::default()));
     let sending = tokio::spawn(sending);
-    let everybody = (Admission::Everybody, MetricsReaders::Admitted);
-    let bench = WatchedBench::start(|_| Script::legacy(), tracer, everybody).await;
+    let everybody = (Admission::Everybody, MetricsAccess::Authenticated);
+    let bench = TelemetryFixture::start(|_| Script::legacy(), tracer, everybody).await;
     let answer = bench.call("mcp__s__echo", json!({}), &[]).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
     let records = bench.records().await;
-    assert_eq!((records[0].provenance.request.as_str(), records.len()), ("7", 1));
-    bench.end().await;
+    assert_eq!((records[0].origin.request.as_str(), records.len()), ("7", 1));
+    bench.stop().await;
     sending.await.expect("it ends");
 }

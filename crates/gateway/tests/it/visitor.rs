@@ -2,53 +2,57 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::memory::MemoryLink;
+use switchboard_wire::link::{Transport, TransportEvent};
+use switchboard_wire::memory::InMemoryTransport;
 use switchboard_wire::message::{self, Message, Messages};
 use tokio::time::timeout;
 
-use crate::gateway_bench::{House, PATIENCE};
-use crate::raw_http::{Caller, LEGACY, MODERN};
+use crate::gateway_bench::{GatewayFixture, TEST_TIMEOUT};
+use crate::raw_http::{LEGACY, MODERN, RawClient};
 
 /// How a client speaks, and over what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    LegacyLink,
+pub enum ClientKind {
+    LegacyInMemory,
     LegacyHttp,
-    ModernLink,
+    ModernInMemory,
     ModernHttp,
 }
 
-pub const KINDS: [Kind; 4] =
-    [Kind::LegacyLink, Kind::LegacyHttp, Kind::ModernLink, Kind::ModernHttp];
+pub const ALL_KINDS: [ClientKind; 4] = [
+    ClientKind::LegacyInMemory,
+    ClientKind::LegacyHttp,
+    ClientKind::ModernInMemory,
+    ClientKind::ModernHttp,
+];
 
-impl Kind {
+impl ClientKind {
     pub fn is_modern(self) -> bool {
-        matches!(self, Kind::ModernLink | Kind::ModernHttp)
+        matches!(self, ClientKind::ModernInMemory | ClientKind::ModernHttp)
     }
 }
 
 /// A client.
-pub struct Visitor {
-    pub kind: Kind,
-    pub caller: Caller,
-    link: Option<MemoryLink>,
-    asked: u64,
+pub struct TestClient {
+    pub kind: ClientKind,
+    pub http: RawClient,
+    transport: Option<InMemoryTransport>,
+    request_count: u64,
     capabilities: Json,
 }
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct Exchange {
     /// The result or the error.
     pub outcome: Result<Json, Json>,
     /// The notifications before it.
-    pub notes: Vec<Json>,
+    pub notifications: Vec<Json>,
     /// The methods of what the client was asked before it.
-    pub questions: Vec<String>,
+    pub server_requests: Vec<String>,
 }
 
-impl Heard {
+impl Exchange {
     #[track_caller]
     pub fn result(&self) -> &Json {
         self.outcome.as_ref().unwrap_or_else(|error| panic!("it was refused: {error}"))
@@ -63,13 +67,17 @@ impl Heard {
     }
 
     /// The notifications of one method.
-    pub fn of(&self, method: &str) -> Vec<&Json> {
-        self.notes.iter().filter(|it| it["method"] == method).map(|it| &it["params"]).collect()
+    pub fn notifications_of(&self, method: &str) -> Vec<&Json> {
+        self.notifications
+            .iter()
+            .filter(|it| it["method"] == method)
+            .map(|it| &it["params"])
+            .collect()
     }
 }
 
 /// Everything that a client can do.
-pub fn able() -> Json {
+pub fn all_capabilities() -> Json {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": true}})
 }
 
@@ -88,109 +96,122 @@ pub fn answer_as(who: &str) -> impl Fn(&Json) -> Json + '_ {
     }
 }
 
-impl Visitor {
+impl TestClient {
     /// A client with everything, as one of those who have tokens.
-    pub async fn come(house: &mut House, kind: Kind, client: usize) -> Visitor {
-        Visitor::able_to(house, kind, client, able()).await
+    pub async fn connect(
+        house: &mut GatewayFixture,
+        kind: ClientKind,
+        client: usize,
+    ) -> TestClient {
+        TestClient::with_capabilities(house, kind, client, all_capabilities()).await
     }
 
     /// A client that can do these things.
-    pub async fn able_to(
-        house: &mut House,
-        kind: Kind,
+    pub async fn with_capabilities(
+        house: &mut GatewayFixture,
+        kind: ClientKind,
         client: usize,
         capabilities: Json,
-    ) -> Visitor {
-        let caller = Caller::client(house.address, client);
+    ) -> TestClient {
+        let caller = RawClient::client(house.address, client);
         let link = match kind {
-            Kind::LegacyLink | Kind::ModernLink => Some(house.link(&format!("c{client}"))),
-            Kind::LegacyHttp | Kind::ModernHttp => None,
+            ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
+                Some(house.transport(&format!("c{client}")))
+            }
+            ClientKind::LegacyHttp | ClientKind::ModernHttp => None,
         };
-        let mut visitor = Visitor { kind, caller, link, asked: 0, capabilities };
+        let mut visitor =
+            TestClient { kind, http: caller, transport: link, request_count: 0, capabilities };
         if !kind.is_modern() {
-            visitor.shake_hands().await;
+            visitor.initialize().await;
         }
         visitor
     }
 
-    async fn shake_hands(&mut self) {
+    async fn initialize(&mut self) {
         let params = json!({
             "protocolVersion": LEGACY, "capabilities": self.capabilities,
             "clientInfo": {"name": "visitor", "version": "1"},
         });
-        let hello = self.request("initialize", params);
+        let hello = self.build_request("initialize", params);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        match &mut self.link {
+        match &mut self.transport {
             Some(_) => {
-                self.push(&hello);
-                self.pulled().await;
-                self.push(&initialized);
+                self.send(&hello);
+                self.receive().await;
+                self.send(&initialized);
             }
             None => {
-                let reply = self.caller.post(&hello).await;
+                let reply = self.http.post(&hello).await;
                 assert_eq!(reply.status, 200);
-                self.caller.session = reply.header("mcp-session-id").map(str::to_owned);
-                assert_eq!(self.caller.post(&initialized).await.status, 202);
+                self.http.session = reply.header("mcp-session-id").map(str::to_owned);
+                assert_eq!(self.http.post(&initialized).await.status, 202);
             }
         }
     }
 
     /// The next question, with what its era wants in it.
-    pub fn request(&mut self, method: &str, mut params: Json) -> Json {
-        self.asked += 1;
+    pub fn build_request(&mut self, method: &str, mut params: Json) -> Json {
+        self.request_count += 1;
         if self.kind.is_modern() {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
             params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
                 self.capabilities.clone();
         }
-        json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params})
+        json!({"jsonrpc": "2.0", "id": self.request_count, "method": method, "params": params})
     }
 
     /// Sends a message over the link.
-    pub fn push(&mut self, message: &Json) {
+    pub fn send(&mut self, message: &Json) {
         let bytes = Bytes::from(message.to_string());
         let Ok(Messages::One(message)) = message::parse(&bytes) else { panic!("no message") };
-        self.link.as_mut().expect("a link").push(message.into());
+        self.transport.as_mut().expect("a link").push(message.into());
     }
 
     /// The next message from the link.
-    pub async fn pulled(&mut self) -> Json {
-        let link = self.link.as_mut().expect("a link");
-        let arrived = timeout(PATIENCE, link.next()).await.expect("in time").expect("it is open");
-        let Arrival::Message(message) = arrived else { panic!("no message: {arrived:?}") };
-        written(&message)
+    pub async fn receive(&mut self) -> Json {
+        let link = self.transport.as_mut().expect("a link");
+        let arrived =
+            timeout(TEST_TIMEOUT, link.next()).await.expect("in time").expect("it is open");
+        let TransportEvent::Message(message) = arrived else { panic!("no message: {arrived:?}") };
+        to_json(&message)
     }
 
     /// Asks, answers nothing, and comes back with the answer.
-    pub async fn ask(&mut self, method: &str, params: Json) -> Heard {
-        self.converse(method, params, &|question| panic!("nothing is asked: {question}")).await
+    pub async fn request(&mut self, method: &str, params: Json) -> Exchange {
+        self.request_answering(method, params, &|question| panic!("nothing is asked: {question}"))
+            .await
     }
 
     /// Calls a tool, answering as somebody.
-    pub async fn call(&mut self, tool: &str, arguments: Json, who: &str) -> Heard {
+    pub async fn call(&mut self, tool: &str, arguments: Json, who: &str) -> Exchange {
         let params = json!({"name": tool, "arguments": arguments});
-        self.converse("tools/call", params, &answer_as(who)).await
+        self.request_answering("tools/call", params, &answer_as(who)).await
     }
 
     /// Asks, and answers what it is asked until the answer is there.
-    pub async fn converse(
+    pub async fn request_answering(
         &mut self,
         method: &str,
         params: Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
-    ) -> Heard {
-        let mut heard = Heard { outcome: Ok(Json::Null), notes: Vec::new(), questions: Vec::new() };
+    ) -> Exchange {
+        let mut heard = Exchange {
+            outcome: Ok(Json::Null),
+            notifications: Vec::new(),
+            server_requests: Vec::new(),
+        };
         let mut params = params;
         loop {
-            let request = self.request(method, params.clone());
-            let outcome = match self.link {
-                Some(_) => self.over_link(&request, answers, &mut heard).await,
+            let request = self.build_request(method, params.clone());
+            let outcome = match self.transport {
+                Some(_) => self.over_transport(&request, answers, &mut heard).await,
                 None => self.over_http(&request, answers, &mut heard).await,
             };
             match &outcome {
                 Ok(result) if result["resultType"] == "input_required" => {
                     params["requestState"] = result["requestState"].clone();
-                    params["inputResponses"] = answered(result, answers, &mut heard);
+                    params["inputResponses"] = input_responses(result, answers, &mut heard);
                 }
                 Ok(_) | Err(_) => {
                     heard.outcome = outcome;
@@ -201,33 +222,39 @@ impl Visitor {
     }
 
     /// Asks once: a question back is the result.
-    pub async fn once(&mut self, method: &str, params: Json) -> Heard {
-        let mut heard = Heard { outcome: Ok(Json::Null), notes: Vec::new(), questions: Vec::new() };
-        let request = self.request(method, params);
+    pub async fn request_once(&mut self, method: &str, params: Json) -> Exchange {
+        let mut heard = Exchange {
+            outcome: Ok(Json::Null),
+            notifications: Vec::new(),
+            server_requests: Vec::new(),
+        };
+        let request = self.build_request(method, params);
         let answers = |question: &Json| panic!("nothing is asked: {question}");
-        heard.outcome = match self.link {
-            Some(_) => self.over_link(&request, &answers, &mut heard).await,
+        heard.outcome = match self.transport {
+            Some(_) => self.over_transport(&request, &answers, &mut heard).await,
             None => self.over_http(&request, &answers, &mut heard).await,
         };
         heard
     }
 
-    async fn over_link(
+    async fn over_transport(
         &mut self,
         request: &Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
-        heard: &mut Heard,
+        heard: &mut Exchange,
     ) -> Result<Json, Json> {
-        self.push(request);
+        self.send(request);
         loop {
-            let message = self.pulled().await;
+            let message = self.receive().await;
             match (message.get("method").is_some(), message.get("id").is_some()) {
                 (true, true) => {
-                    heard.questions.push(message["method"].as_str().unwrap_or_default().to_owned());
+                    heard
+                        .server_requests
+                        .push(message["method"].as_str().unwrap_or_default().to_owned());
                     let (id, result) = (message["id"].clone(), answers(&message));
-                    self.push(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+                    self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
                 }
-                (true, false) => heard.notes.push(message),
+                (true, false) => heard.notifications.push(message),
                 (false, _) if message["id"] == request["id"] => return outcome(&message),
                 (false, _) => panic!("nobody asked for {message}"),
             }
@@ -238,19 +265,21 @@ impl Visitor {
         &mut self,
         request: &Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
-        heard: &mut Heard,
+        heard: &mut Exchange,
     ) -> Result<Json, Json> {
-        let mut reply = self.caller.post(request).await;
+        let mut reply = self.http.post(request).await;
         loop {
             let message = reply.message().await.expect("an answer before the end");
             match (message.get("method").is_some(), message.get("id").is_some()) {
                 (true, true) => {
-                    heard.questions.push(message["method"].as_str().unwrap_or_default().to_owned());
+                    heard
+                        .server_requests
+                        .push(message["method"].as_str().unwrap_or_default().to_owned());
                     let (id, result) = (message["id"].clone(), answers(&message));
                     let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-                    assert_eq!(self.caller.post(&answer).await.status, 202);
+                    assert_eq!(self.http.post(&answer).await.status, 202);
                 }
-                (true, false) => heard.notes.push(message),
+                (true, false) => heard.notifications.push(message),
                 (false, _) => {
                     assert_eq!(message["id"], request["id"], "{message}");
                     return outcome(&message);
@@ -261,10 +290,14 @@ impl Visitor {
 }
 
 /// The answers to everything that a result asks.
-fn answered(result: &Json, answers: &(dyn Fn(&Json) -> Json + Sync), heard: &mut Heard) -> Json {
+fn input_responses(
+    result: &Json,
+    answers: &(dyn Fn(&Json) -> Json + Sync),
+    heard: &mut Exchange,
+) -> Json {
     let mut responses = json!({});
     for (name, question) in result["inputRequests"].as_object().expect("questions") {
-        heard.questions.push(question["method"].as_str().unwrap_or_default().to_owned());
+        heard.server_requests.push(question["method"].as_str().unwrap_or_default().to_owned());
         responses[name] = answers(question);
     }
     responses
@@ -277,7 +310,7 @@ fn outcome(message: &Json) -> Result<Json, Json> {
     }
 }
 
-fn written(message: &Message) -> Json {
+fn to_json(message: &Message) -> Json {
     let mut text = Vec::new();
     message.write_to(&mut text);
     serde_json::from_slice(&text).expect("JSON")

@@ -5,27 +5,27 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
-use switchboard::audit::{self, Record};
-use switchboard::calling::Desk;
-use switchboard::config::cascade::{Inputs, resolve};
-use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::address::HostEnv;
+use switchboard::audit::{self, AuditRecord};
+use switchboard::calling::CallContext;
+use switchboard::config::cascade::{MergeInputs, resolve};
+use switchboard::config::layer::{FileShape, Layer, Naming};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::engine::{Host, Options};
-use switchboard::places::Places;
-use switchboard_auth::verify::{BearerList, Doorkeeper};
-use switchboard_gateway::head_guard::HeadGuard;
-use switchboard_gateway::{Door, Gateway, MetricsReaders, Serving, Tracer};
+use switchboard::engine::{Host, HostOptions};
+use switchboard::places::Paths;
+use switchboard_auth::verify::{Authenticator, TokenFile};
+use switchboard_gateway::head_guard::HostOriginCheck;
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess, Tracer};
 use tempfile::TempDir;
-use testkit::{Script, Scripted};
+use testkit::{Script, ScriptedProgram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// A token that is let in.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -37,24 +37,24 @@ pub enum Admission {
 }
 
 /// A gateway that is being served.
-pub struct WatchedBench {
+pub struct TelemetryFixture {
     pub address: String,
     pub folder: TempDir,
     host: Host,
     tasks: Vec<JoinHandle<()>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
-    desk: Desk,
+    desk: CallContext,
 }
 
 /// What came back.
-pub struct Reply {
+pub struct TextResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Reply {
+impl TextResponse {
     /// The message in a body or in the last event of a stream.
     pub fn message(&self) -> Json {
         let mut lines = self.body.lines().rev().filter_map(|it| {
@@ -64,47 +64,50 @@ impl Reply {
     }
 }
 
-impl WatchedBench {
+impl TelemetryFixture {
     pub async fn start(
         script: impl FnOnce(&Path) -> Script,
         tracer: Tracer,
-        (admission, metrics): (Admission, MetricsReaders),
-    ) -> WatchedBench {
+        (admission, metrics): (Admission, MetricsAccess),
+    ) -> TelemetryFixture {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().canonicalize().expect("it is there");
         let variables =
             BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]);
-        let around = Around { home: path.clone(), working_folder: path.clone(), variables };
-        let places = Places::below(&path);
+        let around = HostEnv { home: path.clone(), working_folder: path.clone(), variables };
+        let places = Paths::in_dir(&path);
         let (host, task) =
-            Host::start(Options::new(places.clone(), around)).expect("a host can be started");
-        let text = format!("{{\"mcpServers\": {{\"s\": {}}}}}", Scripted::entry(&script(&path)));
+            Host::start(HostOptions::new(places.clone(), around)).expect("a host can be started");
+        let text = format!(
+            "{{\"mcpServers\": {{\"s\": {}}}}}",
+            ScriptedProgram::config_entry(&script(&path))
+        );
         let source = Source::file(Scope::User, "settings.json");
-        let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
-        host.apply(&resolve(Inputs { layers: vec![layer], ..Inputs::default() })).await;
-        let desk = Desk::new(&host, &places).expect("a desk").trusting("s");
+        let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+        host.apply(&resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })).await;
+        let desk = CallContext::new(&host, &places).expect("a desk").with_trusted_server("s");
         let (gateway, keeping) =
-            Gateway::open_traced(&host, desk.clone(), Serving::default(), tracer);
-        gateway.settle(PATIENCE).await;
+            Gateway::open_with_tracer(&host, desk.clone(), ExposeOptions::default(), tracer);
+        gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let bound = listener.local_addr().expect("an address");
         let doorkeeper = match admission {
-            Admission::Everybody => Doorkeeper::nobody(),
+            Admission::Everybody => Authenticator::disabled(),
             Admission::Listed => {
                 let file = path.join("tokens");
                 std::fs::write(&file, format!("ada: {TOKEN}\n")).expect("written");
-                private(&file);
-                let list = BearerList::open(&file).expect("tokens");
-                Doorkeeper::List(std::sync::Arc::new(list))
+                make_private(&file);
+                let list = TokenFile::open(&file).expect("tokens");
+                Authenticator::TokenFile(std::sync::Arc::new(list))
             }
         };
-        let door = Door {
-            guard: HeadGuard::new(bound, &[], &[]).expect("a guard"),
-            doorkeeper,
-            largest_request: Door::LARGEST_REQUEST,
-            idle: Door::IDLE,
-            metrics,
-            threads: 0,
+        let door = HttpOptions {
+            host_origin_check: HostOriginCheck::new(bound, &[], &[]).expect("a guard"),
+            authenticator: doorkeeper,
+            max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
+            session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+            metrics_access: metrics,
+            worker_threads: 0,
         };
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(async move {
@@ -114,11 +117,11 @@ impl WatchedBench {
             gateway.serve_http(listener, door, stopped).await.expect("it serves");
         });
         let (address, tasks) = (bound.to_string(), vec![task, keeping]);
-        WatchedBench { address, folder, host, tasks, stop, serving, desk }
+        TelemetryFixture { address, folder, host, tasks, stop, serving, desk }
     }
 
     /// Sends a request with these headers, and reads the whole response.
-    pub async fn send(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    pub async fn send(&self, line: &str, headers: &[(&str, &str)], body: &str) -> TextResponse {
         let mut text = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|it| it.0 == "Host") {
             text.push_str(&format!("Host: {}\r\n", self.address));
@@ -134,13 +137,13 @@ impl WatchedBench {
             stream.read_to_end(&mut bytes).await.expect("it answers");
             String::from_utf8(bytes).expect("text")
         };
-        let response = timeout(PATIENCE, talk).await.expect("it answers in time");
+        let response = timeout(TEST_TIMEOUT, talk).await.expect("it answers in time");
         let (head, body) = response.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
-        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+        TextResponse { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> TextResponse {
         self.send(&format!("GET {path}"), headers, "").await
     }
 
@@ -167,24 +170,24 @@ impl WatchedBench {
     }
 
     /// What was recorded, once everything is on disk.
-    pub async fn records(&self) -> Vec<Record> {
-        self.desk.audit.settle().await;
+    pub async fn records(&self) -> Vec<AuditRecord> {
+        self.desk.audit.flush().await;
         let path = self.folder.path().canonicalize().expect("it is there");
-        audit::read(&Places::below(&path).audit()).expect("records")
+        audit::read(&Paths::in_dir(&path).audit()).expect("records")
     }
 
-    pub async fn end(self) {
+    pub async fn stop(self) {
         drop(self.stop);
         self.serving.await.expect("it ends");
-        self.host.stop().await;
+        self.host.shutdown().await;
         drop((self.host, self.desk));
         for task in self.tasks {
-            timeout(PATIENCE, task).await.expect("it ends").expect("no panic");
+            timeout(TEST_TIMEOUT, task).await.expect("it ends").expect("no panic");
         }
     }
 }
 
-fn private(path: &Path) {
+fn make_private(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
 }

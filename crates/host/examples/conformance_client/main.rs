@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
-use switchboard::ask::Question;
-use switchboard::calling::{Desk, ToolCall};
-use switchboard::catalogue::{Item, List};
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
-use switchboard::engine::{Host, Options};
+use switchboard::address::HostEnv;
+use switchboard::ask::ServerRequest;
+use switchboard::calling::{CallContext, ToolCall};
+use switchboard::catalogue::{ListItem, ListKind};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
+use switchboard::engine::{Host, HostOptions};
 use switchboard::load;
-use switchboard::places::Places;
+use switchboard::places::Paths;
 use switchboard::skill;
 use switchboard::wire::message::Payload;
 
@@ -54,18 +54,18 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let context = SuiteContext::from_variable(std::env::var(suite_context::VARIABLE).ok())?;
 
     let folder = tempfile::tempdir()?;
-    let places = Places::below(folder.path());
-    let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
-    let mut options = Options::new(places.clone(), around);
-    options.asker = Arc::new(WillingPerson);
+    let places = Paths::in_dir(folder.path());
+    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(places.clone(), around);
+    options.elicitor = Arc::new(WillingPerson);
     options.model = Some(Arc::new(WillingPerson));
-    options.persistence = Persistence::Once;
-    options.signing.guide = Some(Arc::new(WillingPerson));
-    options.signing.identity_provider = context.identity_provider();
-    options.signing.document = Some(DOCUMENT.parse()?);
+    options.retry_policy = RetryPolicy::NoRetry;
+    options.login.guide = Some(Arc::new(WillingPerson));
+    options.login.identity_provider = context.identity_provider();
+    options.login.client_metadata_url = Some(DOCUMENT.parse()?);
     let (host, task) = Host::start(options)?;
     let servers = json!({"mcpServers": {SERVER: context.entry(&url)}});
-    host.apply(&load::of_program("conformance_client", &servers.to_string())).await;
+    host.apply(&load::from_program("conformance_client", &servers.to_string())).await;
     let snapshot = host.settled().await;
 
     let code = match snapshot.servers.get(SERVER) {
@@ -78,7 +78,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
         }
         None => return Err("the entry was not taken".into()),
     };
-    host.stop().await;
+    host.shutdown().await;
     task.await?;
     Ok(code)
 }
@@ -87,12 +87,12 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
 /// some scenarios refuse on purpose.
 async fn use_everything(
     host: &Host,
-    places: &Places,
-    view: &View,
+    places: &Paths,
+    view: &ServerView,
     context: &SuiteContext,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let desk = Desk::new(host, places)?.trusting(SERVER);
-    let samples = Samples::new(view.catalogue.items(List::Tools).iter().map(decoded));
+    let desk = CallContext::new(host, places)?.with_trusted_server(SERVER);
+    let samples = Samples::new(view.catalogue.items(ListKind::Tools).iter().map(decoded));
     let pool = host.pool();
     for tool in pool.tools().iter().filter(|it| it.server == SERVER) {
         let wished = context.calls_of(&tool.name);
@@ -101,8 +101,8 @@ async fn use_everything(
             false => wished,
         };
         for arguments in calls {
-            let mut call = ToolCall::new(&tool.exposed, arguments);
-            call.patience = PATIENCE;
+            let mut call = ToolCall::new(&tool.exposed_name, arguments);
+            call.timeout = PATIENCE;
             match host.call(&desk, call).await {
                 Ok(result) => println!("{}: {}", tool.name, result.text()),
                 Err(error) => eprintln!("{}: {error}", tool.name),
@@ -112,20 +112,20 @@ async fn use_everything(
     for kept_back in pool.quarantined() {
         eprintln!("{}: {}", kept_back.tool, kept_back.reason);
     }
-    for resource in view.catalogue.items(List::Resources) {
+    for resource in view.catalogue.items(ListKind::Resources) {
         ask(host, "resources/read", json!({"uri": resource.name})).await;
     }
-    for prompt in view.catalogue.items(List::Prompts) {
+    for prompt in view.catalogue.items(ListKind::Prompts) {
         let arguments = sample_arguments::for_prompt(&decoded(prompt));
         ask(host, "prompts/get", json!({"name": prompt.name, "arguments": arguments})).await;
     }
-    let has_skills = view.introduction.as_ref().is_some_and(|it| {
+    let has_skills = view.server_info.as_ref().is_some_and(|it| {
         it.capabilities.others.iter().any(|extension| extension == skill::EXTENSION)
     });
     if has_skills {
         use_skills(host).await?;
     }
-    desk.audit.settle().await;
+    desk.audit.flush().await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -147,14 +147,14 @@ async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
 }
 
 async fn ask(host: &Host, method: &'static str, params: Json) {
-    let mut question = Question::harmless(method, PATIENCE);
+    let mut question = ServerRequest::idempotent(method, PATIENCE);
     question.params = Some(Payload::from_json(params.to_string().into()));
-    match host.ask(SERVER, question).await {
+    match host.request(SERVER, question).await {
         Ok(answer) => println!("{method}: {} bytes", answer.as_bytes().len()),
         Err(error) => eprintln!("{method}: {error}"),
     }
 }
 
-fn decoded(item: &Item) -> Json {
+fn decoded(item: &ListItem) -> Json {
     item.raw.decode().unwrap_or_default()
 }

@@ -66,11 +66,11 @@ impl SuiteContext {
         let text = |member: &str| self.rest.get(member)?.as_str().map(str::to_owned);
         Some(IdentityProvider {
             issuer: text("idp_issuer")?,
-            client_id: Template::verbatim(&text("idp_client_id")?),
+            client_id: Template::from_literal(&text("idp_client_id")?),
             client_secret: None,
             callback_port: None,
             token_endpoint: text("idp_token_endpoint"),
-            identity_token: text("idp_id_token").map(|it| Template::verbatim(&it)),
+            identity_token: text("idp_id_token").map(|it| Template::from_literal(&it)),
             origin: Origin { source: Source::program(Scope::Dynamic, "the suite"), position: None },
         })
     }

@@ -8,12 +8,12 @@ use hyper::body::Bytes;
 use hyper::header::{HOST, LOCATION};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value as Json, json};
-use switchboard::auth::escort::{Guide, Pasting};
-use switchboard::auth::flow::Instructions;
-use switchboard::auth::runner::NobodyThere;
-use switchboard::counsel::{Model, Sampling};
-use switchboard::form::{Field, Form, Format, Kind, Need};
-use switchboard::inquiry::{Ask, Asking, Inquiry, Reply, Subject};
+use switchboard::auth::escort::{LoginPrompt, PastedTextFuture};
+use switchboard::auth::flow::DeviceAuthorization;
+use switchboard::auth::runner::UserUnavailable;
+use switchboard::counsel::{SamplingFuture, SamplingModel};
+use switchboard::form::{FieldKind, FieldRequirement, Form, FormField, TextFormat};
+use switchboard::inquiry::{ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor};
 use tokio::net::TcpStream;
 use url::Url;
 
@@ -21,23 +21,23 @@ use url::Url;
 #[derive(Debug)]
 pub struct WillingPerson;
 
-impl Ask for WillingPerson {
-    fn ask<'a>(&'a self, inquiry: &'a Inquiry) -> Asking<'a> {
+impl Elicitor for WillingPerson {
+    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async move {
-            match &inquiry.subject {
-                Subject::Form(form) => Reply::Accept(filled_in(form)),
-                Subject::Visit(visit) => match open(&visit.url).await {
-                    Ok(_) => Reply::Accept(Map::new()),
-                    Err(error) => Reply::Decline(error.to_string()),
+            match &inquiry.kind {
+                ElicitationKind::Form(form) => ElicitResult::Accept(filled_in(form)),
+                ElicitationKind::Url(visit) => match open(&visit.url).await {
+                    Ok(_) => ElicitResult::Accept(Map::new()),
+                    Err(error) => ElicitResult::Decline(error.to_string()),
                 },
-                Subject::Sample(_) => Reply::Accept(Map::new()),
+                ElicitationKind::Sampling(_) => ElicitResult::Accept(Map::new()),
             }
         })
     }
 }
 
-impl Guide for WillingPerson {
-    fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a> {
+impl LoginPrompt for WillingPerson {
+    fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a> {
         Box::pin(async move {
             // What it leads to is our own listener, where the host waits for it.
             if let Ok(Some(back)) = open(url).await {
@@ -47,13 +47,13 @@ impl Guide for WillingPerson {
         })
     }
 
-    fn show(&self, _: &Instructions) -> Result<(), NobodyThere> {
-        Err(NobodyThere)
+    fn show_device_code(&self, _: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        Err(UserUnavailable)
     }
 }
 
-impl Model for WillingPerson {
-    fn sample<'a>(&'a self, _: Json) -> Sampling<'a> {
+impl SamplingModel for WillingPerson {
+    fn create_message<'a>(&'a self, _: Json) -> SamplingFuture<'a> {
         let content = json!({"type": "text", "text": "sample"});
         let said = json!({"role": "assistant", "content": content, "model": "none"});
         Box::pin(std::future::ready(Ok(said)))
@@ -80,23 +80,26 @@ pub async fn open(url: &Url) -> Result<Option<Url>, Box<dyn Error + Send + Sync>
 
 /// The host puts in what a form proposes; only what is required and has no default is left to us.
 fn filled_in(form: &Form) -> Map<String, Json> {
-    let open = form.fields.iter().filter(|it| it.need == Need::Required && it.default.is_none());
+    let open = form
+        .fields
+        .iter()
+        .filter(|it| it.requirement == FieldRequirement::Required && it.default.is_none());
     open.map(|field| (field.name.clone(), sample(field))).collect()
 }
 
-fn sample(field: &Field) -> Json {
+fn sample(field: &FormField) -> Json {
     match &field.kind {
-        Kind::Text { shortest, format, .. } => match format {
-            Some(Format::Email) => json!("somebody@example.com"),
-            Some(Format::Uri) => json!("https://example.com/"),
-            Some(Format::Date) => json!("2027-01-31"),
-            Some(Format::DateTime) => json!("2027-01-31T12:00:00Z"),
+        FieldKind::Text { min_length: shortest, format, .. } => match format {
+            Some(TextFormat::Email) => json!("somebody@example.com"),
+            Some(TextFormat::Uri) => json!("https://example.com/"),
+            Some(TextFormat::Date) => json!("2027-01-31"),
+            Some(TextFormat::DateTime) => json!("2027-01-31T12:00:00Z"),
             None => json!("sample".repeat(shortest.unwrap_or(0) / "sample".len() + 1)),
         },
-        Kind::Number { least, most, .. } => json!(least.or(*most).unwrap_or(1.0).trunc()),
-        Kind::Truth => json!(true),
-        Kind::One(choices) => json!(choices.first().map(|it| &it.value)),
-        Kind::Some { choices, least, .. } => {
+        FieldKind::Number { least, most, .. } => json!(least.or(*most).unwrap_or(1.0).trunc()),
+        FieldKind::Boolean => json!(true),
+        FieldKind::SingleSelect(choices) => json!(choices.first().map(|it| &it.value)),
+        FieldKind::MultiSelect { choices, least, .. } => {
             let values = choices.iter().take(least.unwrap_or(1)).map(|it| &it.value);
             json!(values.collect::<Vec<_>>())
         }

@@ -8,14 +8,14 @@ use switchboard_wire::message::Payload;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{failure, no_server, texts, why};
+use super::{error_result, status_reason, text_result, unknown_server};
 use crate::calling::Permit;
-use crate::catalogue::Item;
-use crate::connection::{Handle, Status};
-use crate::doorman::{Admission, Stage};
+use crate::catalogue::ListItem;
+use crate::connection::{ConnectionHandle, Status};
+use crate::doorman::{LoginProgress, LoginStage};
 use crate::engine::Host;
-use crate::perform::{Perform, Performing, Work};
-use crate::signing::Entrance;
+use crate::perform::{ExecutionFuture, ToolExecution, ToolExecutor};
+use crate::signing::LoginMethod;
 
 /// What its server would call it.
 const NAME: &str = "authenticate";
@@ -31,13 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Authenticate;
 
 /// The tool that stands for a server, as the server would list it.
-pub(crate) fn item(server: &str, entrance: Entrance) -> Item {
+pub(crate) fn placeholder_item(server: &str, entrance: LoginMethod) -> ListItem {
     let about = match entrance {
-        Entrance::Login => format!(
+        LoginMethod::OAuth => format!(
             "`{server}` wants a login before it shows its tools. This starts one and answers with the page that the \
              person has to open; when they are done, the server's own tools take the place of this one."
         ),
-        Entrance::Account => format!(
+        LoginMethod::ConnectorAccount => format!(
             "`{server}` is a connector, and your connector account's token is missing or refused. This tells what \
              the person can do."
         ),
@@ -45,10 +45,10 @@ pub(crate) fn item(server: &str, entrance: Entrance) -> Item {
     let callback = "where the browser cannot come back to this machine: the address that it ended at, or the code \
                     in it";
     let properties = match entrance {
-        Entrance::Login => json!({CALLBACK: {
+        LoginMethod::OAuth => json!({CALLBACK: {
             "type": "string", "description": callback, "minLength": 1, "maxLength": LONGEST_CALLBACK,
         }}),
-        Entrance::Account => json!({}),
+        LoginMethod::ConnectorAccount => json!({}),
     };
     let raw = json!({
         "name": NAME,
@@ -58,103 +58,126 @@ pub(crate) fn item(server: &str, entrance: Entrance) -> Item {
             "readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true,
         },
     });
-    Item { name: NAME.to_owned(), raw: Payload::from_json(raw.to_string().into()) }
+    ListItem { name: NAME.to_owned(), raw: Payload::from_json(raw.to_string().into()) }
 }
 
-impl Perform for Authenticate {
-    fn perform<'a>(&'a self, _leave: Permit, work: Work<'a>) -> Performing<'a> {
+impl ToolExecutor for Authenticate {
+    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let server = &work.tool.server;
-            let Some(handle) = work.host.handle(server) else { return Ok(no_server(server)) };
+            let Some(handle) = work.host.connection(server) else {
+                return Ok(unknown_server(server));
+            };
             let view = handle.view();
             match &view.status {
                 Status::NeedsAuth(_) => {}
-                Status::Connected => return Ok(texts(&[&format!("`{server}` is connected")])),
+                Status::Connected => {
+                    return Ok(text_result(&[&format!("`{server}` is connected")]));
+                }
                 Status::Pending { .. } | Status::Failed(_) | Status::Disabled => {
-                    return Ok(failure(&format!("`{server}` waits for no login: {}", why(&view))));
+                    return Ok(error_result(&format!(
+                        "`{server}` waits for no login: {}",
+                        status_reason(&view)
+                    )));
                 }
             }
-            let patience = work.call.patience.min(PATIENCE);
-            Ok(match handle.entrance() {
-                Some(Entrance::Login) => {
+            let patience = work.call.timeout.min(PATIENCE);
+            Ok(match handle.login_method() {
+                Some(LoginMethod::OAuth) => {
                     let pasted = work.call.arguments[CALLBACK].as_str().map(str::to_owned);
                     match pasted {
-                        None => begun(work.host, server, patience).await,
-                        Some(text) => handed_over(work.host, &handle, text, patience).await,
+                        None => start_login(work.host, server, patience).await,
+                        Some(text) => submit_callback(work.host, &handle, text, patience).await,
                     }
                 }
-                Some(Entrance::Account) => texts(&[&format!(
+                Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
                     "`{server}` is a connector of your account. Nobody can sign in to it from here: use `/mcp`, or \
                      renew the account's token."
                 )]),
-                None => failure(&format!("`{server}` is not a server that one signs in to")),
+                None => error_result(&format!("`{server}` is not a server that one signs in to")),
             })
         })
     }
 }
 
-async fn begun(host: &Host, server: &str, patience: Duration) -> Payload {
-    let Some(Admission { mut stage, before }) = host.begin_login(server).await else {
-        return gone();
+async fn start_login(host: &Host, server: &str, patience: Duration) -> Payload {
+    let Some(LoginProgress { mut stage, previous_failure: before }) =
+        host.begin_login(server).await
+    else {
+        return logins_closed();
     };
-    let known = timeout(patience, stage.wait_for(|it| *it != Stage::Preparing)).await;
+    let known = timeout(patience, stage.wait_for(|it| *it != LoginStage::Preparing)).await;
     let now = match known {
         Ok(Ok(now)) => now.clone(),
-        Ok(Err(_)) => return gone(),
-        Err(_) => Stage::Preparing,
+        Ok(Err(_)) => return logins_closed(),
+        Err(_) => LoginStage::Preparing,
     };
-    told(server, now, before)
+    stage_result(server, now, before)
 }
 
-async fn handed_over(host: &Host, handle: &Handle, text: String, patience: Duration) -> Payload {
-    let server = handle.wanted().name();
-    let Some(Admission { stage, .. }) = host.hand_to_login(server, text).await else {
-        return failure(&format!(
+async fn submit_callback(
+    host: &Host,
+    handle: &ConnectionHandle,
+    text: String,
+    patience: Duration,
+) -> Payload {
+    let server = handle.desired().name();
+    let Some(LoginProgress { stage, .. }) = host.submit_to_login(server, text).await else {
+        return error_result(&format!(
             "no login to `{server}` waits for that; call this without `{CALLBACK}` first"
         ));
     };
-    match after(stage, patience).await {
-        Some(Stage::SignedIn) => connected(handle, patience).await,
-        Some(Stage::Waiting { url, not_taken }) => {
+    match next_stage(stage, patience).await {
+        Some(LoginStage::SignedIn) => connection_result(handle, patience).await,
+        Some(LoginStage::AwaitingUser { url, rejection: not_taken }) => {
             let why = not_taken.unwrap_or_else(|| "it says nothing of this login".to_owned());
-            failure(&format!("that was not taken: {why}\n\nThe page to open is still\n\n{url}"))
+            error_result(&format!(
+                "that was not taken: {why}\n\nThe page to open is still\n\n{url}"
+            ))
         }
-        Some(now @ (Stage::Preparing | Stage::Failed(_))) => told(server, now, None),
-        None => gone(),
+        Some(now @ (LoginStage::Preparing | LoginStage::Failed(_))) => {
+            stage_result(server, now, None)
+        }
+        None => logins_closed(),
     }
 }
 
 /// Where a login is after something happened to it, or after nothing did for too long.
-async fn after(mut stage: watch::Receiver<Stage>, patience: Duration) -> Option<Stage> {
+async fn next_stage(
+    mut stage: watch::Receiver<LoginStage>,
+    patience: Duration,
+) -> Option<LoginStage> {
     match timeout(patience, stage.changed()).await {
         Ok(Ok(())) => Some(stage.borrow().clone()),
         Ok(Err(_)) => None,
-        Err(_) => Some(Stage::Preparing),
+        Err(_) => Some(LoginStage::Preparing),
     }
 }
 
-async fn connected(handle: &Handle, patience: Duration) -> Payload {
-    let server = handle.wanted().name();
-    match timeout(patience, handle.live(None)).await {
-        Ok(Ok(_)) => texts(&[&format!(
+async fn connection_result(handle: &ConnectionHandle, patience: Duration) -> Payload {
+    let server = handle.desired().name();
+    match timeout(patience, handle.ensure_active(None)).await {
+        Ok(Ok(_)) => text_result(&[&format!(
             "Somebody is signed in to `{server}`, and it is connected: its own tools take the place of this one."
         )]),
-        Ok(Err(view)) => failure(&format!(
+        Ok(Err(view)) => error_result(&format!(
             "Somebody is signed in to `{server}`, and yet it is not connected: {}",
-            why(&view)
+            status_reason(&view)
         )),
-        Err(_) => texts(&[&format!("Somebody is signed in to `{server}`; it is being connected.")]),
+        Err(_) => {
+            text_result(&[&format!("Somebody is signed in to `{server}`; it is being connected.")])
+        }
     }
 }
 
-fn told(server: &str, now: Stage, before: Option<String>) -> Payload {
+fn stage_result(server: &str, now: LoginStage, before: Option<String>) -> Payload {
     match now {
-        Stage::Preparing => failure(&format!(
+        LoginStage::Preparing => error_result(&format!(
             "the login to `{server}` takes longer than usual; call this again in a moment"
         )),
-        Stage::Waiting { url, .. } => {
+        LoginStage::AwaitingUser { url, .. } => {
             let before = before.map(|why| format!("The login before came to nothing: {why}\n\n"));
-            texts(&[&format!(
+            text_result(&[&format!(
                 "{}To sign in to `{server}`, the person has to open this page in a browser:\n\n{url}\n\nWhen they \
                  are done, the server's own tools take the place of this one. If the browser is on another machine \
                  it ends at a page that cannot be shown: call this again then, with `{CALLBACK}` set to the address \
@@ -162,13 +185,17 @@ fn told(server: &str, now: Stage, before: Option<String>) -> Payload {
                 before.unwrap_or_default()
             )])
         }
-        Stage::SignedIn => texts(&[&format!("Somebody is signed in to `{server}` already.")]),
-        Stage::Failed(why) => failure(&format!("nobody is signed in to `{server}`: {why}")),
+        LoginStage::SignedIn => {
+            text_result(&[&format!("Somebody is signed in to `{server}` already.")])
+        }
+        LoginStage::Failed(why) => {
+            error_result(&format!("nobody is signed in to `{server}`: {why}"))
+        }
     }
 }
 
-fn gone() -> Payload {
-    failure("logins have ended here")
+fn logins_closed() -> Payload {
+    error_result("logins have ended here")
 }
 
 #[cfg(test)]
@@ -180,11 +207,11 @@ mod tests {
     #[test]
     fn a_connector_takes_nothing_and_another_server_what_was_pasted() {
         let takes = |entrance| {
-            let raw: Json = item("s", entrance).raw.decode().expect("JSON");
+            let raw: Json = placeholder_item("s", entrance).raw.decode().expect("JSON");
             let properties = raw["inputSchema"]["properties"].as_object().cloned();
             properties.expect("an object").keys().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(takes(Entrance::Login), [CALLBACK]);
-        assert_eq!(takes(Entrance::Account), [""; 0]);
+        assert_eq!(takes(LoginMethod::OAuth), [CALLBACK]);
+        assert_eq!(takes(LoginMethod::ConnectorAccount), [""; 0]);
     }
 }

@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
-use super::{is_hidden, no_resources, no_server, not_connected, texts, why};
-use crate::calling::{Desk, Permit};
-use crate::catalogue::{Item, List};
-use crate::connection::{Status, View};
+use super::{is_hidden, no_resources, not_connected, status_reason, text_result, unknown_server};
+use crate::calling::{CallContext, Permit};
+use crate::catalogue::{ListItem, ListKind};
+use crate::connection::{ServerView, Status};
 use crate::engine::Snapshot;
-use crate::perform::{Perform, Performing, Work};
+use crate::perform::{ExecutionFuture, ToolExecution, ToolExecutor};
 use crate::pool::tool::Tool;
 use switchboard_wire::message::Payload;
 
@@ -31,50 +31,54 @@ pub(super) fn definition() -> Tool {
         },
         "additionalProperties": false,
     });
-    super::tool(NAME, about, &schema, &ListResources)
+    super::builtin_tool(NAME, about, &schema, &ListResources)
 }
 
-impl Perform for ListResources {
-    fn perform<'a>(&'a self, _leave: Permit, work: Work<'a>) -> Performing<'a> {
+impl ToolExecutor for ListResources {
+    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let snapshot = work.host.snapshot();
             Ok(match work.call.arguments["server"].as_str() {
-                Some(server) => of_one(work.desk, &snapshot, server),
-                None => of_all(work.desk, &snapshot),
+                Some(server) => list_one(work.context, &snapshot, server),
+                None => list_all(work.context, &snapshot),
             })
         })
     }
 }
 
-fn of_one(desk: &Desk, snapshot: &Snapshot, server: &str) -> Payload {
+fn list_one(desk: &CallContext, snapshot: &Snapshot, server: &str) -> Payload {
     let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(desk, snapshot, server))
     else {
-        return no_server(server);
+        return unknown_server(server);
     };
     if view.status != Status::Connected {
         return not_connected(view);
     }
     match view.has_resources() {
-        true => texts(&[&Json::from(resources(view)).to_string()]),
+        true => text_result(&[&Json::from(resources(view)).to_string()]),
         false => no_resources(server),
     }
 }
 
-fn of_all(desk: &Desk, snapshot: &Snapshot) -> Payload {
+fn list_all(desk: &CallContext, snapshot: &Snapshot) -> Payload {
     let seen = || snapshot.servers.values().filter(|view| !is_hidden(desk, snapshot, &view.name));
     let listed: Vec<Json> = seen().flat_map(|view| resources(view)).collect();
     let listed = Json::from(listed).to_string();
     let missing = seen().filter(|view| view.status != Status::Connected);
     let missing: Vec<String> =
-        missing.map(|view| format!("`{}` ({})", view.name, why(view))).collect();
+        missing.map(|view| format!("`{}` ({})", view.name, status_reason(view))).collect();
     match missing.is_empty() {
-        true => texts(&[&listed]),
-        false => texts(&[&listed, &format!("not connected: {}", missing.join(", "))]),
+        true => text_result(&[&listed]),
+        false => text_result(&[&listed, &format!("not connected: {}", missing.join(", "))]),
     }
 }
 
-fn resources(view: &View) -> Vec<Json> {
-    view.catalogue.items(List::Resources).iter().map(|item| told(&view.name, item)).collect()
+fn resources(view: &ServerView) -> Vec<Json> {
+    view.catalogue
+        .items(ListKind::Resources)
+        .iter()
+        .map(|item| resource_json(&view.name, item))
+        .collect()
 }
 
 #[derive(Deserialize, Default)]
@@ -89,7 +93,7 @@ struct Resource<'a> {
 }
 
 /// What a server says of a resource, cut where it says too much. What is no text is not told.
-fn told(server: &str, item: &Item) -> Json {
+fn resource_json(server: &str, item: &ListItem) -> Json {
     let it: Resource<'_> = serde_json::from_slice(item.raw.as_bytes()).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text = raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
@@ -113,10 +117,10 @@ mod tests {
     #[test]
     fn what_is_no_text_is_not_told_and_what_is_too_long_is_cut() {
         let raw = json!({"uri": "a:b", "name": 7, "mimeType": "text/plain", "description": "ü".repeat(5000)});
-        let item = Item { name: "a:b".to_owned(), raw: Payload::of(&raw).expect("JSON") };
+        let item = ListItem { name: "a:b".to_owned(), raw: Payload::encode(&raw).expect("JSON") };
         let expected = json!({
             "uri": "a:b", "server": "s", "mimeType": "text/plain", "description": "ü".repeat(LONGEST),
         });
-        assert_eq!(told("s", &item), expected);
+        assert_eq!(resource_json("s", &item), expected);
     }
 }

@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use switchboard_wire::message::Payload;
 
-use super::{failure, is_hidden, no_resources, no_server, not_connected, text_of};
-use crate::ask::AskError;
-use crate::calling::{Desk, Permit};
+use super::{error_result, is_hidden, no_resources, not_connected, str_argument, unknown_server};
+use crate::ask::RequestError;
+use crate::calling::{CallContext, Permit};
 use crate::engine::Host;
-use crate::perform::{Perform, Performing, Work};
+use crate::perform::{ExecutionFuture, ToolExecution, ToolExecutor};
 use crate::pool::tool::Tool;
-use crate::yielded::{self, Part};
+use crate::yielded::{self, ContentBlock};
 
 const NAME: &str = "ReadMcpResource";
 /// How long a server may take, however long the caller would wait.
@@ -34,22 +34,22 @@ pub(super) fn definition() -> Tool {
         "required": ["server", "uri"],
         "additionalProperties": false,
     });
-    super::tool(NAME, about, &schema, &ReadResource)
+    super::builtin_tool(NAME, about, &schema, &ReadResource)
 }
 
-impl Perform for ReadResource {
-    fn perform<'a>(&'a self, _leave: Permit, work: Work<'a>) -> Performing<'a> {
+impl ToolExecutor for ReadResource {
+    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let arguments = &work.call.arguments;
-            let (server, uri) = (text_of(arguments, "server"), text_of(arguments, "uri"));
-            if is_hidden(work.desk, &work.host.snapshot(), server) {
-                return Ok(no_server(server));
+            let (server, uri) = (str_argument(arguments, "server"), str_argument(arguments, "uri"));
+            if is_hidden(work.context, &work.host.snapshot(), server) {
+                return Ok(unknown_server(server));
             }
-            match read(work.host, server, uri, work.call.patience.min(PATIENCE)).await {
-                Ok(Some(answer)) => Ok(told(work.desk, server, answer).await),
+            match read_if_supported(work.host, server, uri, work.call.timeout.min(PATIENCE)).await {
+                Ok(Some(answer)) => Ok(to_tool_result(work.context, server, answer).await),
                 Ok(None) => Ok(no_resources(server)),
-                Err(AskError::NoServer(name)) => Ok(no_server(&name)),
-                Err(AskError::NotConnected(view)) => Ok(not_connected(&view)),
+                Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
+                Err(RequestError::NotConnected(view)) => Ok(not_connected(&view)),
                 Err(error) => Err(error),
             }
         })
@@ -57,26 +57,26 @@ impl Perform for ReadResource {
 }
 
 /// Reads, where the server has resources at all.
-async fn read(
+async fn read_if_supported(
     host: &Host,
     server: &str,
     uri: &str,
     patience: Duration,
-) -> Result<Option<Payload>, AskError> {
+) -> Result<Option<Payload>, RequestError> {
     match host.has_resources(server).await? {
-        true => host.read(server, uri, patience).await.map(Some),
+        true => host.read_resource(server, uri, patience).await.map(Some),
         false => Ok(None),
     }
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ReadResourceResult<'a> {
     #[serde(borrow)]
     contents: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Content<'a> {
+struct ResourceContent<'a> {
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -84,41 +84,41 @@ struct Content<'a> {
 }
 
 /// The answer as a tool would give it.
-async fn told(desk: &Desk, server: &str, answer: Payload) -> Payload {
-    let (limits, keep, server) = (desk.limits, desk.keep.clone(), server.to_owned());
+async fn to_tool_result(desk: &CallContext, server: &str, answer: Payload) -> Payload {
+    let (limits, keep, server) = (desk.limits, desk.spill.clone(), server.to_owned());
     let work = move || {
-        let Ok(Answer { contents }) = serde_json::from_slice(answer.as_bytes()) else {
-            return failure("the answer is not shaped as the protocol says");
+        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
+            return error_result("the answer is not shaped as the protocol says");
         };
         let blobs: Vec<&RawValue> = contents.iter().copied().filter(|it| is_blob(it)).collect();
-        let blobs =
-            Payload::of(&json_of(&blobs)).unwrap_or_else(|_| Payload::from_json("{}".into()));
-        let saved = yielded::of_read(&blobs, &server, &limits, &keep);
-        with_places(&contents, saved.parts)
+        let blobs = Payload::encode(&contents_json(&blobs))
+            .unwrap_or_else(|_| Payload::from_json("{}".into()));
+        let saved = yielded::from_resource_read(&blobs, &server, &limits, &keep);
+        with_saved_paths(&contents, saved.blocks)
     };
     let told = tokio::task::spawn_blocking(work).await;
-    told.unwrap_or_else(|_| failure("the answer could not be read"))
+    told.unwrap_or_else(|_| error_result("the answer could not be read"))
 }
 
-fn json_of<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
+fn contents_json<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
     std::collections::BTreeMap::from([("contents", blobs)])
 }
 
 fn is_blob(raw: &RawValue) -> bool {
     let is_text = |raw: Option<&RawValue>| raw.is_some_and(|it| it.get().starts_with('"'));
-    let content = serde_json::from_str::<Content<'_>>(raw.get());
+    let content = serde_json::from_str::<ResourceContent<'_>>(raw.get());
     content.is_ok_and(|it| !is_text(it.text) && is_text(it.blob))
 }
 
 /// Texts as they came; each blob by the place that it was saved to.
-fn with_places(contents: &[&RawValue], saved: Vec<Part>) -> Payload {
+fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload {
     let mut saved = saved.into_iter();
     let mut blocks: Vec<String> = Vec::new();
     for raw in contents {
         blocks.push(match is_blob(raw) {
             false => format!("{{\"type\":\"resource\",\"resource\":{}}}", raw.get()),
             true => {
-                let place = saved.next().map_or(Json::Null, |part| place(&part));
+                let place = saved.next().map_or(Json::Null, |part| saved_path_json(&part));
                 json!({"type": "text", "text": place.to_string()}).to_string()
             }
         });
@@ -126,16 +126,17 @@ fn with_places(contents: &[&RawValue], saved: Vec<Part>) -> Payload {
     Payload::from_json(format!("{{\"content\":[{}]}}", blocks.join(",")).into())
 }
 
-fn place(part: &Part) -> Json {
+fn saved_path_json(part: &ContentBlock) -> Json {
     match part {
-        Part::Saved { path, mime, bytes, from_uri } => {
+        ContentBlock::Saved { path, mime, bytes, from_uri } => {
             json!({"uri": from_uri, "mimeType": mime, "blobSavedTo": path, "bytes": bytes})
         }
-        Part::Unsaved { mime, from_uri } => {
+        ContentBlock::NotSaved { mime, from_uri } => {
             json!({"uri": from_uri, "mimeType": mime, "error": "it could not be saved"})
         }
-        Part::Text { .. } | Part::Image { .. } | Part::Link { .. } | Part::Unknown { .. } => {
-            Json::Null
-        }
+        ContentBlock::Text { .. }
+        | ContentBlock::Image { .. }
+        | ContentBlock::Link { .. }
+        | ContentBlock::Unknown { .. } => Json::Null,
     }
 }

@@ -5,12 +5,12 @@ use std::num::NonZeroU64;
 use serde_json::{Value as Json, json};
 use switchboard_wire::message::Payload;
 
-use super::{MOST_CHARACTERS, failure, text_of, texts};
-use crate::calling::{Desk, Permit};
-use crate::perform::{Perform, Performing, Work};
+use super::{MAX_CHARACTERS, error_result, str_argument, text_result};
+use crate::calling::{CallContext, Permit};
+use crate::perform::{ExecutionFuture, ToolExecution, ToolExecutor};
 use crate::pool::tool::Tool;
-use crate::yielded::Lines;
-use crate::yielded::keep::{Keep, ResultId};
+use crate::yielded::LineRange;
+use crate::yielded::keep::{ResultId, SpillStore};
 
 /// What it is called by.
 pub const NAME: &str = "ReadMcpResult";
@@ -36,43 +36,43 @@ pub(super) fn definition() -> Tool {
         "required": ["id"],
         "additionalProperties": false,
     });
-    super::tool(NAME, about, &schema, &ReadResult)
+    super::builtin_tool(NAME, about, &schema, &ReadResult)
 }
 
-impl Perform for ReadResult {
-    fn perform<'a>(&'a self, _leave: Permit, work: Work<'a>) -> Performing<'a> {
+impl ToolExecutor for ReadResult {
+    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
-            let most = most_characters(work.desk);
-            let (keep, arguments) = (work.desk.keep.clone(), work.call.arguments);
-            let read = move || page(&keep, &arguments, most);
+            let most = max_characters(work.context);
+            let (keep, arguments) = (work.context.spill.clone(), work.call.arguments);
+            let read = move || page_result(&keep, &arguments, most);
             let read = tokio::task::spawn_blocking(read).await;
-            Ok(read.unwrap_or_else(|_| failure("the result could not be read")))
+            Ok(read.unwrap_or_else(|_| error_result("the result could not be read")))
         })
     }
 }
 
 /// What fits an answer, so that it is not cut itself.
-fn most_characters(desk: &Desk) -> usize {
-    desk.limits.most_characters().min(MOST_CHARACTERS).saturating_sub(ROOM)
+fn max_characters(desk: &CallContext) -> usize {
+    desk.limits.max_characters().min(MAX_CHARACTERS).saturating_sub(ROOM)
 }
 
-fn page(keep: &Keep, arguments: &Json, most: usize) -> Payload {
+fn page_result(keep: &SpillStore, arguments: &Json, most: usize) -> Payload {
     let line = |name: &str| arguments[name].as_u64().and_then(NonZeroU64::new);
     let first = line("firstLine").unwrap_or(NonZeroU64::MIN);
     let last = line("lastLine").unwrap_or(first.saturating_add(USUAL - 1));
-    let id = match ResultId::parse(text_of(arguments, "id")) {
+    let id = match ResultId::parse(str_argument(arguments, "id")) {
         Ok(id) => id,
-        Err(error) => return failure(&error.to_string()),
+        Err(error) => return error_result(&error.to_string()),
     };
-    match keep.page_within(&id, Lines { first, last }, most) {
-        Err(_) => failure(&format!("there is no result `{id}`, or not any more")),
+    match keep.page_within(&id, LineRange { first, last }, most) {
+        Err(_) => error_result(&format!("there is no result `{id}`, or not any more")),
         Ok(page) if page.more => {
             let next = page.last + 1;
-            texts(&[&page.text, &format!("more follows: `firstLine` {next}")])
+            text_result(&[&page.text, &format!("more follows: `firstLine` {next}")])
         }
         Ok(page) if page.text.is_empty() => {
-            texts(&[&format!("the result ends with line {}", page.last)])
+            text_result(&[&format!("the result ends with line {}", page.last)])
         }
-        Ok(page) => texts(&[&page.text]),
+        Ok(page) => text_result(&[&page.text]),
     }
 }

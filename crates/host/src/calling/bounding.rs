@@ -7,15 +7,15 @@ use memchr::memmem::Finder;
 use switchboard_wire::message::Payload;
 use tokio::sync::Semaphore;
 
-use super::Desk;
+use super::CallContext;
 use crate::built_in;
 use crate::engine::Host;
 use crate::pool::tool::Tool;
-use crate::yielded::keep::Keep;
-use crate::yielded::{self, Limits, Yield};
+use crate::yielded::keep::SpillStore;
+use crate::yielded::{self, OutputLimits, ToolOutput};
 
 /// How many answers have their pictures decoded at once. Each may take some two hundred megabytes meanwhile.
-pub(crate) const PICTURES_AT_ONCE: usize = 4;
+pub(crate) const MAX_CONCURRENT_IMAGE_DECODES: usize = 4;
 /// An answer of at most so many bytes is looked at where we are, if all of it is text.
 const LITTLE: usize = 16 * 1024;
 
@@ -25,59 +25,64 @@ static WORDS: LazyLock<[Finder<'static>; 3]> =
 
 /// How much there is to do for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
+enum Workload {
     /// Next to nothing: all of it is text that is shown, and nothing goes to disk.
-    Little,
+    Inline,
     /// Some reading, perhaps some writing.
-    Much,
+    Blocking,
     /// Pictures, perhaps.
-    Pictures,
+    ImageDecode,
 }
 
 /// A doubt makes it heavier.
-fn weight(answer: &Payload, limits: &Limits) -> Weight {
+fn workload(answer: &Payload, limits: &OutputLimits) -> Workload {
     let bytes = answer.as_bytes();
     let [data, blob, escape] = &*WORDS;
     let may_hold = |word: &Finder<'_>| word.find(bytes).is_some();
     // Names of members may be written with escapes, so that they cannot be looked for.
     if may_hold(data) || may_hold(escape) {
-        return Weight::Pictures;
+        return Workload::ImageDecode;
     }
     // Two bytes are the least that a part takes, one the least that a character does.
-    let is_shown = bytes.len() <= limits.most_characters() && bytes.len() / 2 <= limits.parts;
+    let is_shown = bytes.len() <= limits.max_characters() && bytes.len() / 2 <= limits.blocks;
     match bytes.len() <= LITTLE && is_shown && !may_hold(blob) {
-        true => Weight::Little,
-        false => Weight::Much,
+        true => Workload::Inline,
+        false => Workload::Blocking,
     }
 }
 
 impl Host {
     /// What is passed on of an answer.
-    pub(super) async fn bound(&self, desk: &Desk, tool: &Tool, answer: Payload) -> Yield {
+    pub(super) async fn bound_output(
+        &self,
+        desk: &CallContext,
+        tool: &Tool,
+        answer: Payload,
+    ) -> ToolOutput {
         let mut limits = desk.limits;
         if tool.is_built_in() {
-            limits.characters = limits.characters.min(built_in::MOST_CHARACTERS);
+            limits.characters = limits.characters.min(built_in::MAX_CHARACTERS);
         }
-        bounded(self.pictures(), &tool.server, (limits, &desk.keep), answer).await
+        bound_response(self.image_slots(), &tool.server, (limits, &desk.spill), answer).await
     }
 }
 
-async fn bounded(
+async fn bound_response(
     pictures: &Arc<Semaphore>,
     server: &str,
-    (limits, keep): (Limits, &Keep),
+    (limits, keep): (OutputLimits, &SpillStore),
     answer: Payload,
-) -> Yield {
-    let place = match weight(&answer, &limits) {
-        Weight::Little => return yielded::of_call(&answer, server, &limits, keep),
-        Weight::Much => None,
+) -> ToolOutput {
+    let place = match workload(&answer, &limits) {
+        Workload::Inline => return yielded::from_tool_call(&answer, server, &limits, keep),
+        Workload::Blocking => None,
         // It goes with the work: a caller who leaves does not make room before the work is done.
-        Weight::Pictures => pictures.clone().acquire_owned().await.ok(),
+        Workload::ImageDecode => pictures.clone().acquire_owned().await.ok(),
     };
     let (server, keep) = (server.to_owned(), keep.clone());
     let work = move || {
         let _place = place;
-        yielded::of_call(&answer, &server, &limits, &keep)
+        yielded::from_tool_call(&answer, &server, &limits, &keep)
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(bounded) => bounded,
@@ -94,41 +99,48 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     use super::*;
-    use crate::yielded::Part;
+    use crate::yielded::ContentBlock;
 
     fn payload(content: &Json) -> Payload {
-        Payload::of(&json!({"content": content})).expect("JSON")
+        Payload::encode(&json!({"content": content})).expect("JSON")
     }
 
-    fn check(content: &Json, expected: Weight) {
-        assert_eq!(weight(&payload(content), &Limits::default()), expected, "{content}");
+    fn check(content: &Json, expected: Workload) {
+        assert_eq!(workload(&payload(content), &OutputLimits::default()), expected, "{content}");
     }
 
     #[test]
     fn what_may_be_a_picture_is_one_and_what_may_go_to_disk_is_much() {
-        check(&json!([{"type": "text", "text": "hello"}]), Weight::Little);
-        check(&json!([{"type": "text", "text": "x".repeat(LITTLE)}]), Weight::Much);
-        check(&json!([{"type": "resource", "resource": {"uri": "a:b", "blob": ""}}]), Weight::Much);
-        check(&json!([{"type": "image", "data": ""}]), Weight::Pictures);
+        check(&json!([{"type": "text", "text": "hello"}]), Workload::Inline);
+        check(&json!([{"type": "text", "text": "x".repeat(LITTLE)}]), Workload::Blocking);
+        check(
+            &json!([{"type": "resource", "resource": {"uri": "a:b", "blob": ""}}]),
+            Workload::Blocking,
+        );
+        check(&json!([{"type": "image", "data": ""}]), Workload::ImageDecode);
         let escaped = Payload::from_json(r#"{"content":[{"type":"image","d\u0061ta":""}]}"#.into());
-        assert_eq!(weight(&escaped, &Limits::default()), Weight::Pictures);
-        let few = Limits { characters: 20, ..Limits::default() };
+        assert_eq!(workload(&escaped, &OutputLimits::default()), Workload::ImageDecode);
+        let few = OutputLimits { characters: 20, ..OutputLimits::default() };
         assert_eq!(
-            weight(&payload(&json!([{"type": "text", "text": "hello"}])), &few),
-            Weight::Much
+            workload(&payload(&json!([{"type": "text", "text": "hello"}])), &few),
+            Workload::Blocking
         );
     }
 
     #[tokio::test]
     async fn pictures_wait_for_a_place_and_texts_do_not() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep::below(folder.path());
+        let keep = SpillStore::in_data_folder(folder.path());
         let pictures = Arc::new(Semaphore::new(1));
         let taken = pictures.clone().acquire_owned().await.expect("it is open");
-        let bounded =
-            |content: Json| bounded(&pictures, "s", (Limits::default(), &keep), payload(&content));
+        let bounded = |content: Json| {
+            bound_response(&pictures, "s", (OutputLimits::default(), &keep), payload(&content))
+        };
         let text = bounded(json!([{"type": "text", "text": "hello"}]));
-        assert!(text.now_or_never().is_some_and(|it| matches!(it.parts[..], [Part::Text { .. }])));
+        assert!(
+            text.now_or_never()
+                .is_some_and(|it| matches!(it.blocks[..], [ContentBlock::Text { .. }]))
+        );
         let mut picture = Box::pin(bounded(json!([{"type": "image", "data": "no picture"}])));
         assert!(picture.as_mut().now_or_never().is_none());
         let long = bounded(json!([{"type": "text", "text": "x".repeat(LITTLE)}]));
@@ -148,14 +160,14 @@ mod tests {
             parts in 0usize..6,
         ) {
             let folder = tempfile::tempdir().expect("a temp folder");
-            let keep = Keep::below(folder.path());
-            let limits = Limits { characters, parts, ..Limits::default() };
+            let keep = SpillStore::in_data_folder(folder.path());
+            let limits = OutputLimits { characters, blocks: parts, ..OutputLimits::default() };
             let blocks: Vec<Json> =
                 texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
             let answer = payload(&json!(blocks));
-            if weight(&answer, &limits) == Weight::Little {
-                let yielded = yielded::of_call(&answer, "s", &limits, &keep);
-                prop_assert!(yielded.full.is_none() && !keep.folder.exists());
+            if workload(&answer, &limits) == Workload::Inline {
+                let yielded = yielded::from_tool_call(&answer, "s", &limits, &keep);
+                prop_assert!(yielded.full_text.is_none() && !keep.folder.exists());
             }
         }
     }

@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use switchboard_auth::keeper::Keeper;
-use switchboard_config::entry::Transport;
+use switchboard_auth::keeper::TokenProvider;
+use switchboard_config::entry::TransportConfig;
 use switchboard_wire::dial::Address;
 use switchboard_wire::network::Authorize;
 use url::Url;
 
-use super::Wanted;
-use crate::cause::{Cause, CauseKind, Evidence};
-use crate::connectors::Bearer;
-use crate::engine::Settings;
+use super::DesiredServer;
+use crate::cause::{ConnectionFailure, Evidence, FailureKind};
+use crate::connectors::AccountToken;
+use crate::engine::ConnectionContext;
 use crate::headers_helper;
-use crate::shown_headers::ShownHeaders;
-use crate::signing::Signer;
+use crate::shown_headers::DynamicHeaders;
+use crate::signing::ServerLogin;
 
 /// Who says what to show.
 pub(super) enum Credentials {
     /// Nobody.
     Nobody,
     /// A login.
-    Login(Arc<Keeper>),
+    Login(Arc<TokenProvider>),
     /// A command of the person's.
-    Helper(Arc<ShownHeaders>),
+    Helper(Arc<DynamicHeaders>),
     /// An account, at this URL.
-    Account(Arc<Bearer>, Url),
+    Account(Arc<AccountToken>, Url),
     /// An account that is not set up.
     NoAccount,
 }
@@ -33,29 +33,30 @@ pub(super) enum Credentials {
 impl Credentials {
     /// What is shown to a server at this address. A helper runs now, so that what stands in its way is known.
     pub(super) async fn of(
-        wanted: &Wanted,
+        wanted: &DesiredServer,
         address: &Address,
-        signer: Option<&Arc<Signer>>,
-        settings: &Settings,
-    ) -> Result<Credentials, Cause> {
+        signer: Option<&Arc<ServerLogin>>,
+        settings: &ConnectionContext,
+    ) -> Result<Credentials, ConnectionFailure> {
         let url = match address {
             Address::Http(target) | Address::Sse(target) | Address::WebSocket(target) => {
                 target.url()
             }
-            Address::Program(_) | Address::Linked(_) => return Ok(Credentials::Nobody),
+            Address::Stdio(_) | Address::InProcess(_) => return Ok(Credentials::Nobody),
         };
         if let Some(signer) = signer {
-            return Ok(Credentials::Login(signer.keeper.clone()));
+            return Ok(Credentials::Login(signer.token_provider.clone()));
         }
-        if let Some(helper) = headers_helper::of(wanted, url, settings) {
-            return match helper.begin().await {
+        if let Some(helper) = headers_helper::for_server(wanted, url, settings) {
+            return match helper.load().await {
                 Ok(()) => Ok(Credentials::Helper(Arc::new(helper))),
-                Err(why) => Err(Cause::of(CauseKind::Unusable).with(Evidence::Detail(why))),
+                Err(why) => Err(ConnectionFailure::new(FailureKind::InvalidConfig)
+                    .with_evidence(Evidence::Detail(why))),
             };
         }
         match is_connector(wanted) {
             false => Ok(Credentials::Nobody),
-            true => Ok(match settings.bearer().await? {
+            true => Ok(match settings.account_token().await? {
                 Some(bearer) => Credentials::Account(bearer, url.clone()),
                 None => Credentials::NoAccount,
             }),
@@ -79,42 +80,42 @@ impl Credentials {
             Address::Http(target) => Address::Http(target.authorize(shown)),
             Address::Sse(target) => Address::Sse(target.authorize(shown)),
             Address::WebSocket(target) => Address::WebSocket(target.authorize(shown)),
-            other @ (Address::Program(_) | Address::Linked(_)) => other,
+            other @ (Address::Stdio(_) | Address::InProcess(_)) => other,
         }
     }
 
     /// A failure, with what this has to do with it.
-    pub(super) async fn explain(&self, cause: Cause) -> Cause {
-        let is_refused = matches!(cause.kind, CauseKind::WantsLogin | CauseKind::Forbidden);
+    pub(super) async fn explain(&self, cause: ConnectionFailure) -> ConnectionFailure {
+        let is_refused = matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
         if !is_refused {
             return cause;
         }
         let detail = match self {
             Credentials::Nobody | Credentials::Login(_) => return cause,
-            Credentials::Helper(helper) => helper.trouble().unwrap_or_else(|| {
+            Credentials::Helper(helper) => helper.last_error().unwrap_or_else(|| {
                 "what `headersHelper` printed is refused, also after it was run again".to_owned()
             }),
-            Credentials::Account(bearer, url) => bearer.explain(url).await,
+            Credentials::Account(bearer, url) => bearer.refusal_reason(url).await,
             Credentials::NoAccount => {
                 "no connector account is set up: `connectorAccount` in your settings".to_owned()
             }
         };
-        cause.with(Evidence::Detail(detail))
+        cause.with_evidence(Evidence::Detail(detail))
     }
 }
 
 /// Is it reached through an account's proxy, and does its entry leave it to the account what to show?
-fn is_connector(wanted: &Wanted) -> bool {
+fn is_connector(wanted: &DesiredServer) -> bool {
     match &wanted.spec.transport {
-        Transport::ConnectorProxy(remote) => {
+        TransportConfig::ConnectorProxy(remote) => {
             !remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
         }
-        Transport::Stdio(_)
-        | Transport::Http(_)
-        | Transport::Sse(_)
-        | Transport::Ws(_)
-        | Transport::SseIde(_)
-        | Transport::WsIde(_)
-        | Transport::Sdk { .. } => false,
+        TransportConfig::Stdio(_)
+        | TransportConfig::Http(_)
+        | TransportConfig::Sse(_)
+        | TransportConfig::Ws(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. } => false,
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cause::{Cause, Outlook};
+use crate::cause::{ConnectionFailure, FailureClass};
 
 /// How many attempts a connection gets in a row.
-pub const MOST_ATTEMPTS: u32 = 5;
+pub const MAX_ATTEMPTS: u32 = 5;
 /// The first pause between attempts; each one after it is twice as long.
 const FIRST_REST: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
@@ -30,24 +30,24 @@ pub enum State {
         attempt: u32,
     },
     /// It was lost or could not be made, and the next attempt comes after a pause.
-    Resting {
+    BackingOff {
         /// How many attempts of this row were made.
         attempts: u32,
         /// Why.
-        cause: Arc<Cause>,
+        cause: Arc<ConnectionFailure>,
     },
     /// The server wants a login first.
-    Walled {
+    AuthRequired {
         /// How it said so.
-        cause: Arc<Cause>,
+        cause: Arc<ConnectionFailure>,
     },
     /// It could not be made, and waiting does not help.
     Failed {
         /// Why.
-        cause: Arc<Cause>,
+        cause: Arc<ConnectionFailure>,
     },
     /// It was ended for good.
-    Over,
+    Closed,
 }
 
 /// What happens to a connection.
@@ -58,18 +58,18 @@ pub enum Event {
     /// The attempt succeeded.
     Opened,
     /// The attempt failed.
-    OpenFailed(Arc<Cause>),
+    OpenFailed(Arc<ConnectionFailure>),
     /// It was lost.
     Lost {
         /// Why.
-        cause: Arc<Cause>,
+        cause: Arc<ConnectionFailure>,
         /// How long it had stood.
         lived: Duration,
     },
     /// The pause is over.
-    Rested,
+    BackoffElapsed,
     /// Somebody wants to use it.
-    Wanted,
+    Requested,
     /// A person wants it made anew.
     Reconnect,
     /// It is not wanted any more.
@@ -78,147 +78,161 @@ pub enum Event {
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Nothing.
     Nothing,
     /// Make the connection.
     Open,
     /// Wait, then say [`Event::Rested`].
-    Rest(Duration),
+    BackOff(Duration),
     /// End the connection or the attempt.
-    HangUp,
+    Close,
     /// End it, and make it anew.
-    HangUpAndOpen,
+    CloseAndOpen,
 }
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Persistence {
+pub enum RetryPolicy {
     /// Once: somebody waits for an answer.
-    Once,
+    NoRetry,
     /// Again and again, within bounds: we are here to stay.
-    Patient,
+    RetryWithBackoff,
 }
 
 impl State {
     /// Where the connection is after an event, and what is to be done.
-    pub fn on(self, event: Event, persistence: Persistence) -> (State, Act) {
+    pub fn on(self, event: Event, persistence: RetryPolicy) -> (State, Action) {
         match event {
-            Event::Stop => self.stop(),
-            Event::Reconnect => self.reconnect(),
-            Event::Wanted => self.wanted(),
+            Event::Stop => self.on_stop(),
+            Event::Reconnect => self.on_reconnect(),
+            Event::Requested => self.on_requested(),
             Event::Start => match self {
-                State::Idle => opening(1),
+                State::Idle => open_attempt(1),
                 State::Opening { .. }
                 | State::Open { .. }
-                | State::Resting { .. }
-                | State::Walled { .. }
+                | State::BackingOff { .. }
+                | State::AuthRequired { .. }
                 | State::Failed { .. }
-                | State::Over => (self, Act::Nothing),
+                | State::Closed => (self, Action::Nothing),
             },
             Event::Opened => match self {
-                State::Opening { attempt } => (State::Open { attempt }, Act::Nothing),
-                State::Over => (State::Over, Act::HangUp),
+                State::Opening { attempt } => (State::Open { attempt }, Action::Nothing),
+                State::Closed => (State::Closed, Action::Close),
                 State::Idle
                 | State::Open { .. }
-                | State::Resting { .. }
-                | State::Walled { .. }
-                | State::Failed { .. } => (self, Act::Nothing),
+                | State::BackingOff { .. }
+                | State::AuthRequired { .. }
+                | State::Failed { .. } => (self, Action::Nothing),
             },
             Event::OpenFailed(cause) => match self {
-                State::Opening { attempt } => after(attempt, cause, persistence),
+                State::Opening { attempt } => after_failure(attempt, cause, persistence),
                 State::Idle
                 | State::Open { .. }
-                | State::Resting { .. }
-                | State::Walled { .. }
+                | State::BackingOff { .. }
+                | State::AuthRequired { .. }
                 | State::Failed { .. }
-                | State::Over => (self, Act::Nothing),
+                | State::Closed => (self, Action::Nothing),
             },
             Event::Lost { cause, lived } => match self {
                 // What stood once may stand again, even where a first attempt would be the last.
                 State::Open { attempt } => {
                     let attempts = if lived >= STEADY { 0 } else { attempt };
-                    match cause.outlook() {
-                        Outlook::Login => (State::Walled { cause }, Act::Nothing),
-                        Outlook::Passing | Outlook::Lasting => again(attempts, cause, persistence),
+                    match cause.class() {
+                        FailureClass::AuthRequired => {
+                            (State::AuthRequired { cause }, Action::Nothing)
+                        }
+                        FailureClass::Transient | FailureClass::Permanent => {
+                            retry(attempts, cause, persistence)
+                        }
                     }
                 }
                 State::Idle
                 | State::Opening { .. }
-                | State::Resting { .. }
-                | State::Walled { .. }
+                | State::BackingOff { .. }
+                | State::AuthRequired { .. }
                 | State::Failed { .. }
-                | State::Over => (self, Act::Nothing),
+                | State::Closed => (self, Action::Nothing),
             },
-            Event::Rested => match self {
-                State::Resting { attempts, .. } => opening(attempts + 1),
+            Event::BackoffElapsed => match self {
+                State::BackingOff { attempts, .. } => open_attempt(attempts + 1),
                 State::Idle
                 | State::Opening { .. }
                 | State::Open { .. }
-                | State::Walled { .. }
+                | State::AuthRequired { .. }
                 | State::Failed { .. }
-                | State::Over => (self, Act::Nothing),
+                | State::Closed => (self, Action::Nothing),
             },
         }
     }
 
-    fn stop(self) -> (State, Act) {
+    fn on_stop(self) -> (State, Action) {
         match self {
-            State::Opening { .. } | State::Open { .. } => (State::Over, Act::HangUp),
+            State::Opening { .. } | State::Open { .. } => (State::Closed, Action::Close),
             State::Idle
-            | State::Resting { .. }
-            | State::Walled { .. }
+            | State::BackingOff { .. }
+            | State::AuthRequired { .. }
             | State::Failed { .. }
-            | State::Over => (State::Over, Act::Nothing),
+            | State::Closed => (State::Closed, Action::Nothing),
         }
     }
 
-    fn reconnect(self) -> (State, Act) {
+    fn on_reconnect(self) -> (State, Action) {
         match self {
-            State::Open { .. } => (State::Opening { attempt: 1 }, Act::HangUpAndOpen),
-            State::Idle | State::Resting { .. } | State::Walled { .. } | State::Failed { .. } => {
-                opening(1)
-            }
+            State::Open { .. } => (State::Opening { attempt: 1 }, Action::CloseAndOpen),
+            State::Idle
+            | State::BackingOff { .. }
+            | State::AuthRequired { .. }
+            | State::Failed { .. } => open_attempt(1),
             // It is on its way already.
-            State::Opening { .. } | State::Over => (self, Act::Nothing),
+            State::Opening { .. } | State::Closed => (self, Action::Nothing),
         }
     }
 
     /// A use ends a pause, and gives a failed connection one more chance. It does not climb a wall.
-    fn wanted(self) -> (State, Act) {
+    fn on_requested(self) -> (State, Action) {
         match self {
-            State::Idle => opening(1),
-            State::Resting { attempts, .. } => opening(attempts + 1),
-            State::Failed { .. } => opening(MOST_ATTEMPTS),
-            State::Opening { .. } | State::Open { .. } | State::Walled { .. } | State::Over => {
-                (self, Act::Nothing)
-            }
+            State::Idle => open_attempt(1),
+            State::BackingOff { attempts, .. } => open_attempt(attempts + 1),
+            State::Failed { .. } => open_attempt(MAX_ATTEMPTS),
+            State::Opening { .. }
+            | State::Open { .. }
+            | State::AuthRequired { .. }
+            | State::Closed => (self, Action::Nothing),
         }
     }
 }
 
-fn opening(attempt: u32) -> (State, Act) {
-    (State::Opening { attempt }, Act::Open)
+fn open_attempt(attempt: u32) -> (State, Action) {
+    (State::Opening { attempt }, Action::Open)
 }
 
 /// After a failure: so many attempts were made.
-fn after(attempts: u32, cause: Arc<Cause>, persistence: Persistence) -> (State, Act) {
-    match cause.outlook() {
-        Outlook::Login => (State::Walled { cause }, Act::Nothing),
-        Outlook::Passing => again(attempts, cause, persistence),
-        Outlook::Lasting => (State::Failed { cause }, Act::Nothing),
+fn after_failure(
+    attempts: u32,
+    cause: Arc<ConnectionFailure>,
+    persistence: RetryPolicy,
+) -> (State, Action) {
+    match cause.class() {
+        FailureClass::AuthRequired => (State::AuthRequired { cause }, Action::Nothing),
+        FailureClass::Transient => retry(attempts, cause, persistence),
+        FailureClass::Permanent => (State::Failed { cause }, Action::Nothing),
     }
 }
 
 /// Tries once more after a pause, within bounds.
-fn again(attempts: u32, cause: Arc<Cause>, persistence: Persistence) -> (State, Act) {
-    match persistence == Persistence::Patient && attempts < MOST_ATTEMPTS {
-        true => (State::Resting { attempts, cause }, Act::Rest(rest(attempts))),
-        false => (State::Failed { cause }, Act::Nothing),
+fn retry(
+    attempts: u32,
+    cause: Arc<ConnectionFailure>,
+    persistence: RetryPolicy,
+) -> (State, Action) {
+    match persistence == RetryPolicy::RetryWithBackoff && attempts < MAX_ATTEMPTS {
+        true => (State::BackingOff { attempts, cause }, Action::BackOff(backoff(attempts))),
+        false => (State::Failed { cause }, Action::Nothing),
     }
 }
 
-fn rest(attempts: u32) -> Duration {
+fn backoff(attempts: u32) -> Duration {
     FIRST_REST.saturating_mul(1 << attempts.min(16)).min(LONGEST_REST)
 }
 
@@ -227,21 +241,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cause::CauseKind;
+    use crate::cause::FailureKind;
 
-    fn passing() -> Arc<Cause> {
-        Arc::new(Cause::of(CauseKind::Closed))
+    fn passing() -> Arc<ConnectionFailure> {
+        Arc::new(ConnectionFailure::new(FailureKind::Closed))
     }
 
-    fn lasting() -> Arc<Cause> {
-        Arc::new(Cause::of(CauseKind::NoCommonVersion { theirs: Vec::new() }))
+    fn lasting() -> Arc<ConnectionFailure> {
+        Arc::new(ConnectionFailure::new(FailureKind::NoCommonVersion { theirs: Vec::new() }))
     }
 
-    fn login() -> Arc<Cause> {
-        Arc::new(Cause::of(CauseKind::WantsLogin))
+    fn login() -> Arc<ConnectionFailure> {
+        Arc::new(ConnectionFailure::new(FailureKind::AuthRequired))
     }
 
-    const PATIENT: Persistence = Persistence::Patient;
+    const PATIENT: RetryPolicy = RetryPolicy::RetryWithBackoff;
 
     fn open(attempt: u32) -> State {
         State::Open { attempt }
@@ -252,35 +266,35 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(state: State, event: Event, expected: (State, Act)) {
+    fn check(state: State, event: Event, expected: (State, Action)) {
         assert_eq!(state.on(event, PATIENT), expected);
     }
 
     fn resting(attempts: u32) -> State {
-        State::Resting { attempts, cause: passing() }
+        State::BackingOff { attempts, cause: passing() }
     }
 
     #[test]
     fn a_connection_is_made_and_stands() {
-        check(State::Idle, Event::Start, (State::Opening { attempt: 1 }, Act::Open));
-        check(State::Opening { attempt: 1 }, Event::Opened, (open(1), Act::Nothing));
-        check(open(1), Event::Wanted, (open(1), Act::Nothing));
+        check(State::Idle, Event::Start, (State::Opening { attempt: 1 }, Action::Open));
+        check(State::Opening { attempt: 1 }, Event::Opened, (open(1), Action::Nothing));
+        check(open(1), Event::Requested, (open(1), Action::Nothing));
     }
 
     #[test]
     fn a_lost_connection_is_made_again_after_pauses_that_double_up_to_a_bound() {
-        let pause = |seconds| Act::Rest(Duration::from_secs(seconds));
+        let pause = |seconds| Action::BackOff(Duration::from_secs(seconds));
         check(open(3), lost(31), (resting(0), pause(1)));
         for (attempt, seconds) in [(1, 2), (2, 4), (3, 8), (4, 16)] {
             let failed = Event::OpenFailed(passing());
             check(State::Opening { attempt }, failed, (resting(attempt), pause(seconds)));
             let next = State::Opening { attempt: attempt + 1 };
-            check(resting(attempt), Event::Rested, (next, Act::Open));
+            check(resting(attempt), Event::BackoffElapsed, (next, Action::Open));
         }
         let last = State::Opening { attempt: 5 };
         let failed = State::Failed { cause: passing() };
-        check(last, Event::OpenFailed(passing()), (failed, Act::Nothing));
-        assert_eq!(rest(40), LONGEST_REST);
+        check(last, Event::OpenFailed(passing()), (failed, Action::Nothing));
+        assert_eq!(backoff(40), LONGEST_REST);
     }
 
     #[test]
@@ -290,79 +304,81 @@ mod tests {
         loop {
             state = state.on(Event::Opened, PATIENT).0.on(lost(2), PATIENT).0;
             match state {
-                State::Resting { .. } => {
-                    state = state.on(Event::Rested, PATIENT).0;
+                State::BackingOff { .. } => {
+                    state = state.on(Event::BackoffElapsed, PATIENT).0;
                     starts += 1;
                 }
                 State::Failed { .. } => break,
                 State::Idle
                 | State::Opening { .. }
                 | State::Open { .. }
-                | State::Walled { .. }
-                | State::Over => panic!("{state:?}"),
+                | State::AuthRequired { .. }
+                | State::Closed => panic!("{state:?}"),
             }
         }
-        assert_eq!(starts, MOST_ATTEMPTS);
+        assert_eq!(starts, MAX_ATTEMPTS);
     }
 
     #[test]
     fn what_waiting_does_not_mend_fails_at_once() {
         let opening = State::Opening { attempt: 1 };
         let failed = State::Failed { cause: lasting() };
-        check(opening, Event::OpenFailed(lasting()), (failed, Act::Nothing));
+        check(opening, Event::OpenFailed(lasting()), (failed, Action::Nothing));
     }
 
     #[test]
     fn what_stood_once_is_tried_again_though_a_first_attempt_would_have_been_the_last() {
         let lost = Event::Lost { cause: lasting(), lived: STEADY };
-        let resting = State::Resting { attempts: 0, cause: lasting() };
-        check(open(1), lost.clone(), (resting, Act::Rest(FIRST_REST)));
+        let resting = State::BackingOff { attempts: 0, cause: lasting() };
+        check(open(1), lost.clone(), (resting, Action::BackOff(FIRST_REST)));
         let failed = State::Failed { cause: lasting() };
-        assert_eq!(open(1).on(lost, Persistence::Once), (failed, Act::Nothing));
+        assert_eq!(open(1).on(lost, RetryPolicy::NoRetry), (failed, Action::Nothing));
     }
 
     #[test]
     fn a_wall_stays_until_a_person_tries_again() {
-        let walled = State::Walled { cause: login() };
+        let walled = State::AuthRequired { cause: login() };
         let opening = State::Opening { attempt: 2 };
-        check(opening, Event::OpenFailed(login()), (walled.clone(), Act::Nothing));
-        check(walled.clone(), Event::Wanted, (walled.clone(), Act::Nothing));
-        check(walled, Event::Reconnect, (State::Opening { attempt: 1 }, Act::Open));
+        check(opening, Event::OpenFailed(login()), (walled.clone(), Action::Nothing));
+        check(walled.clone(), Event::Requested, (walled.clone(), Action::Nothing));
+        check(walled, Event::Reconnect, (State::Opening { attempt: 1 }, Action::Open));
     }
 
     #[test]
     fn a_use_ends_a_pause_and_gives_a_failed_connection_one_more_chance() {
-        check(resting(2), Event::Wanted, (State::Opening { attempt: 3 }, Act::Open));
+        check(resting(2), Event::Requested, (State::Opening { attempt: 3 }, Action::Open));
         let failed = State::Failed { cause: passing() };
-        let chance = State::Opening { attempt: MOST_ATTEMPTS };
-        check(failed.clone(), Event::Wanted, (chance.clone(), Act::Open));
-        check(chance, Event::OpenFailed(passing()), (failed, Act::Nothing));
+        let chance = State::Opening { attempt: MAX_ATTEMPTS };
+        check(failed.clone(), Event::Requested, (chance.clone(), Action::Open));
+        check(chance, Event::OpenFailed(passing()), (failed, Action::Nothing));
     }
 
     #[test]
     fn whoever_tries_only_once_fails_at_once() {
         let opening = State::Opening { attempt: 1 };
-        let (state, act) = opening.on(Event::OpenFailed(passing()), Persistence::Once);
-        assert_eq!((state, act), (State::Failed { cause: passing() }, Act::Nothing));
+        let (state, act) = opening.on(Event::OpenFailed(passing()), RetryPolicy::NoRetry);
+        assert_eq!((state, act), (State::Failed { cause: passing() }, Action::Nothing));
     }
 
     #[test]
     fn a_person_can_have_it_made_anew_at_any_time() {
         let opening = || State::Opening { attempt: 1 };
-        check(open(4), Event::Reconnect, (opening(), Act::HangUpAndOpen));
-        check(resting(4), Event::Reconnect, (opening(), Act::Open));
-        check(State::Failed { cause: lasting() }, Event::Reconnect, (opening(), Act::Open));
-        check(opening(), Event::Reconnect, (opening(), Act::Nothing));
-        check(State::Over, Event::Reconnect, (State::Over, Act::Nothing));
+        check(open(4), Event::Reconnect, (opening(), Action::CloseAndOpen));
+        check(resting(4), Event::Reconnect, (opening(), Action::Open));
+        check(State::Failed { cause: lasting() }, Event::Reconnect, (opening(), Action::Open));
+        check(opening(), Event::Reconnect, (opening(), Action::Nothing));
+        check(State::Closed, Event::Reconnect, (State::Closed, Action::Nothing));
     }
 
     #[test]
     fn what_comes_too_late_changes_nothing() {
-        for event in [Event::Rested, Event::OpenFailed(passing()), Event::Opened, Event::Start] {
-            check(open(1), event, (open(1), Act::Nothing));
+        for event in
+            [Event::BackoffElapsed, Event::OpenFailed(passing()), Event::Opened, Event::Start]
+        {
+            check(open(1), event, (open(1), Action::Nothing));
         }
-        check(State::Over, Event::Opened, (State::Over, Act::HangUp));
-        check(resting(1), lost(1), (resting(1), Act::Nothing));
+        check(State::Closed, Event::Opened, (State::Closed, Action::Close));
+        check(resting(1), lost(1), (resting(1), Action::Nothing));
     }
 
     fn any_event() -> impl Strategy<Value = Event> {
@@ -373,8 +389,8 @@ mod tests {
             Just(Event::OpenFailed(lasting())),
             Just(Event::OpenFailed(login())),
             (0..60u64).prop_map(lost),
-            Just(Event::Rested),
-            Just(Event::Wanted),
+            Just(Event::BackoffElapsed),
+            Just(Event::Requested),
             Just(Event::Reconnect),
         ]
     }
@@ -388,13 +404,13 @@ mod tests {
             for event in &events {
                 state = state.on(event.clone(), PATIENT).0;
                 if let State::Opening { attempt } | State::Open { attempt } = state {
-                    prop_assert!((1..=MOST_ATTEMPTS).contains(&attempt));
+                    prop_assert!((1..=MAX_ATTEMPTS).contains(&attempt));
                 }
             }
             let (mut state, _) = state.on(Event::Stop, PATIENT);
             for event in events {
                 state = state.on(event, PATIENT).0;
-                prop_assert_eq!(&state, &State::Over);
+                prop_assert_eq!(&state, &State::Closed);
             }
         }
     }

@@ -11,36 +11,40 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard_auth::scopes::StepUps;
+use switchboard_auth::scopes::StepUpLimit;
 use switchboard_config::entry::TransportKind;
-use switchboard_wire::client::{Client, Respond};
-use switchboard_wire::dial::{self, Address, DialError, Line, Terms};
+use switchboard_wire::client::{Client, RequestHandler};
+use switchboard_wire::dial::{self, Address, ConnectError, ConnectOptions, Connection};
 use switchboard_wire::era::Era;
-use switchboard_wire::handshake::Hint;
-use switchboard_wire::introduction::Offer;
-use switchboard_wire::link::LinkEnd;
-use switchboard_wire::message::{Id, Payload, RemoteError};
-use switchboard_wire::network::Network;
-use switchboard_wire::peer::{Attend, Behalf, CallError, Event as Said, IncomingRequest};
-use switchboard_wire::process::{Keeping, Search};
+use switchboard_wire::handshake::EraHint;
+use switchboard_wire::introduction::ClientDescription;
+use switchboard_wire::link::CloseReason;
+use switchboard_wire::message::{Payload, RequestId, RpcError};
+use switchboard_wire::network::HttpClient;
+use switchboard_wire::peer::{
+    Attribution, CallError, CallOwner, IncomingRequest, PeerEvent as Said,
+};
+use switchboard_wire::process::{DescendantSearch, ProcessOptions};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::credentials::Credentials;
-use super::state::{Act, Event, MOST_ATTEMPTS, State};
-use super::{Command, Leaving, Live, STRIKES, Status, View, Wanted};
+use super::state::{Action, Event, MAX_ATTEMPTS, State};
+use super::{
+    ActiveConnection, Closing, ConnectionCommand, DesiredServer, STRIKES, ServerView, Status,
+};
 use crate::address;
-use crate::catalogue::{self, Catalogue, List, Listed};
-use crate::cause::{self, Cause, CauseKind, Evidence, Outlook};
-use crate::counsel::Counsellor;
-use crate::engine::Settings;
+use crate::catalogue::{self, Catalogue, FetchedList, ListKind};
+use crate::cause::{self, ConnectionFailure, Evidence, FailureClass, FailureKind};
+use crate::counsel::ServerResponder;
+use crate::engine::ConnectionContext;
 use crate::headers_helper;
-use crate::memo::Edit;
-use crate::remembered::{self, Remembered};
-use crate::shelf::News;
-use crate::signing::{self, LoginWish, Signatory, Signer};
-use crate::subscription::Pulse;
+use crate::memo::CacheEdit;
+use crate::remembered::{self, CompletionCache};
+use crate::shelf::ResourceRevision;
+use crate::signing::{self, LoginRequest, LoginSlot, ServerLogin};
+use crate::subscription::ResourceActivity;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
@@ -74,320 +78,335 @@ const ANSWERS: usize = 32;
 /// How many, where each belongs to a call of somebody: they wait for as many people as there are.
 const ANSWERS_OF_CALLS: usize = 4096;
 
-type Dialling = Pin<Box<dyn Future<Output = Result<Line, Cause>> + Send>>;
-type Fetching = Pin<Box<dyn Future<Output = Vec<(List, Listed)>> + Send>>;
-type Listening = Pin<Box<dyn Future<Output = Result<Payload, CallError>> + Send>>;
-type Checking = Pin<Box<dyn Future<Output = Result<Duration, CallError>> + Send>>;
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<Connection, ConnectionFailure>> + Send>>;
+type FetchFuture = Pin<Box<dyn Future<Output = Vec<(ListKind, FetchedList)>> + Send>>;
+type ListenFuture = Pin<Box<dyn Future<Output = Result<Payload, CallError>> + Send>>;
+type PingFuture = Pin<Box<dyn Future<Output = Result<Duration, CallError>> + Send>>;
 
-pub(super) struct Task {
-    wanted: Wanted,
-    settings: Arc<Settings>,
-    reports: mpsc::Sender<Arc<View>>,
-    predecessor: Option<Leaving>,
+pub(super) struct ConnectionActor {
+    desired: DesiredServer,
+    context: Arc<ConnectionContext>,
+    reports: mpsc::Sender<Arc<ServerView>>,
+    predecessor: Option<Closing>,
     /// What we say of ourselves there.
-    offer: Offer,
+    offer: ClientDescription,
     /// Who answers what belongs to no call.
-    owner: Option<Arc<dyn Attend>>,
-    published: watch::Sender<Arc<View>>,
+    default_handler: Option<Arc<dyn CallOwner>>,
+    view_sender: watch::Sender<Arc<ServerView>>,
     state: State,
-    signatory: Signatory,
+    login_slot: LoginSlot,
     /// Does the next attempt ignore what is remembered of a wall?
-    is_asked_for: bool,
-    dialling: Option<Dialling>,
-    rest: Option<Instant>,
-    held: Option<Held>,
+    ignore_auth_cache: bool,
+    connecting: Option<ConnectFuture>,
+    backoff_until: Option<Instant>,
+    open_connection: Option<OpenConnection>,
     generation: u64,
-    began: Instant,
+    attempt_started: Instant,
     answering: JoinSet<()>,
     /// Which question each of them answers.
-    asked: Vec<(Id, AbortHandle)>,
+    pending_requests: Vec<(RequestId, AbortHandle)>,
     /// The resources that somebody wants to hear of; they outlive the line.
-    subscribed: BTreeMap<String, watch::Sender<Pulse>>,
+    subscriptions: BTreeMap<String, watch::Sender<ResourceActivity>>,
     clock: (Instant, SystemTime),
 }
 
 /// A line and everything that goes with it.
-struct Held {
-    line: Line,
+struct OpenConnection {
+    connection: Connection,
     opened: Instant,
-    strikes: Arc<AtomicU32>,
-    news: News,
+    consecutive_failures: Arc<AtomicU32>,
+    resource_revision: ResourceRevision,
     catalogue: Arc<Catalogue>,
-    dirty: BTreeSet<List>,
-    fetching: Option<Fetching>,
+    dirty_lists: BTreeSet<ListKind>,
+    fetching: Option<FetchFuture>,
     last_fetch: Instant,
-    listening: Option<Listening>,
-    listen_at: Option<Instant>,
+    change_stream: Option<ListenFuture>,
+    listen_again_at: Option<Instant>,
     /// The wait before we listen again, and since when we listen.
-    listen_pause: (Duration, Instant),
+    listen_backoff: (Duration, Instant),
     /// Has the server said that it tells us of changes?
-    is_heard: bool,
+    is_acknowledged: bool,
     /// May a change have been missed because it had not?
-    has_gap: bool,
-    stale_at: Option<Instant>,
+    may_have_missed: bool,
+    refresh_at: Option<Instant>,
     /// The wait before lists that no answer came for are asked for again.
-    list_pause: Duration,
-    checking: Option<Checking>,
-    ready_after: Option<Duration>,
-    watching: subscribing::Watching,
+    list_backoff: Duration,
+    ping: Option<PingFuture>,
+    time_to_ready: Option<Duration>,
+    resource_watch: subscribing::ResourceWatch,
 }
 
 /// What happened next.
-enum Happening {
-    Command(Option<Command>),
-    Dialled(Result<Box<Line>, Cause>),
-    Rested,
-    Ended(LinkEnd),
-    Said(Said),
-    Fetched(Vec<(List, Listed)>),
-    ListenEnded(Result<Payload, CallError>),
-    ListenAgain,
-    Stale,
-    Checked(Result<Duration, CallError>),
-    Subscribed(subscribing::Told),
-    WatchEnded(Result<Payload, CallError>),
-    WatchAgain,
+enum ActorEvent {
+    Command(Option<ConnectionCommand>),
+    Connected(Result<Box<Connection>, ConnectionFailure>),
+    BackoffElapsed,
+    Closed(CloseReason),
+    Message(Said),
+    ListsFetched(Vec<(ListKind, FetchedList)>),
+    ChangeStreamEnded(Result<Payload, CallError>),
+    ChangeStreamRetry,
+    ListsExpired,
+    PingFinished(Result<Duration, CallError>),
+    SubscribeFinished(subscribing::SubscribeResult),
+    ResourceStreamEnded(Result<Payload, CallError>),
+    ResourceStreamRetry,
     Tick,
 }
 
-impl Task {
+impl ConnectionActor {
     pub(super) fn new(
-        wanted: Wanted,
-        settings: Arc<Settings>,
-        reports: mpsc::Sender<Arc<View>>,
-        particulars: super::Particulars,
-    ) -> Task {
-        let mut offer = settings.offer.clone();
-        offer.abilities = particulars.abilities.unwrap_or(offer.abilities);
-        let first = View {
-            name: wanted.name().to_owned(),
-            scope: wanted.scope,
-            fingerprint: wanted.fingerprint.clone(),
-            transport: wanted.spec.transport.kind(),
-            status: Status::Pending { attempt: 1, most: MOST_ATTEMPTS, cause: None },
-            introduction: None,
+        desired: DesiredServer,
+        context: Arc<ConnectionContext>,
+        reports: mpsc::Sender<Arc<ServerView>>,
+        particulars: super::ConnectionOptions,
+    ) -> ConnectionActor {
+        let mut offer = context.client_info.clone();
+        offer.capabilities = particulars.client_capabilities.unwrap_or(offer.capabilities);
+        let first = ServerView {
+            name: desired.name().to_owned(),
+            scope: desired.scope,
+            fingerprint: desired.fingerprint.clone(),
+            transport: desired.spec.transport.kind(),
+            status: Status::Pending { attempt: 1, max_attempts: MAX_ATTEMPTS, cause: None },
+            server_info: None,
             catalogue: Arc::default(),
-            ready_after: None,
-            process: None,
-            detour: None,
-            live: None,
+            time_to_ready: None,
+            pid: None,
+            fallback: None,
+            active: None,
         };
-        Task {
-            wanted,
-            settings,
+        ConnectionActor {
+            desired,
+            context,
             reports,
             predecessor: particulars.predecessor,
-            owner: particulars.owner,
+            default_handler: particulars.default_handler,
             offer,
-            published: watch::Sender::new(Arc::new(first)),
+            view_sender: watch::Sender::new(Arc::new(first)),
             state: State::Idle,
-            signatory: Signatory::default(),
-            is_asked_for: false,
-            dialling: None,
-            rest: None,
-            held: None,
+            login_slot: LoginSlot::default(),
+            ignore_auth_cache: false,
+            connecting: None,
+            backoff_until: None,
+            open_connection: None,
             generation: 0,
-            began: Instant::now(),
+            attempt_started: Instant::now(),
             answering: JoinSet::new(),
-            asked: Vec::new(),
-            subscribed: BTreeMap::new(),
+            pending_requests: Vec::new(),
+            subscriptions: BTreeMap::new(),
             clock: (Instant::now(), SystemTime::now()),
         }
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<View>> {
-        self.published.subscribe()
+    pub(super) fn view_receiver(&self) -> watch::Receiver<Arc<ServerView>> {
+        self.view_sender.subscribe()
     }
 
-    pub(super) fn signatory(&self) -> Signatory {
-        self.signatory.clone()
+    pub(super) fn login_slot(&self) -> LoginSlot {
+        self.login_slot.clone()
     }
 
-    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<ConnectionCommand>) {
         let mut ticks = interval(LOOK_AT_CLOCK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.happen(Event::Start, Search::Now).await;
+        self.transition(Event::Start, DescendantSearch::Now).await;
         self.publish().await;
         loop {
-            match self.next(&mut commands, &mut ticks).await {
-                Happening::Command(Some(Command::Stop { search, done })) => {
-                    self.finish(search, Some(done)).await;
+            match self.next_event(&mut commands, &mut ticks).await {
+                ActorEvent::Command(Some(ConnectionCommand::Stop { search, done })) => {
+                    self.shut_down(search, Some(done)).await;
                     return;
                 }
-                Happening::Command(None) => {
-                    self.finish(Search::Now, None).await;
+                ActorEvent::Command(None) => {
+                    self.shut_down(DescendantSearch::Now, None).await;
                     return;
                 }
-                Happening::Command(Some(command)) => self.obey(command).await,
-                Happening::Dialled(result) => self.dialled(result).await,
-                Happening::Rested => self.happen(Event::Rested, Search::Now).await,
-                Happening::Ended(how) => self.lost(Cause::from(&how)).await,
-                Happening::Said(said) => self.hear(said),
-                Happening::Fetched(fetched) => self.fetched(fetched).await,
-                Happening::ListenEnded(how) => self.listen_ended(&how),
-                Happening::ListenAgain => self.listen(),
-                Happening::Stale => self.touch(&List::ALL),
-                Happening::Checked(result) => self.checked(result).await,
-                Happening::Subscribed(told) => self.subscribed_to(told),
-                Happening::WatchEnded(how) => self.watch_ended(&how),
-                Happening::WatchAgain => self.watch(),
-                Happening::Tick => {
-                    self.look_at_clock();
-                    self.forget_unheard(None);
+                ActorEvent::Command(Some(command)) => self.run_command(command).await,
+                ActorEvent::Connected(result) => self.connected(result).await,
+                ActorEvent::BackoffElapsed => {
+                    self.transition(Event::BackoffElapsed, DescendantSearch::Now).await
+                }
+                ActorEvent::Closed(how) => {
+                    self.connection_lost(ConnectionFailure::from(&how)).await
+                }
+                ActorEvent::Message(said) => self.on_message(said),
+                ActorEvent::ListsFetched(fetched) => self.lists_fetched(fetched).await,
+                ActorEvent::ChangeStreamEnded(how) => self.change_stream_ended(&how),
+                ActorEvent::ChangeStreamRetry => self.open_change_stream(),
+                ActorEvent::ListsExpired => self.mark_dirty(&ListKind::ALL),
+                ActorEvent::PingFinished(result) => self.ping_finished(result).await,
+                ActorEvent::SubscribeFinished(told) => self.subscribe_finished(told),
+                ActorEvent::ResourceStreamEnded(how) => self.resource_stream_ended(&how),
+                ActorEvent::ResourceStreamRetry => self.open_resource_stream(),
+                ActorEvent::Tick => {
+                    self.detect_suspend();
+                    self.drop_unused_subscriptions(None);
                 }
             }
         }
     }
 
-    async fn next(
+    async fn next_event(
         &mut self,
-        commands: &mut mpsc::Receiver<Command>,
+        commands: &mut mpsc::Receiver<ConnectionCommand>,
         ticks: &mut Interval,
-    ) -> Happening {
+    ) -> ActorEvent {
         while self.answering.try_join_next().is_some() {}
-        let dialling = &mut self.dialling;
-        let rest = self.rest;
-        let Some(held) = &mut self.held else {
+        let dialling = &mut self.connecting;
+        let rest = self.backoff_until;
+        let Some(held) = &mut self.open_connection else {
             return tokio::select! {
                 biased;
-                command = commands.recv() => Happening::Command(command),
-                result = ready(dialling) => {
+                command = commands.recv() => ActorEvent::Command(command),
+                result = wait_for(dialling) => {
                     *dialling = None;
-                    Happening::Dialled(result.map(Box::new))
+                    ActorEvent::Connected(result.map(Box::new))
                 }
-                () = at(rest) => Happening::Rested,
+                () = wait_until(rest) => ActorEvent::BackoffElapsed,
             };
         };
-        let client = held.line.client.clone();
+        let client = held.connection.client.clone();
         tokio::select! {
             biased;
-            command = commands.recv() => Happening::Command(command),
-            said = held.line.hear() => Happening::Said(said),
+            command = commands.recv() => ActorEvent::Command(command),
+            said = held.connection.next_event() => ActorEvent::Message(said),
             // Before the lists, which a connection that ended makes look empty.
-            how = client.ended() => Happening::Ended(how),
+            how = client.closed() => ActorEvent::Closed(how),
             // Asked before the lists are, so that no change falls between the two.
-            how = ready(&mut held.listening) => {
-                held.listening = None;
-                Happening::ListenEnded(how)
+            how = wait_for(&mut held.change_stream) => {
+                held.change_stream = None;
+                ActorEvent::ChangeStreamEnded(how)
             }
-            fetched = ready(&mut held.fetching) => {
+            fetched = wait_for(&mut held.fetching) => {
                 held.fetching = None;
-                Happening::Fetched(fetched)
+                ActorEvent::ListsFetched(fetched)
             }
-            result = ready(&mut held.checking) => {
-                held.checking = None;
-                Happening::Checked(result)
+            result = wait_for(&mut held.ping) => {
+                held.ping = None;
+                ActorEvent::PingFinished(result)
             }
-            told = held.watching.told.join_next(), if !held.watching.told.is_empty() => {
-                Happening::Subscribed(told.and_then(Result::ok).flatten())
+            told = held.resource_watch.legacy_requests.join_next(), if !held.resource_watch.legacy_requests.is_empty() => {
+                ActorEvent::SubscribeFinished(told.and_then(Result::ok).flatten())
             }
-            how = ready(&mut held.watching.stream) => {
-                held.watching.stream = None;
-                Happening::WatchEnded(how)
+            how = wait_for(&mut held.resource_watch.stream) => {
+                held.resource_watch.stream = None;
+                ActorEvent::ResourceStreamEnded(how)
             }
-            () = at(held.watching.again_at) => {
-                held.watching.again_at = None;
-                Happening::WatchAgain
+            () = wait_until(held.resource_watch.retry_at) => {
+                held.resource_watch.retry_at = None;
+                ActorEvent::ResourceStreamRetry
             }
-            () = at(held.listen_at) => {
-                held.listen_at = None;
-                Happening::ListenAgain
+            () = wait_until(held.listen_again_at) => {
+                held.listen_again_at = None;
+                ActorEvent::ChangeStreamRetry
             }
-            () = at(held.stale_at) => {
-                held.stale_at = None;
-                Happening::Stale
+            () = wait_until(held.refresh_at) => {
+                held.refresh_at = None;
+                ActorEvent::ListsExpired
             }
-            _ = ticks.tick() => Happening::Tick,
+            _ = ticks.tick() => ActorEvent::Tick,
         }
     }
 
     /// Lets the state decide, and does what it says.
-    async fn happen(&mut self, event: Event, search: Search) {
-        let persistence = self.settings.persistence;
+    async fn transition(&mut self, event: Event, search: DescendantSearch) {
+        let persistence = self.context.retry_policy;
         let before = std::mem::replace(&mut self.state, State::Idle);
         let (state, act) = before.on(event, persistence);
         self.state = state;
         match act {
-            Act::Nothing => {}
-            Act::Open => self.open(),
-            Act::Rest(pause) => self.rest = Some(Instant::now() + pause),
-            Act::HangUp => self.hang_up(search).await,
-            Act::HangUpAndOpen => {
-                self.hang_up(search).await;
-                self.open();
+            Action::Nothing => {}
+            Action::Open => self.start_connecting(),
+            Action::BackOff(pause) => self.backoff_until = Some(Instant::now() + pause),
+            Action::Close => self.close(search).await,
+            Action::CloseAndOpen => {
+                self.close(search).await;
+                self.start_connecting();
             }
         }
     }
 
-    fn open(&mut self) {
-        self.rest = None;
-        self.began = Instant::now();
-        let is_asked_for = std::mem::take(&mut self.is_asked_for);
-        let (wanted, settings) = (self.wanted.clone(), self.settings.clone());
+    fn start_connecting(&mut self) {
+        self.backoff_until = None;
+        self.attempt_started = Instant::now();
+        let is_asked_for = std::mem::take(&mut self.ignore_auth_cache);
+        let (wanted, settings) = (self.desired.clone(), self.context.clone());
         let predecessor = self.predecessor.clone();
-        let (signatory, offer) = (self.signatory.clone(), self.offer.clone());
-        self.dialling = Some(Box::pin(async move {
-            gone(predecessor).await;
-            let signer = signatory.signer(&wanted, &settings).await?;
-            open_signed((wanted, offer), settings, signer, is_asked_for).await
+        let (signatory, offer) = (self.login_slot.clone(), self.offer.clone());
+        self.connecting = Some(Box::pin(async move {
+            wait_until_closed(predecessor).await;
+            let signer = signatory.login(&wanted, &settings).await?;
+            open_with_login((wanted, offer), settings, signer, is_asked_for).await
         }));
     }
 
-    async fn hang_up(&mut self, search: Search) {
-        self.dialling = None;
+    async fn close(&mut self, search: DescendantSearch) {
+        self.connecting = None;
         self.answering.abort_all();
         while self.answering.join_next().await.is_some() {}
-        if let Some(held) = self.held.take() {
-            let Held { line, fetching, listening, checking, watching, .. } = held;
+        if let Some(held) = self.open_connection.take() {
+            let OpenConnection {
+                connection: line,
+                fetching,
+                change_stream: listening,
+                ping: checking,
+                resource_watch: watching,
+                ..
+            } = held;
             drop((fetching, listening, checking, watching));
-            line.hang_up(search).await;
+            line.close(search).await;
         }
     }
 
-    async fn obey(&mut self, command: Command) {
+    async fn run_command(&mut self, command: ConnectionCommand) {
         match command {
-            Command::Want => self.happen(Event::Wanted, Search::Now).await,
-            Command::Reconnect => {
-                self.is_asked_for = true;
-                self.happen(Event::Reconnect, Search::Now).await;
+            ConnectionCommand::Connect => {
+                self.transition(Event::Requested, DescendantSearch::Now).await
             }
-            Command::Trouble { generation, error } => self.trouble(generation, &error).await,
-            Command::Subscribe { uri, reply } => {
-                let _nobody_waits = reply.send(self.subscribe_to(uri));
+            ConnectionCommand::Reconnect => {
+                self.ignore_auth_cache = true;
+                self.transition(Event::Reconnect, DescendantSearch::Now).await;
             }
-            Command::Unsubscribe { done } => self.forget_unheard(done),
+            ConnectionCommand::CallFailed { generation, error } => {
+                self.call_failed(generation, &error).await
+            }
+            ConnectionCommand::Subscribe { uri, reply } => {
+                let _nobody_waits = reply.send(self.subscribe_resource(uri));
+            }
+            ConnectionCommand::Unsubscribe { done } => self.drop_unused_subscriptions(done),
             // Obeyed before it gets here.
-            Command::Stop { .. } => {}
+            ConnectionCommand::Stop { .. } => {}
         }
         self.publish().await;
     }
 
     /// A call failed. A forgotten session is made anew at once; a network that fails again and again ends the
     /// connection, and the state decides when to try again.
-    async fn trouble(&mut self, generation: u64, error: &CallError) {
+    async fn call_failed(&mut self, generation: u64, error: &CallError) {
         if generation != self.generation {
             return;
         }
-        let Some(held) = &self.held else { return };
-        if trouble::is_gone(error) {
-            self.settings.logbook.note(self.wanted.name(), "the server forgot the session");
-            self.happen(Event::Reconnect, Search::Now).await;
-        } else if trouble::is_unauthorized(error) || matches!(error, CallError::Ended { .. }) {
+        let Some(held) = &self.open_connection else { return };
+        if trouble::is_session_expired(error) {
+            self.context.stderr_log.note(self.desired.name(), "the server forgot the session");
+            self.transition(Event::Reconnect, DescendantSearch::Now).await;
+        } else if trouble::is_unauthorized(error) || matches!(error, CallError::Closed { .. }) {
             // Whoever asks next need not wait until we notice by ourselves.
-            self.lost(Cause::from(error)).await;
-        } else if trouble::is_terminal(error)
-            && held.strikes.fetch_add(1, Ordering::Relaxed) + 1 >= STRIKES
+            self.connection_lost(ConnectionFailure::from(error)).await;
+        } else if trouble::is_transport_failure(error)
+            && held.consecutive_failures.fetch_add(1, Ordering::Relaxed) + 1 >= STRIKES
         {
-            self.lost(Cause::from(error)).await;
+            self.connection_lost(ConnectionFailure::from(error)).await;
         }
     }
 
-    async fn dialled(&mut self, result: Result<Box<Line>, Cause>) {
+    async fn connected(&mut self, result: Result<Box<Connection>, ConnectionFailure>) {
         let line = match result {
             Ok(line) => *line,
             Err(cause) => {
-                self.note_failure(&cause);
-                self.happen(Event::OpenFailed(Arc::new(cause)), Search::Now).await;
+                self.log_failure(&cause);
+                self.transition(Event::OpenFailed(Arc::new(cause)), DescendantSearch::Now).await;
                 self.publish().await;
                 return;
             }
@@ -396,99 +415,103 @@ impl Task {
         let now = Instant::now();
         self.clock = (now, SystemTime::now());
         let client = line.client.clone();
-        let fetching = self.fetch(client, List::ALL.to_vec());
-        self.held = Some(Held {
-            line,
+        let fetching = self.fetch_lists(client, ListKind::ALL.to_vec());
+        self.open_connection = Some(OpenConnection {
+            connection: line,
             opened: now,
-            strikes: Arc::default(),
-            news: News::default(),
+            consecutive_failures: Arc::default(),
+            resource_revision: ResourceRevision::default(),
             catalogue: Arc::default(),
-            dirty: BTreeSet::new(),
+            dirty_lists: BTreeSet::new(),
             fetching: Some(fetching),
             last_fetch: now,
-            listening: None,
-            listen_at: None,
-            listen_pause: (LISTEN_AGAIN, now),
-            is_heard: false,
-            has_gap: false,
-            stale_at: None,
-            list_pause: LIST_AGAIN[0],
-            checking: None,
-            ready_after: None,
-            watching: subscribing::Watching::default(),
+            change_stream: None,
+            listen_again_at: None,
+            listen_backoff: (LISTEN_AGAIN, now),
+            is_acknowledged: false,
+            may_have_missed: false,
+            refresh_at: None,
+            list_backoff: LIST_AGAIN[0],
+            ping: None,
+            time_to_ready: None,
+            resource_watch: subscribing::ResourceWatch::default(),
         });
-        self.listen();
-        self.subscribe_to_all();
+        self.open_change_stream();
+        self.resubscribe_all();
     }
 
-    async fn fetched(&mut self, fetched: Vec<(List, Listed)>) {
-        if fetched.iter().any(|(_, it)| it.turned_away == Some(401)) {
-            return self.lost(Cause::of(CauseKind::WantsLogin)).await;
+    async fn lists_fetched(&mut self, fetched: Vec<(ListKind, FetchedList)>) {
+        if fetched.iter().any(|(_, it)| it.auth_status == Some(401)) {
+            return self.connection_lost(ConnectionFailure::new(FailureKind::AuthRequired)).await;
         }
-        let Some(held) = &mut self.held else { return };
+        let Some(held) = &mut self.open_connection else { return };
         held.last_fetch = Instant::now();
-        held.catalogue = Arc::new(held.catalogue.with(fetched));
-        held.stale_at = None;
+        held.catalogue = Arc::new(held.catalogue.updated_with(fetched));
+        held.refresh_at = None;
         let announces = {
-            let it = &held.line.client.introduction().capabilities;
+            let it = &held.connection.client.server().capabilities;
             let lists = [it.tools, it.resources, it.prompts];
-            lists.iter().flatten().any(|listing| listing.announces_changes)
+            lists.iter().flatten().any(|listing| listing.list_changed)
         };
-        if let (Some(fresh), false) = (held.catalogue.fresh_for(), announces) {
-            held.stale_at = Some(Instant::now() + fresh.max(SHORTEST_FRESHNESS));
+        if let (Some(fresh), false) = (held.catalogue.ttl(), announces) {
+            held.refresh_at = Some(Instant::now() + fresh.max(SHORTEST_FRESHNESS));
         }
-        if held.catalogue.is_unanswered() {
-            held.stale_at = Some(Instant::now() + held.list_pause);
-            held.list_pause = held.list_pause.saturating_mul(2).min(LIST_AGAIN[1]);
+        if held.catalogue.has_stale_list() {
+            held.refresh_at = Some(Instant::now() + held.list_backoff);
+            held.list_backoff = held.list_backoff.saturating_mul(2).min(LIST_AGAIN[1]);
         } else {
-            held.list_pause = LIST_AGAIN[0];
+            held.list_backoff = LIST_AGAIN[0];
         }
-        if held.ready_after.is_none() {
-            held.ready_after = Some(self.began.elapsed());
-            held.has_gap = held.listening.is_some() && !held.is_heard;
-            let text = format!("connected after {} ms", self.began.elapsed().as_millis());
-            self.settings.logbook.note(self.wanted.name(), &text);
-            self.happen(Event::Opened, Search::Now).await;
+        if held.time_to_ready.is_none() {
+            held.time_to_ready = Some(self.attempt_started.elapsed());
+            held.may_have_missed = held.change_stream.is_some() && !held.is_acknowledged;
+            let text = format!("connected after {} ms", self.attempt_started.elapsed().as_millis());
+            self.context.stderr_log.note(self.desired.name(), &text);
+            self.transition(Event::Opened, DescendantSearch::Now).await;
         }
-        self.remember();
+        self.save_completion_cache();
         self.fetch_dirty();
         self.publish().await;
     }
 
     /// Notes the names of what the server has, for those who complete what somebody types.
-    fn remember(&self) {
-        let known = self.held.as_ref().and_then(|held| Remembered::of(&held.catalogue));
+    fn save_completion_cache(&self) {
+        let known = self
+            .open_connection
+            .as_ref()
+            .and_then(|held| CompletionCache::from_catalogue(&held.catalogue));
         if let Some(known) = known {
-            let folder = &self.settings.catalogues;
-            let path = remembered::file(folder, self.wanted.name(), &self.wanted.fingerprint);
-            self.settings.scribe.keep(path, known.text());
+            let folder = &self.context.completion_cache_folder;
+            let path =
+                remembered::cache_path(folder, self.desired.name(), &self.desired.fingerprint);
+            self.context.state_writer.write_file(path, known.to_json());
         }
     }
 
     /// How long the server may take for one answer while we get to know it.
-    fn patience(&self) -> Duration {
-        self.wanted.spec.common.timeout.unwrap_or(self.settings.connect_within)
+    fn response_timeout(&self) -> Duration {
+        self.desired.spec.common.timeout.unwrap_or(self.context.connect_timeout)
     }
 
-    fn touch(&mut self, lists: &[List]) {
-        if let Some(held) = &mut self.held {
-            held.dirty.extend(lists);
+    fn mark_dirty(&mut self, lists: &[ListKind]) {
+        if let Some(held) = &mut self.open_connection {
+            held.dirty_lists.extend(lists);
         }
         self.fetch_dirty();
     }
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let Some(held) = &mut self.held else { return };
-        if held.fetching.is_some() || held.dirty.is_empty() {
+        let Some(held) = &mut self.open_connection else { return };
+        if held.fetching.is_some() || held.dirty_lists.is_empty() {
             return;
         }
-        let lists: Vec<List> = std::mem::take(&mut held.dirty).into_iter().collect();
-        let client = held.line.client.clone();
+        let lists: Vec<ListKind> = std::mem::take(&mut held.dirty_lists).into_iter().collect();
+        let client = held.connection.client.clone();
         let since = held.last_fetch.elapsed();
         let pause = AT_MOST_EVERY.saturating_sub(since).max(TOGETHER);
-        let fetching = self.fetch(client, lists);
-        if let Some(held) = &mut self.held {
+        let fetching = self.fetch_lists(client, lists);
+        if let Some(held) = &mut self.open_connection {
             held.fetching = Some(Box::pin(async move {
                 sleep(pause).await;
                 fetching.await
@@ -497,74 +520,81 @@ impl Task {
     }
 
     /// Fetches lists; where we are turned away and somebody is there to sign in, once more after that.
-    fn fetch(&self, client: Client, lists: Vec<List>) -> Fetching {
-        let (patience, settings) = (self.patience(), self.settings.clone());
-        let (signatory, wanted) = (self.signatory.clone(), self.wanted.clone());
+    fn fetch_lists(&self, client: Client, lists: Vec<ListKind>) -> FetchFuture {
+        let (patience, settings) = (self.response_timeout(), self.context.clone());
+        let (signatory, wanted) = (self.login_slot.clone(), self.desired.clone());
         Box::pin(async move {
             let fetched = catalogue::fetch(client.clone(), lists.clone(), patience).await;
-            let is_turned_away = fetched.iter().any(|(_, it)| it.turned_away.is_some());
-            match is_turned_away && signatory.signs_in(&wanted, &settings).await {
+            let is_turned_away = fetched.iter().any(|(_, it)| it.auth_status.is_some());
+            match is_turned_away && signatory.sign_in_if_required(&wanted, &settings).await {
                 true => catalogue::fetch(client, lists, patience).await,
                 false => fetched,
             }
         })
     }
 
-    fn hear(&mut self, said: Said) {
+    fn on_message(&mut self, said: Said) {
         match said {
-            Said::Request(request) => self.be_asked(request),
-            Said::Notification { method, params } => self.be_told(&method, params.as_ref()),
+            Said::Request(request) => self.on_request(request),
+            Said::Notification { method, params } => self.on_notification(&method, params.as_ref()),
         }
     }
 
-    fn be_told(&mut self, method: &str, params: Option<&Payload>) {
-        if let (Some(held), true) = (&self.held, tells_of_resources(method)) {
-            held.news.note();
+    fn on_notification(&mut self, method: &str, params: Option<&Payload>) {
+        if let (Some(held), true) = (&self.open_connection, concerns_resources(method)) {
+            held.resource_revision.bump();
         }
         match method {
-            subscribing::UPDATED => self.updated(params),
-            LISTENED_TO if self.is_about_resources(params) => self.watched(params),
-            LISTENED_TO => self.listened_to(),
-            CANCELLED => self.withdraw(params),
-            VISITED => self.visited(params),
-            _ => self.touch(List::changed_by(method)),
+            subscribing::RESOURCE_UPDATED => self.resource_updated(params),
+            LISTENED_TO if self.is_resource_acknowledgement(params) => {
+                self.resource_stream_acknowledged(params)
+            }
+            LISTENED_TO => self.change_stream_acknowledged(),
+            CANCELLED => self.cancel_request(params),
+            VISITED => self.elicitation_completed(params),
+            _ => self.mark_dirty(ListKind::changed_by(method)),
         }
     }
 
     /// What changed before somebody heard us may have been missed.
-    fn listened_to(&mut self) {
-        let Some(held) = &mut self.held else { return };
-        held.is_heard = true;
-        if std::mem::take(&mut held.has_gap) {
-            self.touch(&List::ALL);
+    fn change_stream_acknowledged(&mut self) {
+        let Some(held) = &mut self.open_connection else { return };
+        held.is_acknowledged = true;
+        if std::mem::take(&mut held.may_have_missed) {
+            self.mark_dirty(&ListKind::ALL);
         }
     }
 
-    fn be_asked(&mut self, request: IncomingRequest) {
-        let most = match &request.behalf {
-            Behalf::One(_) => ANSWERS_OF_CALLS,
-            Behalf::Nobody | Behalf::Several => ANSWERS,
+    fn on_request(&mut self, request: IncomingRequest) {
+        let most = match &request.attribution {
+            Attribution::Owner(_) => ANSWERS_OF_CALLS,
+            Attribution::None | Attribution::Ambiguous => ANSWERS,
         };
         if self.answering.len() >= most {
-            self.answering.spawn(request.refuse(RemoteError {
+            self.answering.spawn(request.reject(RpcError {
                 code: -32603,
                 message: "too many questions at once".to_owned(),
                 data: None,
             }));
             return;
         }
-        let counsel = self.settings.counsel.clone();
-        let responder: Arc<dyn Respond> = match &request.behalf {
-            Behalf::Nobody => match self.owner.clone().or_else(|| counsel.owner()) {
-                Some(owner) => owner,
-                None => Arc::new(Counsellor { server: self.wanted.name().to_owned(), counsel }),
-            },
-            Behalf::One(attendant) => attendant.clone(),
+        let counsel = self.context.client_features.clone();
+        let responder: Arc<dyn RequestHandler> = match &request.attribution {
+            Attribution::None => {
+                match self.default_handler.clone().or_else(|| counsel.default_handler()) {
+                    Some(owner) => owner,
+                    None => Arc::new(ServerResponder {
+                        server: self.desired.name().to_owned(),
+                        features: counsel,
+                    }),
+                }
+            }
+            Attribution::Owner(attendant) => attendant.clone(),
             // To ask the wrong one would show one client what another does.
-            Behalf::Several => {
+            Attribution::Ambiguous => {
                 let text = "a question was not answered: it does not say which client's call it belongs to";
-                self.settings.logbook.note(self.wanted.name(), text);
-                self.answering.spawn(request.refuse(RemoteError {
+                self.context.stderr_log.note(self.desired.name(), text);
+                self.answering.spawn(request.reject(RpcError {
                     code: -32603,
                     message: "several clients are being served, and the question does not say whose call it belongs to".to_owned(),
                     data: None,
@@ -577,24 +607,24 @@ impl Task {
             let method = request.method.clone();
             let params = request.params.clone();
             match responder.respond(&method, params).await {
-                Ok(answer) => request.answer(answer).await,
-                Err(error) => request.refuse(error).await,
+                Ok(answer) => request.respond(answer).await,
+                Err(error) => request.reject(error).await,
             }
         });
-        self.asked.retain(|(_, answering)| !answering.is_finished());
-        self.asked.push((id, answering));
+        self.pending_requests.retain(|(_, answering)| !answering.is_finished());
+        self.pending_requests.push((id, answering));
     }
 
     /// The server does not want to know any more: whoever is being asked is left in peace.
-    fn withdraw(&mut self, params: Option<&Payload>) {
+    fn cancel_request(&mut self, params: Option<&Payload>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Cancelled {
             request_id: Json,
         }
         let Some(cancelled) = params.and_then(|it| it.decode::<Cancelled>().ok()) else { return };
-        let cancelled = Id::from_json(&cancelled.request_id);
-        self.asked.retain(|(id, answering)| {
+        let cancelled = RequestId::from_json(&cancelled.request_id);
+        self.pending_requests.retain(|(id, answering)| {
             let is_meant = *id == cancelled;
             if is_meant {
                 answering.abort();
@@ -604,18 +634,18 @@ impl Task {
     }
 
     /// The server is done with what it sent somebody to a page for.
-    fn visited(&self, params: Option<&Payload>) {
+    fn elicitation_completed(&self, params: Option<&Payload>) {
         let params: Option<Json> = params.and_then(|it| it.decode().ok());
         if let Some(id) = params.as_ref().and_then(|it| it["elicitationId"].as_str()) {
-            let news = (self.wanted.name().to_owned(), id.to_owned());
-            let _nobody_waits = self.settings.visited.send(news);
+            let news = (self.desired.name().to_owned(), id.to_owned());
+            let _nobody_waits = self.context.completed_elicitations.send(news);
         }
     }
 
     /// Modern servers say what changed only to those who listen.
-    fn listen(&mut self) {
-        let Some(held) = &mut self.held else { return };
-        let introduction = held.line.client.introduction();
+    fn open_change_stream(&mut self) {
+        let Some(held) = &mut self.open_connection else { return };
+        let introduction = held.connection.client.server();
         if introduction.era != Era::Modern {
             return;
         }
@@ -626,7 +656,7 @@ impl Task {
             (capabilities.resources, "resourcesListChanged"),
             (capabilities.prompts, "promptsListChanged"),
         ] {
-            if listing.is_some_and(|it| it.announces_changes) {
+            if listing.is_some_and(|it| it.list_changed) {
                 filter.insert(name.to_owned(), true.into());
             }
         }
@@ -634,85 +664,88 @@ impl Task {
             return;
         }
         let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
-        let request = held.line.client.request("subscriptions/listen").params(params);
-        held.listening = Some(Box::pin(request.send()));
-        held.listen_pause.1 = Instant::now();
+        let request = held.connection.client.request("subscriptions/listen").params(params);
+        held.change_stream = Some(Box::pin(request.send()));
+        held.listen_backoff.1 = Instant::now();
     }
 
     /// A stream that ended is opened again, and what may have been missed is fetched, now and when somebody hears
     /// us again. A server that refuses has none.
-    fn listen_ended(&mut self, how: &Result<Payload, CallError>) {
+    fn change_stream_ended(&mut self, how: &Result<Payload, CallError>) {
         match how {
             Err(CallError::Remote(_)) => {}
-            Ok(_) | Err(CallError::Timeout(_) | CallError::Lost(_) | CallError::Ended { .. }) => {
-                if let Some(held) = &mut self.held {
-                    let (pause, since) = held.listen_pause;
+            Ok(_)
+            | Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
+                if let Some(held) = &mut self.open_connection {
+                    let (pause, since) = held.listen_backoff;
                     let pause =
                         if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
-                    held.listen_at = Some(Instant::now() + pause);
-                    held.has_gap = true;
-                    held.listen_pause.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
+                    held.listen_again_at = Some(Instant::now() + pause);
+                    held.may_have_missed = true;
+                    held.listen_backoff.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
                 }
-                self.touch(&List::ALL);
+                self.mark_dirty(&ListKind::ALL);
             }
         }
     }
 
     /// After the machine slept, a connection may be dead without knowing.
-    fn look_at_clock(&mut self) {
+    fn detect_suspend(&mut self) {
         let (then, then_by_clock) = self.clock;
         let now = (Instant::now(), SystemTime::now());
         let by_clock = now.1.duration_since(then_by_clock).unwrap_or_default();
         let by_us = now.0.saturating_duration_since(then);
         self.clock = now;
         if by_clock > by_us + SLEPT
-            && let Some(held) = &mut self.held
-            && held.checking.is_none()
+            && let Some(held) = &mut self.open_connection
+            && held.ping.is_none()
         {
-            let client = held.line.client.clone();
-            held.checking = Some(Box::pin(async move { client.ping(PING).await }));
+            let client = held.connection.client.clone();
+            held.ping = Some(Box::pin(async move { client.ping(PING).await }));
         }
     }
 
-    async fn checked(&mut self, result: Result<Duration, CallError>) {
+    async fn ping_finished(&mut self, result: Result<Duration, CallError>) {
         if let Err(error) = result {
-            self.lost(Cause::from(&error)).await;
+            self.connection_lost(ConnectionFailure::from(&error)).await;
         }
     }
 
     /// The line is gone, or as good as gone.
-    async fn lost(&mut self, cause: Cause) {
-        let Some(held) = &mut self.held else { return };
+    async fn connection_lost(&mut self, cause: ConnectionFailure) {
+        let Some(held) = &mut self.open_connection else { return };
         let lived = held.opened.elapsed();
-        let was_ready = held.ready_after.is_some();
-        let exit = held.line.exit().await;
-        let said = held.line.said().await;
+        let was_ready = held.time_to_ready.is_some();
+        let exit = held.connection.exit_status().await;
+        let said = held.connection.stderr_tail().await;
         let cause = match (exit, &cause.kind) {
-            (Some(status), CauseKind::Closed) => Cause::of(cause::exited(status)),
+            (Some(status), FailureKind::Closed) => {
+                ConnectionFailure::new(cause::exit_failure(status))
+            }
             (Some(_) | None, _) => cause,
         };
-        let (signatory, settings) = (self.signatory.clone(), self.settings.clone());
-        let cause = with_login_in_mind(cause, signatory, &self.wanted.clone(), settings).await;
-        let cause = cause.with(cause::stderr(&said));
-        self.note_failure(&cause);
+        let (signatory, settings) = (self.login_slot.clone(), self.context.clone());
+        let cause = explain_auth_failure(cause, signatory, &self.desired.clone(), settings).await;
+        let cause = cause.with_evidence(cause::stderr_evidence(&said));
+        self.log_failure(&cause);
         let cause = Arc::new(cause);
-        self.hang_up(Search::Now).await;
+        self.close(DescendantSearch::Now).await;
         let event = match was_ready {
             true => Event::Lost { cause, lived },
             false => Event::OpenFailed(cause),
         };
-        self.happen(event, Search::Now).await;
+        self.transition(event, DescendantSearch::Now).await;
         self.publish().await;
     }
 
-    fn note_failure(&self, cause: &Cause) {
-        self.settings.logbook.note(self.wanted.name(), &cause.to_string());
+    fn log_failure(&self, cause: &ConnectionFailure) {
+        self.context.stderr_log.note(self.desired.name(), &cause.to_string());
     }
 
-    async fn finish(mut self, search: Search, done: Option<oneshot::Sender<()>>) {
-        self.happen(Event::Stop, search).await;
-        self.signatory.close().await;
-        gone(self.predecessor.take()).await;
+    async fn shut_down(mut self, search: DescendantSearch, done: Option<oneshot::Sender<()>>) {
+        self.transition(Event::Stop, search).await;
+        self.login_slot.flush().await;
+        wait_until_closed(self.predecessor.take()).await;
         self.publish().await;
         if let Some(done) = done {
             let _nobody_waits = done.send(());
@@ -720,69 +753,71 @@ impl Task {
     }
 
     fn status(&self) -> Status {
-        let most = MOST_ATTEMPTS;
+        let most = MAX_ATTEMPTS;
         match &self.state {
-            State::Idle => Status::Pending { attempt: 1, most, cause: None },
-            State::Opening { attempt } => Status::Pending { attempt: *attempt, most, cause: None },
-            State::Resting { attempts, cause } => {
+            State::Idle => Status::Pending { attempt: 1, max_attempts: most, cause: None },
+            State::Opening { attempt } => {
+                Status::Pending { attempt: *attempt, max_attempts: most, cause: None }
+            }
+            State::BackingOff { attempts, cause } => {
                 let attempt = (*attempts + 1).min(most);
-                Status::Pending { attempt, most, cause: Some(cause.clone()) }
+                Status::Pending { attempt, max_attempts: most, cause: Some(cause.clone()) }
             }
             State::Open { .. } => Status::Connected,
-            State::Walled { cause } => Status::NeedsAuth(cause.clone()),
+            State::AuthRequired { cause } => Status::NeedsAuth(cause.clone()),
             State::Failed { cause } => Status::Failed(cause.clone()),
-            State::Over => Status::Disabled,
+            State::Closed => Status::Disabled,
         }
     }
 
     async fn publish(&mut self) {
         let status = self.status();
         let stands = status == Status::Connected;
-        let held = self.held.as_ref().filter(|_| stands);
-        let view = Arc::new(View {
-            name: self.wanted.name().to_owned(),
-            scope: self.wanted.scope,
-            fingerprint: self.wanted.fingerprint.clone(),
-            transport: self.wanted.spec.transport.kind(),
+        let held = self.open_connection.as_ref().filter(|_| stands);
+        let view = Arc::new(ServerView {
+            name: self.desired.name().to_owned(),
+            scope: self.desired.scope,
+            fingerprint: self.desired.fingerprint.clone(),
+            transport: self.desired.spec.transport.kind(),
             status,
-            introduction: held.map(|held| held.line.client.introduction().clone()),
+            server_info: held.map(|held| held.connection.client.server().clone()),
             catalogue: held.map(|held| held.catalogue.clone()).unwrap_or_default(),
-            ready_after: held.and_then(|held| held.ready_after),
-            process: self.held.as_ref().and_then(|held| held.line.process_number()),
-            detour: held.and_then(|held| held.line.detour),
-            live: held.map(|held| Live {
-                client: held.line.client.clone(),
+            time_to_ready: held.and_then(|held| held.time_to_ready),
+            pid: self.open_connection.as_ref().and_then(|held| held.connection.pid()),
+            fallback: held.and_then(|held| held.connection.fallback),
+            active: held.map(|held| ActiveConnection {
+                client: held.connection.client.clone(),
                 generation: self.generation,
-                news: held.news.clone(),
-                strikes: held.strikes.clone(),
+                resource_revision: held.resource_revision.clone(),
+                consecutive_failures: held.consecutive_failures.clone(),
             }),
         });
-        self.published.send_replace(view.clone());
+        self.view_sender.send_replace(view.clone());
         let _engine_gone = self.reports.send(view).await;
     }
 }
 
 /// May what resources hold have changed?
-fn tells_of_resources(notification: &str) -> bool {
+fn concerns_resources(notification: &str) -> bool {
     notification == "notifications/resources/updated"
-        || List::changed_by(notification).contains(&List::Resources)
+        || ListKind::changed_by(notification).contains(&ListKind::Resources)
 }
 
 /// What a future in waiting comes to; waits for ever where there is none. The caller takes it away afterwards.
-async fn ready<T>(waiting: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+async fn wait_for<T>(waiting: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
     match waiting {
         Some(future) => future.as_mut().await,
         None => std::future::pending().await,
     }
 }
 
-async fn gone(predecessor: Option<Leaving>) {
+async fn wait_until_closed(predecessor: Option<Closing>) {
     if let Some(predecessor) = predecessor {
-        predecessor.over().await;
+        predecessor.closed().await;
     }
 }
 
-async fn at(when: Option<Instant>) {
+async fn wait_until(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
         None => std::future::pending().await,
@@ -791,18 +826,18 @@ async fn at(when: Option<Instant>) {
 
 /// From a definition to a line, with somebody signing in on the way where the server wants that and somebody is
 /// there. The person's time is nobody's turn.
-async fn open_signed(
-    (wanted, offer): (Wanted, Offer),
-    settings: Arc<Settings>,
-    signer: Option<Arc<Signer>>,
+async fn open_with_login(
+    (wanted, offer): (DesiredServer, ClientDescription),
+    settings: Arc<ConnectionContext>,
+    signer: Option<Arc<ServerLogin>>,
     is_asked_for: bool,
-) -> Result<Line, Cause> {
+) -> Result<Connection, ConnectionFailure> {
     let Some(signer) = signer else {
         // What a helper prints may be another thing by now, whatever was said of the last.
         let is_asked_for = is_asked_for || headers_helper::command(&wanted.spec).is_some();
         return open((wanted, offer), settings, None, is_asked_for).await;
     };
-    let mut step_ups = StepUps::default();
+    let mut step_ups = StepUpLimit::default();
     let mut is_asked_for = is_asked_for || signer.has_login().await;
     loop {
         let called = (wanted.clone(), offer.clone());
@@ -811,43 +846,44 @@ async fn open_signed(
             Ok(line) => return Ok(line),
             Err(cause) => cause,
         };
-        let is_about_login = matches!(cause.kind, CauseKind::WantsLogin | CauseKind::Forbidden);
-        let guide = settings.signing.guide.as_deref();
-        let (Some(guide), true) = (guide.filter(|_| is_about_login), step_ups.take()) else {
-            return Err(with_trouble(cause, &signer));
+        let is_about_login =
+            matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
+        let guide = settings.login_options.guide.as_deref();
+        let (Some(guide), true) = (guide.filter(|_| is_about_login), step_ups.try_acquire()) else {
+            return Err(with_login_error(cause, &signer));
         };
-        if let Err(error) = signer.sign_in(guide, &LoginWish::default()).await {
-            return Err(cause.with(Evidence::Detail(signing::with_causes(&error))));
+        if let Err(error) = signer.sign_in(guide, &LoginRequest::default()).await {
+            return Err(cause.with_evidence(Evidence::Detail(signing::error_chain(&error))));
         }
         is_asked_for = true;
     }
 }
 
 /// A server that turns us away while there is a login that only an outage kept from being renewed does not want another.
-async fn with_login_in_mind(
-    cause: Cause,
-    signatory: Signatory,
-    wanted: &Wanted,
-    settings: Arc<Settings>,
-) -> Cause {
-    if cause.kind != CauseKind::WantsLogin {
+async fn explain_auth_failure(
+    cause: ConnectionFailure,
+    signatory: LoginSlot,
+    wanted: &DesiredServer,
+    settings: Arc<ConnectionContext>,
+) -> ConnectionFailure {
+    if cause.kind != FailureKind::AuthRequired {
         return cause;
     }
-    match signatory.signer(wanted, &settings).await {
-        Ok(Some(signer)) => with_trouble(cause, &signer),
+    match signatory.login(wanted, &settings).await {
+        Ok(Some(signer)) => with_login_error(cause, &signer),
         Ok(None) | Err(_) => cause,
     }
 }
 
 /// A failure with what stood in the way of signing in, where something did.
-fn with_trouble(cause: Cause, signer: &Signer) -> Cause {
-    match (&cause.kind, signer.trouble()) {
-        (CauseKind::WantsLogin, Some(trouble)) => {
-            let kind = match signer.may_be_renewed_later() {
-                true => CauseKind::NotRenewed,
-                false => CauseKind::WantsLogin,
+fn with_login_error(cause: ConnectionFailure, signer: &ServerLogin) -> ConnectionFailure {
+    match (&cause.kind, signer.last_error()) {
+        (FailureKind::AuthRequired, Some(trouble)) => {
+            let kind = match signer.may_refresh_later() {
+                true => FailureKind::LoginNotRefreshed,
+                false => FailureKind::AuthRequired,
             };
-            Cause { kind, ..cause }.with(Evidence::Detail(trouble))
+            ConnectionFailure { kind, ..cause }.with_evidence(Evidence::Detail(trouble))
         }
         (_, _) => cause,
     }
@@ -855,49 +891,49 @@ fn with_trouble(cause: Cause, signer: &Signer) -> Cause {
 
 /// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
 async fn open(
-    (wanted, offer): (Wanted, Offer),
-    settings: Arc<Settings>,
-    signer: Option<&Arc<Signer>>,
+    (wanted, offer): (DesiredServer, ClientDescription),
+    settings: Arc<ConnectionContext>,
+    signer: Option<&Arc<ServerLogin>>,
     is_asked_for: bool,
-) -> Result<Line, Cause> {
+) -> Result<Connection, ConnectionFailure> {
     let window = match wanted.spec.transport.kind() {
-        TransportKind::Stdio => &settings.local_window,
+        TransportKind::Stdio => &settings.local_slots,
         TransportKind::Sse
         | TransportKind::Http
         | TransportKind::Ws
         | TransportKind::SseIde
         | TransportKind::WsIde
         | TransportKind::Sdk
-        | TransportKind::ConnectorProxy => &settings.remote_window,
+        | TransportKind::ConnectorProxy => &settings.remote_slots,
     };
     let turn = window.acquire().await;
     let key = format!("{}/{}", wanted.name(), wanted.fingerprint);
     let prepared = {
-        let _desk = settings.desks.acquire().await;
+        let _desk = settings.blocking_slots.acquire().await;
         let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
         tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
     };
     let (address, hint, network) =
-        prepared.unwrap_or_else(|_| Err(Cause::of(CauseKind::Unusable)))?;
+        prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
     let credentials = Credentials::of(&wanted, &address, signer, &settings).await?;
     // A helper may have been slow, and is not to hold up those who wait for their turn.
     let turn = turn.ok().filter(|_| !credentials.took_long());
     let address = credentials.on(address);
-    let (said, carrier) = settings.logbook.page(wanted.name());
-    let terms = Terms {
-        offer,
-        hint,
-        within: wanted.spec.common.timeout.unwrap_or(settings.connect_within),
-        keeping: Keeping {
-            guard: settings.guard(),
-            flock: settings.flock,
-            said: Some(said),
-            ..Keeping::default()
+    let (said, carrier) = settings.stderr_log.sender(wanted.name());
+    let terms = ConnectOptions {
+        client: offer,
+        era_hint: hint,
+        timeout: wanted.spec.common.timeout.unwrap_or(settings.connect_timeout),
+        process_options: ProcessOptions {
+            watchdog: settings.watchdog(),
+            process_set: settings.descendants,
+            stderr: Some(said),
+            ..ProcessOptions::default()
         },
-        network,
+        http_client: network,
     };
     let dialled = {
-        let dialling = dial::dial(&address, &terms);
+        let dialling = dial::connect(&address, &terms);
         tokio::pin!(dialling);
         match timeout(TURN, &mut dialling).await {
             Ok(dialled) => {
@@ -914,78 +950,83 @@ async fn open(
     // Ends with the program whose words it carries.
     drop((terms, carrier));
     let outcome = match &dialled {
-        Ok(line) => Outcome::Era(line.client.introduction().era),
-        Err(error) => match Cause::from(error).outlook() {
-            Outlook::Login => Outcome::Wall,
-            Outlook::Passing | Outlook::Lasting => Outcome::Nothing,
+        Ok(line) => AttemptOutcome::Era(line.client.server().era),
+        Err(error) => match ConnectionFailure::from(error).class() {
+            FailureClass::AuthRequired => AttemptOutcome::AuthRequired,
+            FailureClass::Transient | FailureClass::Permanent => AttemptOutcome::Nothing,
         },
     };
-    outcome.remember(&settings, key);
+    outcome.save(&settings, key);
     match dialled {
         Ok(line) => Ok(line),
-        Err(error) => Err(credentials.explain(explain(&error, &address)).await),
+        Err(error) => Err(credentials.explain(connect_failure(&error, &address)).await),
     }
 }
 
 /// What there is to remember of an attempt.
-enum Outcome {
+enum AttemptOutcome {
     Era(Era),
-    Wall,
+    AuthRequired,
     Nothing,
 }
 
-impl Outcome {
-    fn remember(self, settings: &Settings, key: String) {
-        let scribe = &settings.scribe;
+impl AttemptOutcome {
+    fn save(self, settings: &ConnectionContext, key: String) {
+        let scribe = &settings.state_writer;
         match self {
-            Outcome::Era(era) => {
+            AttemptOutcome::Era(era) => {
                 // A legacy verdict is renewed only when it has run out: a server may learn.
-                let value = era.id().to_owned();
-                scribe.change(&settings.eras, Edit::Learn { key: key.clone(), value });
-                scribe.change(&settings.walls, Edit::Forget { key });
+                let value = era.as_str().to_owned();
+                scribe
+                    .edit(&settings.era_cache, CacheEdit::PutIfChanged { key: key.clone(), value });
+                scribe.edit(&settings.auth_required_cache, CacheEdit::Remove { key });
             }
-            Outcome::Wall => {
-                scribe.change(&settings.walls, Edit::Put { key, value: "401".to_owned() });
+            AttemptOutcome::AuthRequired => {
+                scribe.edit(
+                    &settings.auth_required_cache,
+                    CacheEdit::Put { key, value: "401".to_owned() },
+                );
             }
-            Outcome::Nothing => {}
+            AttemptOutcome::Nothing => {}
         }
     }
 }
 
 /// What blocks: what is remembered, and the secrets.
 fn prepare(
-    wanted: &Wanted,
-    settings: &Settings,
+    wanted: &DesiredServer,
+    settings: &ConnectionContext,
     key: &str,
     is_asked_for: bool,
-) -> Result<(Address, Hint, Option<Network>), Cause> {
-    if !is_asked_for && settings.walls.get(key).is_some() {
+) -> Result<(Address, EraHint, Option<HttpClient>), ConnectionFailure> {
+    if !is_asked_for && settings.auth_required_cache.get(key).is_some() {
         let detail = "it said so less than 15 minutes ago; `swb reconnect` asks again".to_owned();
-        return Err(Cause::of(CauseKind::WantsLogin).with(Evidence::Detail(detail)));
+        return Err(ConnectionFailure::new(FailureKind::AuthRequired)
+            .with_evidence(Evidence::Detail(detail)));
     }
-    let hint = match settings.eras.get(key).as_deref().and_then(Era::parse) {
-        Some(Era::Legacy) => Hint::Legacy,
-        Some(Era::Modern) | None => Hint::Unknown,
+    let hint = match settings.era_cache.get(key).as_deref().and_then(Era::parse) {
+        Some(Era::Legacy) => EraHint::Legacy,
+        Some(Era::Modern) | None => EraHint::Unknown,
     };
-    let address = address::of(&wanted.spec, &settings.around, &settings.in_process)?;
+    let address = address::server_address(&wanted.spec, &settings.env, &settings.in_process)?;
     let network = match &address {
         Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
-            let own = address::certificates(&wanted.spec, &settings.around)?;
+            let own = address::load_certificates(&wanted.spec, &settings.env)?;
             Some(settings.network(own)?)
         }
-        Address::Program(_) | Address::Linked(_) => None,
+        Address::Stdio(_) | Address::InProcess(_) => None,
     };
     Ok((address, hint, network))
 }
 
 /// A failure, with what only we know of it.
-fn explain(error: &DialError, address: &Address) -> Cause {
-    let cause = Cause::from(error);
+fn connect_failure(error: &ConnectError, address: &Address) -> ConnectionFailure {
+    let cause = ConnectionFailure::from(error);
     match (&cause.kind, address) {
-        (CauseKind::NoProgram { .. }, Address::Program(program)) => {
+        (FailureKind::CommandNotFound { .. }, Address::Stdio(program)) => {
             let path = program.env.iter().find(|(name, _)| name == "PATH");
             let searched = path.map(|(_, value)| value.to_string_lossy().into_owned());
-            cause.with(Evidence::Searched(searched.unwrap_or_default()))
+            cause.with_evidence(Evidence::SearchedPath(searched.unwrap_or_default()))
         }
         (_, _) => cause,
     }

@@ -45,7 +45,7 @@ pub enum ArgumentFaultKind {
         /// What it should be.
         expected: String,
         /// What it is.
-        given: &'static str,
+        actual: &'static str,
     },
     /// It is none of the values that it may have.
     NotListed {
@@ -53,7 +53,7 @@ pub enum ArgumentFaultKind {
         allowed: String,
     },
     /// Anything else.
-    Unfit {
+    Invalid {
         /// What it should be.
         expected: String,
     },
@@ -71,11 +71,11 @@ impl fmt::Display for ArgumentFault {
             ArgumentFaultKind::Unknown { nearest: Some(nearest) } => {
                 write!(f, " is not known, did you mean `{nearest}`?")
             }
-            ArgumentFaultKind::Type { expected, given } => {
+            ArgumentFaultKind::Type { expected, actual: given } => {
                 write!(f, " should be {expected}, not {given}")
             }
             ArgumentFaultKind::NotListed { allowed } => write!(f, " should be one of {allowed}"),
-            ArgumentFaultKind::Unfit { expected } => write!(f, " {expected}"),
+            ArgumentFaultKind::Invalid { expected } => write!(f, " {expected}"),
         }
     }
 }
@@ -83,21 +83,21 @@ impl fmt::Display for ArgumentFault {
 impl std::error::Error for ArgumentFault {}
 
 /// A schema made ready for checking.
-pub(super) struct Checker {
+pub(super) struct ArgumentChecker {
     schema: Json,
     /// Absent where the schema holds something that cannot be made ready, such as a pattern of another kind.
     validator: Option<Validator>,
 }
 
-impl fmt::Debug for Checker {
+impl fmt::Debug for ArgumentChecker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_ready = self.validator.is_some();
         f.debug_struct("Checker").field("is_ready", &is_ready).finish_non_exhaustive()
     }
 }
 
-impl Checker {
-    fn new(schema: &Payload) -> Checker {
+impl ArgumentChecker {
+    fn new(schema: &Payload) -> ArgumentChecker {
         let schema: Json = schema.decode().unwrap_or_default();
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(MOST_BACKTRACKS)
@@ -108,14 +108,14 @@ impl Checker {
             .should_ignore_unknown_formats(true)
             .offline();
         let validator = options.build(&schema).ok();
-        Checker { schema, validator }
+        ArgumentChecker { schema, validator }
     }
 
     fn faults(&self, arguments: &Json) -> Vec<ArgumentFault> {
         let Some(validator) = &self.validator else { return Vec::new() };
         let mut faults = Vec::new();
         for error in validator.iter_errors(arguments) {
-            self.tell(&error, &mut faults);
+            self.collect_faults(&error, &mut faults);
             if faults.len() >= MOST_FAULTS {
                 break;
             }
@@ -124,7 +124,7 @@ impl Checker {
         faults
     }
 
-    fn tell(&self, error: &ValidationError<'_>, faults: &mut Vec<ArgumentFault>) {
+    fn collect_faults(&self, error: &ValidationError<'_>, faults: &mut Vec<ArgumentFault>) {
         let at = error.instance_path();
         let mut push = |at: String, kind| {
             let fault = ArgumentFault { at, kind };
@@ -151,7 +151,7 @@ impl Checker {
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_type(kind);
                 let given = JsonType::from(error.instance().as_ref()).as_str();
-                push(shown(at, None), ArgumentFaultKind::Type { expected, given });
+                push(shown(at, None), ArgumentFaultKind::Type { expected, actual: given });
             }
             ValidationErrorKind::Enum { options } => {
                 push(shown(at, None), ArgumentFaultKind::NotListed { allowed: listed(options) });
@@ -162,15 +162,15 @@ impl Checker {
             }
             ValidationErrorKind::AnyOf { context }
             | ValidationErrorKind::OneOfNotValid { context } => {
-                self.tell_branches(at, context, faults);
+                self.collect_branch_faults(at, context, faults);
             }
             ValidationErrorKind::OneOfMultipleValid { .. } => {
                 let expected = "fits several of its forms, where it should fit one".to_owned();
-                push(shown(at, None), ArgumentFaultKind::Unfit { expected });
+                push(shown(at, None), ArgumentFaultKind::Invalid { expected });
             }
             ValidationErrorKind::Not { .. } | ValidationErrorKind::FalseSchema => {
                 let expected = "is not allowed so".to_owned();
-                push(shown(at, None), ArgumentFaultKind::Unfit { expected });
+                push(shown(at, None), ArgumentFaultKind::Invalid { expected });
             }
             kind @ (ValidationErrorKind::Minimum { .. }
             | ValidationErrorKind::Maximum { .. }
@@ -194,13 +194,13 @@ impl Checker {
             | ValidationErrorKind::FromUtf8 { .. }
             | ValidationErrorKind::PropertyNames { .. }
             | ValidationErrorKind::Custom { .. }) => {
-                push(shown(at, None), ArgumentFaultKind::Unfit { expected: limit(kind) });
+                push(shown(at, None), ArgumentFaultKind::Invalid { expected: limit(kind) });
             }
         }
     }
 
     /// Of several forms, the one that was nearest to being right is the one that was meant.
-    fn tell_branches(
+    fn collect_branch_faults(
         &self,
         at: &Location,
         branches: &[Vec<ValidationError<'static>>],
@@ -212,7 +212,7 @@ impl Checker {
         // A form of another type altogether was not meant, unless all are.
         let meant = branches.iter().filter(|errors| !errors.iter().any(is_type));
         if let Some(errors) = meant.min_by_key(|errors| errors.len()) {
-            errors.iter().for_each(|error| self.tell(error, faults));
+            errors.iter().for_each(|error| self.collect_faults(error, faults));
             return;
         }
         let mut given = "null";
@@ -224,7 +224,7 @@ impl Checker {
             }
         }
         types.dedup();
-        let kind = ArgumentFaultKind::Type { expected: types.join(" or "), given };
+        let kind = ArgumentFaultKind::Type { expected: types.join(" or "), actual: given };
         faults.push(ArgumentFault { at: shown(at, None), kind });
     }
 
@@ -311,9 +311,9 @@ fn shown(at: &Location, then: Option<&str>) -> String {
 
 /// Are these arguments what the tool takes?
 pub fn check(tool: &Tool, arguments: &Json) -> Result<(), Vec<ArgumentFault>> {
-    let checker = tool
-        .checker
-        .get_or_init(|| Checker::new(tool.checked_schema.as_ref().unwrap_or(&tool.input_schema)));
+    let checker = tool.checker.get_or_init(|| {
+        ArgumentChecker::new(tool.validation_schema.as_ref().unwrap_or(&tool.input_schema))
+    });
     let faults = checker.faults(arguments);
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

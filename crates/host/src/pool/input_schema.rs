@@ -17,15 +17,15 @@ use switchboard_wire::message::Payload;
 use thiserror::Error;
 
 /// The largest schema that is shown to a model, in bytes of JSON.
-pub const LARGEST: usize = 64 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024;
 /// How deeply a schema's JSON may be nested. One property inside another takes two.
-pub const DEEPEST: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 
 type Object = Map<String, Json>;
 
 /// Why a tool is kept from the model.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Reason {
+pub enum QuarantineReason {
     /// It is not even JSON that we can read.
     #[error("its definition cannot be read")]
     Unreadable,
@@ -79,75 +79,78 @@ impl fmt::Display for Pointer {
 
 /// A schema that can be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Normal {
+pub(super) struct NormalisedSchema {
     /// As it is shown.
     pub shown: Payload,
     /// As arguments are checked, where that is more than is shown.
-    pub checked: Option<Payload>,
+    pub validated: Option<Payload>,
 }
 
-impl From<Payload> for Normal {
-    fn from(shown: Payload) -> Normal {
-        Normal { shown, checked: None }
+impl From<Payload> for NormalisedSchema {
+    fn from(shown: Payload) -> NormalisedSchema {
+        NormalisedSchema { shown, validated: None }
     }
 }
 
 /// The schema as it is shown, or why it is not. `all` are bytes that `raw` may be a part of.
-pub(super) fn normalised(raw: Option<&RawValue>, all: &Payload) -> Result<Normal, Reason> {
-    let Some(raw) = raw else { return written(&nothing()).map(Normal::from) };
+pub(super) fn normalise(
+    raw: Option<&RawValue>,
+    all: &Payload,
+) -> Result<NormalisedSchema, QuarantineReason> {
+    let Some(raw) = raw else { return to_payload(&empty_schema()).map(NormalisedSchema::from) };
     let text = raw.get();
-    if text.len() > LARGEST {
-        return Err(Reason::TooLarge(text.len()));
+    if text.len() > MAX_BYTES {
+        return Err(QuarantineReason::TooLarge(text.len()));
     }
     if survey::is_plain(text) {
         return Ok(Payload::from_json(all.as_bytes().slice_ref(text.as_bytes())).into());
     }
     // Deeper JSON than serde_json reads is too deep for us as well.
-    let schema = serde_json::from_str(text).map_err(|_| Reason::TooDeep)?;
+    let schema = serde_json::from_str(text).map_err(|_| QuarantineReason::TooDeep)?;
     let mut untold = Vec::new();
-    let mut normal = normal(schema, &mut untold)?;
-    let shown = written(&normal)?;
+    let mut normal = normalise_json(schema, &mut untold)?;
+    let shown = to_payload(&normal)?;
     if untold.is_empty() {
         return Ok(shown.into());
     }
     // Nothing of that name is left at the root.
     normal["allOf"] = untold.into();
-    Ok(Normal { shown, checked: Some(written(&normal)?) })
+    Ok(NormalisedSchema { shown, validated: Some(to_payload(&normal)?) })
 }
 
-fn written(schema: &Json) -> Result<Payload, Reason> {
-    let payload = Payload::of(schema).map_err(|_| Reason::Unreadable)?;
+fn to_payload(schema: &Json) -> Result<Payload, QuarantineReason> {
+    let payload = Payload::encode(schema).map_err(|_| QuarantineReason::Unreadable)?;
     match payload.as_bytes().len() {
-        size if size > LARGEST => Err(Reason::TooLarge(size)),
+        size if size > MAX_BYTES => Err(QuarantineReason::TooLarge(size)),
         _ => Ok(payload),
     }
 }
 
-fn nothing() -> Json {
+fn empty_schema() -> Json {
     json!({"type": "object", "properties": {}})
 }
 
 /// What is not shown and still counts goes to `untold`.
-fn normal(schema: Json, untold: &mut Vec<Json>) -> Result<Json, Reason> {
+fn normalise_json(schema: Json, untold: &mut Vec<Json>) -> Result<Json, QuarantineReason> {
     let mut root = match schema {
         Json::Object(root) => root,
-        Json::Null | Json::Bool(true) => return Ok(nothing()),
+        Json::Null | Json::Bool(true) => return Ok(empty_schema()),
         Json::Bool(false) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
-            return Err(Reason::NotASchema);
+            return Err(QuarantineReason::NotASchema);
         }
     };
-    if depth(root.values()) + 1 > DEEPEST {
-        return Err(Reason::TooDeep);
+    if depth(root.values()) + 1 > MAX_DEPTH {
+        return Err(QuarantineReason::TooDeep);
     }
     dialect::translate(&mut root);
-    let mut root = references::resolved(root)?;
-    root_shape::settle(&mut root, untold)?;
+    let mut root = references::inline_references(root)?;
+    root_shape::normalise_root(&mut root, untold)?;
     // Merging moves things; what still refers to them must find them.
-    references::examine(&root)?;
-    dialect::examine(&root, &Pointer::default())?;
+    references::check_targets(&root)?;
+    dialect::check_keywords(&root, &Pointer::default())?;
     let names = root.get("properties").and_then(Json::as_object);
     if let Some(bad) = names.into_iter().flatten().map(|it| it.0).find(|it| !is_argument_name(it)) {
-        return Err(Reason::ArgumentName(bad.chars().take(100).collect()));
+        return Err(QuarantineReason::ArgumentName(bad.chars().take(100).collect()));
     }
     Ok(Json::Object(root))
 }
@@ -171,18 +174,18 @@ fn depth_of(value: &Json) -> usize {
 
 /// What a keyword's value holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inside {
+enum SubschemaShape {
     /// A schema.
-    Schema,
+    Single,
     /// Schemas by name.
-    Named,
+    Map,
     /// A list of schemas.
-    Listed,
+    List,
     /// No schema.
-    Nothing,
+    NotASchema,
 }
 
-fn inside(keyword: &str) -> Inside {
+fn subschema_shape(keyword: &str) -> SubschemaShape {
     match keyword {
         "items"
         | "additionalProperties"
@@ -194,23 +197,23 @@ fn inside(keyword: &str) -> Inside {
         | "propertyNames"
         | "unevaluatedItems"
         | "unevaluatedProperties"
-        | "contentSchema" => Inside::Schema,
+        | "contentSchema" => SubschemaShape::Single,
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-            Inside::Named
+            SubschemaShape::Map
         }
-        "anyOf" | "oneOf" | "allOf" | "prefixItems" => Inside::Listed,
-        _ => Inside::Nothing,
+        "anyOf" | "oneOf" | "allOf" | "prefixItems" => SubschemaShape::List,
+        _ => SubschemaShape::NotASchema,
     }
 }
 
 /// Every schema directly inside one.
 fn each_child<'a>(schema: &'a Object, act: &mut dyn FnMut(&'a Json)) {
     for (keyword, value) in schema {
-        match (inside(keyword), value) {
-            (Inside::Schema, value) => act(value),
-            (Inside::Named, Json::Object(named)) => named.values().for_each(&mut *act),
-            (Inside::Listed, Json::Array(listed)) => listed.iter().for_each(&mut *act),
-            (Inside::Named | Inside::Listed | Inside::Nothing, _) => {}
+        match (subschema_shape(keyword), value) {
+            (SubschemaShape::Single, value) => act(value),
+            (SubschemaShape::Map, Json::Object(named)) => named.values().for_each(&mut *act),
+            (SubschemaShape::List, Json::Array(listed)) => listed.iter().for_each(&mut *act),
+            (SubschemaShape::Map | SubschemaShape::List | SubschemaShape::NotASchema, _) => {}
         }
     }
 }
@@ -218,11 +221,11 @@ fn each_child<'a>(schema: &'a Object, act: &mut dyn FnMut(&'a Json)) {
 /// Every schema directly inside one, to be changed.
 fn each_child_mut(schema: &mut Object, act: &mut dyn FnMut(&mut Json)) {
     for (keyword, value) in schema.iter_mut() {
-        match (inside(keyword), value) {
-            (Inside::Schema, value) => act(value),
-            (Inside::Named, Json::Object(named)) => named.values_mut().for_each(&mut *act),
-            (Inside::Listed, Json::Array(listed)) => listed.iter_mut().for_each(&mut *act),
-            (Inside::Named | Inside::Listed | Inside::Nothing, _) => {}
+        match (subschema_shape(keyword), value) {
+            (SubschemaShape::Single, value) => act(value),
+            (SubschemaShape::Map, Json::Object(named)) => named.values_mut().for_each(&mut *act),
+            (SubschemaShape::List, Json::Array(listed)) => listed.iter_mut().for_each(&mut *act),
+            (SubschemaShape::Map | SubschemaShape::List | SubschemaShape::NotASchema, _) => {}
         }
     }
 }

@@ -7,20 +7,20 @@ use super::tool::Tool;
 /// Letters fall into so many drawers.
 const DRAWERS: usize = 32;
 
-type Letters = [u8; DRAWERS];
+type LetterCounts = [u8; DRAWERS];
 
 /// A name that nobody has.
-pub(super) struct Wanted {
+pub(super) struct NameQuery {
     /// In lower case, and no longer than any name.
     name: String,
-    letters: Letters,
+    letters: LetterCounts,
 }
 
-impl Wanted {
-    pub(super) fn new(name: &str) -> Wanted {
-        let name: String = name.to_lowercase().chars().take(naming::LONGEST_NAME * 2).collect();
+impl NameQuery {
+    pub(super) fn new(name: &str) -> NameQuery {
+        let name: String = name.to_lowercase().chars().take(naming::MAX_NAME_BYTES * 2).collect();
         let letters = letters(name.as_bytes());
-        Wanted { name, letters }
+        NameQuery { name, letters }
     }
 
     /// How far it is from a tool's exposed name or its own: less than `limit`, and not far.
@@ -29,22 +29,22 @@ impl Wanted {
             return None;
         }
         // A name that is contested now was perhaps this one's alone before.
-        if self.begins(&tool.exposed) {
+        if self.is_unsuffixed_form_of(&tool.exposed_name) {
             return (limit > 1).then_some(1);
         }
-        let own = self.closeness(&tool.name, limit);
-        self.closeness(&tool.exposed, own.unwrap_or(limit)).or(own)
+        let own = self.edit_distance(&tool.name, limit);
+        self.edit_distance(&tool.exposed_name, own.unwrap_or(limit)).or(own)
     }
 
     /// Is it the other name without what was added to that?
-    fn begins(&self, exposed: &str) -> bool {
+    fn is_unsuffixed_form_of(&self, exposed: &str) -> bool {
         exposed.is_char_boundary(self.name.len())
             && exposed.len() > self.name.len()
             && exposed[..self.name.len()].eq_ignore_ascii_case(&self.name)
             && naming::is_suffix(&exposed[self.name.len()..])
     }
 
-    fn closeness(&self, name: &str, limit: usize) -> Option<usize> {
+    fn edit_distance(&self, name: &str, limit: usize) -> Option<usize> {
         let far = (2 + name.len() / 5).min(limit);
         if name.len().abs_diff(self.name.len()) >= far {
             return None;
@@ -54,7 +54,7 @@ impl Wanted {
             return (distance < far).then_some(distance);
         }
         let other = letters(name.as_bytes());
-        let missing = |one: &Letters, other: &Letters| -> usize {
+        let missing = |one: &LetterCounts, other: &LetterCounts| -> usize {
             one.iter().zip(other).map(|(one, other)| usize::from(one.saturating_sub(*other))).sum()
         };
         // Every letter that the other has not costs a step.
@@ -62,11 +62,11 @@ impl Wanted {
         if least >= far {
             return None;
         }
-        steps(self.name.as_bytes(), name.as_bytes(), far)
+        bounded_edit_distance(self.name.as_bytes(), name.as_bytes(), far)
     }
 }
 
-fn letters(name: &[u8]) -> Letters {
+fn letters(name: &[u8]) -> LetterCounts {
     let mut letters = [0u8; DRAWERS];
     for byte in name {
         // Letters of either case fall into the same drawer.
@@ -78,7 +78,7 @@ fn letters(name: &[u8]) -> Letters {
 
 /// How many letters have to be put in, taken out, replaced or swapped with their neighbours, where that is less than
 /// `far`. The case of the second name does not matter.
-fn steps(one: &[u8], other: &[u8], far: usize) -> Option<usize> {
+fn bounded_edit_distance(one: &[u8], other: &[u8], far: usize) -> Option<usize> {
     let width = other.len() + 1;
     let mut before: Vec<usize> = vec![usize::MAX; width];
     let mut last: Vec<usize> = (0..width).collect();
@@ -119,7 +119,11 @@ mod tests {
     use super::*;
 
     fn check(one: &str, other: &str, expected: Option<usize>) {
-        assert_eq!(steps(one.as_bytes(), other.as_bytes(), 4), expected, "{one} {other}");
+        assert_eq!(
+            bounded_edit_distance(one.as_bytes(), other.as_bytes(), 4),
+            expected,
+            "{one} {other}"
+        );
     }
 
     #[test]
@@ -144,16 +148,16 @@ mod tests {
             let one = one.to_lowercase();
             let plain = strsim::osa_distance(&one, &other.to_lowercase());
             let expected = (plain < far).then_some(plain);
-            prop_assert_eq!(steps(one.as_bytes(), other.as_bytes(), far), expected);
+            prop_assert_eq!(bounded_edit_distance(one.as_bytes(), other.as_bytes(), far), expected);
         }
 
         #[test]
         fn letters_never_tell_apart_what_is_close(one in name(), other in name()) {
-            let wanted = Wanted::new(&one);
+            let wanted = NameQuery::new(&one);
             let far = 2 + other.len() / 5;
             let plain = strsim::osa_distance(&wanted.name, &other.to_lowercase());
             let expected = (plain < far).then_some(plain);
-            prop_assert_eq!(wanted.closeness(&other, usize::MAX), expected);
+            prop_assert_eq!(wanted.edit_distance(&other, usize::MAX), expected);
         }
     }
 }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use switchboard_config::scope::Scope;
 
 /// The longest name that model APIs take.
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_NAME_BYTES: usize = 64;
 /// The most contested names that are remembered.
 const MOST_CONTESTED: usize = 10_000;
 /// How many digits of the hash are added: none at first, more while names still meet.
@@ -30,7 +30,7 @@ const DIGITS: [usize; 4] = [0, 8, 16, 32];
 
 /// What kind of name a server has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Origin {
+pub enum NameOrigin {
     /// Somebody configured it.
     #[default]
     Configured,
@@ -38,26 +38,26 @@ pub enum Origin {
     Connector,
 }
 
-impl Origin {
+impl NameOrigin {
     /// The kind of name that servers of a scope have.
-    pub fn of(scope: Scope) -> Origin {
+    pub fn of(scope: Scope) -> NameOrigin {
         match scope {
-            Scope::Connectors => Origin::Connector,
+            Scope::Connectors => NameOrigin::Connector,
             Scope::Enterprise
             | Scope::Dynamic
             | Scope::Project
             | Scope::Local
             | Scope::User
-            | Scope::Managed => Origin::Configured,
+            | Scope::Plugin => NameOrigin::Configured,
         }
     }
 
     /// The kind of name that this is, where nothing else is known of the server: only connectors have free texts.
-    pub fn guessed(server: &str) -> Origin {
+    pub fn guess(server: &str) -> NameOrigin {
         let is_free = |c: char| !(c.is_ascii_alphanumeric() || "_-:".contains(c));
         match server.contains(is_free) {
-            true => Origin::Connector,
-            false => Origin::Configured,
+            true => NameOrigin::Connector,
+            false => NameOrigin::Configured,
         }
     }
 }
@@ -66,11 +66,11 @@ impl Origin {
 pub(super) type Contested = BTreeSet<String>;
 
 /// A server's name as it is written in the names of its tools, and so in rules.
-pub fn prefix(server: &str, origin: Origin) -> String {
-    let plain = sanitised(server);
+pub fn prefix(server: &str, origin: NameOrigin) -> String {
+    let plain = sanitise(server);
     match origin {
-        Origin::Configured => plain,
-        Origin::Connector => {
+        NameOrigin::Configured => plain,
+        NameOrigin::Connector => {
             let words: Vec<&str> = plain.split('_').filter(|word| !word.is_empty()).collect();
             words.join("_")
         }
@@ -78,12 +78,12 @@ pub fn prefix(server: &str, origin: Origin) -> String {
 }
 
 /// A name with every character that tool names cannot hold made an underscore, as rules write it.
-pub fn sanitised(text: &str) -> String {
-    as_in_rules(text).into_owned()
+pub fn sanitise(text: &str) -> String {
+    sanitise_borrowed(text).into_owned()
 }
 
 /// The same, without a copy where nothing has to be changed.
-pub fn as_in_rules(text: &str) -> Cow<'_, str> {
+pub fn sanitise_borrowed(text: &str) -> Cow<'_, str> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match text.chars().all(allowed) {
         true => Cow::Borrowed(text),
@@ -98,25 +98,25 @@ pub(super) struct Candidate<'a> {
     /// The plain name, however long it is.
     plain: String,
     /// Must it have another name than the plain one, whatever others want?
-    shared: Shared,
+    prefix_use: PrefixUse,
 }
 
 impl<'a> Candidate<'a> {
     /// A tool of a server whose prefix is shared with another server or not.
-    pub(super) fn new(server: &'a str, prefix: &str, tool: &'a str, shared: Shared) -> Self {
-        let plain = format!("mcp__{prefix}__{}", sanitised(tool));
-        Candidate { server, tool, plain, shared }
+    pub(super) fn new(server: &'a str, prefix: &str, tool: &'a str, prefix_use: PrefixUse) -> Self {
+        let plain = format!("mcp__{prefix}__{}", sanitise(tool));
+        Candidate { server, tool, plain, prefix_use }
     }
 
     /// May it have its plain name, as far as others have no say? One that ends like a changed name may not, so that
     /// plain and changed names never meet, and nobody can choose a name to push another from his.
     fn may_be_plain(&self) -> bool {
-        let fits = self.plain.len() <= LONGEST_NAME;
+        let fits = self.plain.len() <= MAX_NAME_BYTES;
         let looks_changed = DIGITS[1..].iter().any(|digits| {
             let start = self.plain.len().saturating_sub(digits + 1);
             is_suffix(self.plain.get(start..).unwrap_or_default())
         });
-        fits && self.shared == Shared::No && !looks_changed
+        fits && self.prefix_use == PrefixUse::Unique && !looks_changed
     }
 
     fn name(&self, digits: usize) -> String {
@@ -127,7 +127,7 @@ impl<'a> Candidate<'a> {
         hash.update((self.server.len() as u64).to_be_bytes());
         hash.update(self.server);
         hash.update(self.tool);
-        let keep = self.plain.len().min(LONGEST_NAME - digits - 1);
+        let keep = self.plain.len().min(MAX_NAME_BYTES - digits - 1);
         let mut name = String::with_capacity(keep + digits + 1);
         name.push_str(&self.plain[..keep]);
         name.push('_');
@@ -147,9 +147,9 @@ pub(super) fn is_suffix(text: &str) -> bool {
 
 /// Does another known server have the same prefix?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shared {
-    Yes,
-    No,
+pub(super) enum PrefixUse {
+    Shared,
+    Unique,
 }
 
 /// A name for each, in their order; and the contested names, those of before included.
@@ -178,7 +178,7 @@ pub(super) fn names(
         };
         waiting = alone.into_iter().filter(is_refused).chain(met.iter().copied()).collect();
         for at in met {
-            if contested.len() < MOST_CONTESTED && names[at].len() <= LONGEST_NAME {
+            if contested.len() < MOST_CONTESTED && names[at].len() <= MAX_NAME_BYTES {
                 contested.insert(names[at].clone());
             }
         }

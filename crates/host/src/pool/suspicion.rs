@@ -3,103 +3,103 @@
 
 /// What is odd about a tool's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flag {
+pub enum HiddenText {
     /// Characters without width between visible ones.
     ZeroWidth,
     /// Characters that turn the direction of reading round.
-    Direction,
+    Bidirectional,
     /// The block of invisible tags, which spells whole sentences that nobody sees.
     Tags,
     /// Control characters other than line ends and tabs.
     Control,
     /// A word that mixes Latin letters with letters that look like them.
-    LookAlike,
+    Confusable,
 }
 
-impl Flag {
+impl HiddenText {
     /// The word for it in output.
     pub fn id(self) -> &'static str {
         match self {
-            Flag::ZeroWidth => "zero-width",
-            Flag::Direction => "direction",
-            Flag::Tags => "tags",
-            Flag::Control => "control",
-            Flag::LookAlike => "look-alike",
+            HiddenText::ZeroWidth => "zero-width",
+            HiddenText::Bidirectional => "direction",
+            HiddenText::Tags => "tags",
+            HiddenText::Control => "control",
+            HiddenText::Confusable => "look-alike",
         }
     }
 }
 
-impl std::fmt::Display for Flag {
+impl std::fmt::Display for HiddenText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Flag::ZeroWidth => "its description holds characters without width",
-            Flag::Direction => "its description turns the direction of reading round",
-            Flag::Tags => "its description holds invisible text",
-            Flag::Control => "its description holds control characters",
-            Flag::LookAlike => "its description mixes letters that look alike",
+            HiddenText::ZeroWidth => "its description holds characters without width",
+            HiddenText::Bidirectional => "its description turns the direction of reading round",
+            HiddenText::Tags => "its description holds invisible text",
+            HiddenText::Control => "its description holds control characters",
+            HiddenText::Confusable => "its description mixes letters that look alike",
         })
     }
 }
 
 /// What is odd about a text, added to what is known.
-pub(super) fn inspect(text: &str, flags: &mut Vec<Flag>) {
+pub(super) fn inspect(text: &str, flags: &mut Vec<HiddenText>) {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t');
     if text.bytes().all(is_plain) {
         return;
     }
-    let mut word = Word::default();
+    let mut word = WordScripts::default();
     let mut previous = ' ';
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let next = rest.peek().copied().unwrap_or(' ');
-        if let Some(flag) = of_character(c, previous, next) {
+        if let Some(flag) = classify(c, previous, next) {
             add(flags, flag);
         }
-        if word.takes(c) {
-            add(flags, Flag::LookAlike);
+        if word.push(c) {
+            add(flags, HiddenText::Confusable);
         }
         previous = c;
     }
     flags.sort_unstable();
 }
 
-fn add(flags: &mut Vec<Flag>, flag: Flag) {
+fn add(flags: &mut Vec<HiddenText>, flag: HiddenText) {
     if !flags.contains(&flag) {
         flags.push(flag);
     }
 }
 
-fn of_character(c: char, previous: char, next: char) -> Option<Flag> {
+fn classify(c: char, previous: char, next: char) -> Option<HiddenText> {
     match c {
         '\n' | '\r' | '\t' => None,
         // Joiners belong to emoji and to several scripts, but not next to Latin letters.
         '\u{200c}' | '\u{200d}' => {
-            (previous.is_ascii() || next.is_ascii()).then_some(Flag::ZeroWidth)
+            (previous.is_ascii() || next.is_ascii()).then_some(HiddenText::ZeroWidth)
         }
         '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => {
-            Some(Flag::ZeroWidth)
+            Some(HiddenText::ZeroWidth)
         }
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            Some(Flag::Direction)
+            Some(HiddenText::Bidirectional)
         }
-        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => Some(Flag::Tags),
-        c if c.is_control() => Some(Flag::Control),
+        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => Some(HiddenText::Tags),
+        c if c.is_control() => Some(HiddenText::Control),
         _ => None,
     }
 }
 
 /// Which letters the word so far has.
 #[derive(Default)]
-struct Word {
+struct WordScripts {
     latin: bool,
     similar: bool,
 }
 
-impl Word {
+impl WordScripts {
     /// Takes a character; is the word mixed now?
-    fn takes(&mut self, c: char) -> bool {
+    fn push(&mut self, c: char) -> bool {
         if !c.is_alphanumeric() && c != '_' {
-            *self = Word::default();
+            *self = WordScripts::default();
             return false;
         }
         self.latin |= c.is_ascii_alphabetic();
@@ -118,7 +118,7 @@ impl Word {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: &[Flag]) {
+    fn check(text: &str, expected: &[HiddenText]) {
         let mut flags = Vec::new();
         inspect(text, &mut flags);
         assert_eq!(flags, expected, "{text:?}");
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn what_a_person_cannot_see_is_flagged() {
-        check("read\u{200b}file", &[Flag::ZeroWidth]);
-        check("a\u{200d}b", &[Flag::ZeroWidth]);
-        check("abc\u{202e}fed", &[Flag::Direction]);
-        check("hello\u{e0041}\u{e0042}", &[Flag::Tags]);
-        check("bell\u{7}", &[Flag::Control]);
-        check("p\u{430}ypal\u{200b}", &[Flag::ZeroWidth, Flag::LookAlike]);
+        check("read\u{200b}file", &[HiddenText::ZeroWidth]);
+        check("a\u{200d}b", &[HiddenText::ZeroWidth]);
+        check("abc\u{202e}fed", &[HiddenText::Bidirectional]);
+        check("hello\u{e0041}\u{e0042}", &[HiddenText::Tags]);
+        check("bell\u{7}", &[HiddenText::Control]);
+        check("p\u{430}ypal\u{200b}", &[HiddenText::ZeroWidth, HiddenText::Confusable]);
     }
 
     #[test]

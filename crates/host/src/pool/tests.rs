@@ -5,29 +5,29 @@ use serde_json::{Value as Json, json};
 use switchboard_wire::message::Payload;
 
 use super::argument_check::check;
-use super::difference::difference;
-use super::suspicion::Flag;
-use super::tool::{Annotations, MANY_TOOLS};
+use super::difference::diff;
+use super::suspicion::HiddenText;
+use super::tool::{Annotations, DEFERRAL_THRESHOLD};
 use super::*;
-use crate::perform::McpTool;
+use crate::perform::ServerToolExecutor;
 
 /// A server with tools, for tests.
 #[derive(Debug, Clone)]
 struct Server {
     name: String,
-    origin: Origin,
-    tools: Vec<Item>,
+    origin: NameOrigin,
+    tools: Vec<ListItem>,
     filter: ToolFilter,
 }
 
-fn item(definition: &Json) -> Item {
+fn item(definition: &Json) -> ListItem {
     let name = definition["name"].as_str().expect("a name").to_owned();
-    Item { name, raw: Payload::of(definition).expect("JSON") }
+    ListItem { name, raw: Payload::encode(definition).expect("JSON") }
 }
 
 fn server(name: &str, tools: &[&str]) -> Server {
     let tools = tools.iter().map(|tool| item(&json!({"name": tool}))).collect();
-    let origin = if name.contains(' ') { Origin::Connector } else { Origin::Configured };
+    let origin = if name.contains(' ') { NameOrigin::Connector } else { NameOrigin::Configured };
     Server { name: name.to_owned(), origin, tools, filter: ToolFilter::default() }
 }
 
@@ -35,13 +35,16 @@ fn defining(definition: &Json) -> Server {
     Server { tools: vec![item(definition)], ..server("s", &[]) }
 }
 
-fn source(server: &Server) -> Source<'_> {
+fn source(server: &Server) -> ServerTools<'_> {
     let Server { name, origin, tools, filter } = server;
-    Source { server: name, origin: *origin, tools, kind: ToolKind::Served, filter }
+    ServerTools { server: name, origin: *origin, tools, kind: ToolKind::Server, filter }
 }
 
 fn next(pool: &Pool, servers: &[Server]) -> Pool {
-    pool.next(servers.iter().map(source), &Rules { hidden: &|_, _| false, built_in: &[] })
+    pool.next_revision(
+        servers.iter().map(source),
+        &PoolRules { hidden: &|_, _| false, built_in: &[] },
+    )
 }
 
 fn pool(servers: &[Server]) -> Pool {
@@ -49,7 +52,7 @@ fn pool(servers: &[Server]) -> Pool {
 }
 
 fn names(pool: &Pool) -> Vec<&str> {
-    pool.tools().iter().map(|tool| tool.exposed.as_str()).collect()
+    pool.tools().iter().map(|tool| tool.exposed_name.as_str()).collect()
 }
 
 fn only(pool: &Pool) -> &Tool {
@@ -63,7 +66,7 @@ fn tool(definition: &Json) -> Arc<Tool> {
 
 fn built_in(name: &str) -> Tool {
     let schema = Payload::from_json(r#"{"type":"object","properties":{}}"#.into());
-    Tool::built_in(name, "", (schema.clone(), schema), &McpTool)
+    Tool::built_in(name, "", (schema.clone(), schema), &ServerToolExecutor)
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn two_that_want_one_name_both_get_another() {
     assert_eq!(names(&pool), ["mcp__s__a_b_6b79d51f", "mcp__s__a_b_c499d3c1", "mcp__s__c"]);
     assert!(pool.find("mcp__s__a_b").is_none());
     let near: Vec<&str> =
-        pool.nearest("mcp__s__a_b", 5).iter().map(|it| it.exposed.as_str()).collect();
+        pool.nearest("mcp__s__a_b", 5).iter().map(|it| it.exposed_name.as_str()).collect();
     assert_eq!(near, ["mcp__s__a_b_6b79d51f", "mcp__s__a_b_c499d3c1"]);
 }
 
@@ -100,28 +103,28 @@ fn a_long_name_is_cut_and_told_apart() {
     let long = "x".repeat(80);
     let pool = pool(&[server("s", &[&long, &format!("{long}y")])]);
     for tool in pool.tools() {
-        assert_eq!(tool.exposed.len(), 64);
-        assert!(tool.exposed.starts_with(&format!("mcp__s__{}_", "x".repeat(47))));
+        assert_eq!(tool.exposed_name.len(), 64);
+        assert!(tool.exposed_name.starts_with(&format!("mcp__s__{}_", "x".repeat(47))));
     }
-    assert_ne!(pool.tools()[0].exposed, pool.tools()[1].exposed);
+    assert_ne!(pool.tools()[0].exposed_name, pool.tools()[1].exposed_name);
 }
 
 #[test]
 fn a_built_in_name_is_never_shadowed() {
     let servers = [server("builtin", &["read", "write"])];
     let mut ours = built_in("read");
-    ours.exposed = "mcp__builtin__read".to_owned();
-    let rules = Rules { hidden: &|_, _| false, built_in: &[Arc::new(ours)] };
-    let pool = Pool::default().next(servers.iter().map(source), &rules);
+    ours.exposed_name = "mcp__builtin__read".to_owned();
+    let rules = PoolRules { hidden: &|_, _| false, built_in: &[Arc::new(ours)] };
+    let pool = Pool::default().next_revision(servers.iter().map(source), &rules);
     assert!(pool.find("mcp__builtin__read").is_some_and(|it| it.is_built_in()));
-    assert_eq!(pool.find_on("builtin", "read").expect("it is there").exposed.len(), 27);
+    assert_eq!(pool.find_by_server("builtin", "read").expect("it is there").exposed_name.len(), 27);
     assert!(pool.find("mcp__builtin__write").is_some());
 }
 
 #[test]
 fn our_own_tools_are_in_every_pool_and_found_by_search() {
-    let rules = Rules { hidden: &|_, _| true, built_in: crate::built_in::all() };
-    let pool = Pool::default().next([source(&server("s", &["x"]))], &rules);
+    let rules = PoolRules { hidden: &|_, _| true, built_in: crate::built_in::definitions() };
+    let pool = Pool::default().next_revision([source(&server("s", &["x"]))], &rules);
     assert_eq!(names(&pool), ["ListMcpResources", "ReadMcpResource", "ReadMcpResult"]);
     for tool in pool.tools() {
         let expected = Annotations {
@@ -133,19 +136,19 @@ fn our_own_tools_are_in_every_pool_and_found_by_search() {
         assert_eq!(tool.annotations, expected);
         assert!(pool.is_deferred(tool));
         let listed = item(&tool.raw.decode().expect("JSON"));
-        let owner = Owner { server: "s", prefix: "s", kind: ToolKind::Served };
-        let read = tool::read(owner, &tool.name, "x", &listed.raw).expect("it can be read");
-        let Read::Whole(read) = read else { panic!("a model API takes it") };
+        let owner = ToolOwner { server: "s", prefix: "s", kind: ToolKind::Server };
+        let read = tool::parse(owner, &tool.name, "x", &listed.raw).expect("it can be read");
+        let ParsedTool::Usable(read) = read else { panic!("a model API takes it") };
         assert_eq!(read.input_schema, tool.input_schema);
     }
-    assert_eq!(pool.search("list resources", 1)[0].tool.exposed, "ListMcpResources");
+    assert_eq!(pool.search("list resources", 1)[0].tool.exposed_name, "ListMcpResources");
 }
 
 #[test]
 fn tools_of_servers_are_sent_at_once_until_there_are_many() {
-    let names: Vec<String> = (0..=MANY_TOOLS).map(|it| format!("t{it}")).collect();
+    let names: Vec<String> = (0..=DEFERRAL_THRESHOLD).map(|it| format!("t{it}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let few = pool(&[server("s", &names[..MANY_TOOLS])]);
+    let few = pool(&[server("s", &names[..DEFERRAL_THRESHOLD])]);
     let many = pool(&[server("s", &names)]);
     assert!(few.tools().iter().all(|it| !few.is_deferred(it)));
     assert!(many.tools().iter().all(|it| many.is_deferred(it)));
@@ -157,9 +160,10 @@ fn servers_whose_names_read_the_same_keep_their_names_while_one_is_away() {
     let away = Server { tools: Vec::new(), ..second.clone() };
     let alone = pool(&[first.clone(), away]);
     let both = pool(&[first, second]);
-    let name = |pool: &Pool| pool.find_on("a_b", "x").expect("it is there").exposed.clone();
+    let name =
+        |pool: &Pool| pool.find_by_server("a_b", "x").expect("it is there").exposed_name.clone();
     assert_eq!(name(&alone), name(&both));
-    assert_eq!(difference(&alone, &both).added.len(), 2);
+    assert_eq!(diff(&alone, &both).added.len(), 2);
 }
 
 #[test]
@@ -169,8 +173,8 @@ fn a_contested_name_is_nobodys_when_one_of_them_goes() {
     let one = next(&both, std::slice::from_ref(&second));
     assert!(one.find("mcp__a___x").is_none());
     assert_eq!(
-        one.find_on("a_", "x").map(|it| &it.exposed),
-        both.find_on("a_", "x").map(|it| &it.exposed)
+        one.find_by_server("a_", "x").map(|it| &it.exposed_name),
+        both.find_by_server("a_", "x").map(|it| &it.exposed_name)
     );
     let again = next(&one, &[second, first]);
     assert_eq!(names(&again), names(&both));
@@ -182,7 +186,7 @@ fn a_tool_named_like_the_other_name_of_another_takes_nothing_from_it() {
     let second = pool(&[server("s", &["a.b", "a_b", "a_b_6b79d51f", "a_b_6b79d51f_c499d3c1"])]);
     assert_eq!(second.tools().len(), 4);
     for tool in first.tools() {
-        let same = second.find(&tool.exposed).expect("it keeps its name");
+        let same = second.find(&tool.exposed_name).expect("it keeps its name");
         assert_eq!(same.name, tool.name);
     }
 }
@@ -194,8 +198,8 @@ fn filters_and_rules_take_tools_out_without_renaming_others() {
         allow: Some(vec!["a".to_owned(), "b".to_owned(), "c.d".to_owned()]),
         deny: vec!["b".to_owned()],
     };
-    let rules = Rules { hidden: &|server, tool| (server, tool) == ("s", "a"), built_in: &[] };
-    let pool = Pool::default().next([source(&one)], &rules);
+    let rules = PoolRules { hidden: &|server, tool| (server, tool) == ("s", "a"), built_in: &[] };
+    let pool = Pool::default().next_revision([source(&one)], &rules);
     assert_eq!(names(&pool), ["mcp__s__c_d_cf91103c"]);
 }
 
@@ -203,7 +207,7 @@ fn filters_and_rules_take_tools_out_without_renaming_others() {
 fn one_bad_tool_is_kept_apart_and_its_server_stays() {
     let mut one = server("s", &["good"]);
     one.tools.push(item(&json!({"name": "bad", "inputSchema": {"type": "string"}})));
-    one.tools.push(Item { name: "worse".to_owned(), raw: Payload::from_json("{".into()) });
+    one.tools.push(ListItem { name: "worse".to_owned(), raw: Payload::from_json("{".into()) });
     let pool = pool(&[one]);
     assert_eq!(names(&pool), ["mcp__s__good"]);
     let told: Vec<String> = pool
@@ -253,13 +257,13 @@ fn a_long_description_is_cut_between_characters() {
 #[test]
 fn hidden_characters_are_flagged_wherever_the_model_reads() {
     let flags = |definition: Json| tool(&definition).flags().to_vec();
-    assert_eq!(flags(json!({"name": "t", "description": "a\u{200b}b"})), [Flag::ZeroWidth]);
+    assert_eq!(flags(json!({"name": "t", "description": "a\u{200b}b"})), [HiddenText::ZeroWidth]);
     let schema = json!({"type": "object", "properties": {"a": {"description": "x\u{e0041}"}}});
-    assert_eq!(flags(json!({"name": "t", "inputSchema": schema})), [Flag::Tags]);
+    assert_eq!(flags(json!({"name": "t", "inputSchema": schema})), [HiddenText::Tags]);
     let escaped = r#"{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"title": "\u202e"}}}}"#;
     let raw = Payload::from_json(escaped.into());
-    let one = Server { tools: vec![Item { name: "t".to_owned(), raw }], ..server("s", &[]) };
-    assert_eq!(only(&pool(&[one])).flags(), [Flag::Direction]);
+    let one = Server { tools: vec![ListItem { name: "t".to_owned(), raw }], ..server("s", &[]) };
+    assert_eq!(only(&pool(&[one])).flags(), [HiddenText::Bidirectional]);
     assert_eq!(flags(json!({"name": "t", "description": "plain"})), []);
 }
 
@@ -404,8 +408,9 @@ fn differences_are_told_by_name() {
     let mut changed = server("a", &["y", "new"]);
     changed.tools.push(item(&json!({"name": "x", "description": "now with words"})));
     let after = next(&before, &[changed]);
-    let changes = difference(&before, &after);
-    let names = |tools: &[Arc<Tool>]| tools.iter().map(|it| it.exposed.clone()).collect::<Vec<_>>();
+    let changes = diff(&before, &after);
+    let names =
+        |tools: &[Arc<Tool>]| tools.iter().map(|it| it.exposed_name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&changes.added), ["mcp__a__new"]);
     assert_eq!(names(&changes.removed), ["mcp__b__z"]);
     assert_eq!(changes.changed.len(), 1);
@@ -419,15 +424,15 @@ fn what_did_not_change_is_taken_over() {
     let before = pool(&servers);
     let after = next(&before, &servers);
     assert!(Arc::ptr_eq(&before.tools()[0], &after.tools()[0]));
-    assert!(difference(&before, &after).is_empty());
+    assert!(diff(&before, &after).is_empty());
     // Members in another order are the same definition.
     let of = |text: &'static str| {
         let raw = Payload::from_json(text.into());
-        pool(&[Server { tools: vec![Item { name: "t".to_owned(), raw }], ..server("s", &[]) }])
+        pool(&[Server { tools: vec![ListItem { name: "t".to_owned(), raw }], ..server("s", &[]) }])
     };
     let (one, other) =
         (of(r#"{"name": "t", "description": "d"}"#), of(r#"{"description": "d", "name": "t"}"#));
-    assert!(difference(&one, &other).is_empty());
+    assert!(diff(&one, &other).is_empty());
 }
 
 fn any_servers() -> impl Strategy<Value = Vec<Server>> {
@@ -467,8 +472,8 @@ proptest! {
         let second = pool(&turned);
         for server in &servers {
             for item in &server.tools {
-                let tool = first.find_on(&server.name, &item.name).expect("every tool is there");
-                let found = second.find(&tool.exposed).expect("the name is the same");
+                let tool = first.find_by_server(&server.name, &item.name).expect("every tool is there");
+                let found = second.find(&tool.exposed_name).expect("the name is the same");
                 prop_assert_eq!((&found.server, &found.name), (&server.name, &item.name));
             }
         }
@@ -485,7 +490,7 @@ proptest! {
         fewer.remove(away.index(servers.len()));
         let between = next(&before, &fewer);
         for tool in between.tools() {
-            if let Some(owner) = before.find(&tool.exposed) {
+            if let Some(owner) = before.find(&tool.exposed_name) {
                 prop_assert_eq!((&owner.server, &owner.name), (&tool.server, &tool.name));
             }
         }

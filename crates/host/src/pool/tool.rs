@@ -8,17 +8,17 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
-use switchboard_wire::mirror::Mirror;
+use switchboard_wire::mirror::ParamHeaders;
 
 use crate::built_in::Authenticate;
-use crate::perform::{McpTool, Perform};
+use crate::perform::{ServerToolExecutor, ToolExecutor};
 
-use super::argument_check::Checker;
-use super::input_schema::{Normal, Reason, normalised};
-use super::suspicion::{Flag, inspect};
+use super::argument_check::ArgumentChecker;
+use super::input_schema::{NormalisedSchema, QuarantineReason, normalise};
+use super::suspicion::{HiddenText, inspect};
 
 /// The longest description that a model is shown, in characters.
-pub const LONGEST_DESCRIPTION: usize = 2048;
+pub const MAX_DESCRIPTION_CHARS: usize = 2048;
 /// What a description that was cut ends with.
 const CUT: &str = "… [truncated]";
 /// The longest title, in characters.
@@ -28,7 +28,7 @@ const LONGEST_TITLE: usize = 256;
 #[derive(Debug)]
 pub struct Tool {
     /// What the model calls it.
-    pub exposed: String,
+    pub exposed_name: String,
     /// Whose it is; empty for one of our own.
     pub server: String,
     /// Its server's name as exposed names and rules write it.
@@ -44,23 +44,23 @@ pub struct Tool {
     /// What it takes: JSON Schema 2020-12 with an object at its root.
     pub input_schema: Payload,
     /// The same with what model APIs cannot be told, where there is any of that; arguments are checked by it.
-    pub(super) checked_schema: Option<Payload>,
+    pub(super) validation_schema: Option<Payload>,
     /// What it gives, as the server wrote it.
     pub output_schema: Option<Payload>,
     /// What the server says about its effects.
     pub annotations: Annotations,
     /// Which arguments are repeated in headers.
-    pub mirror: Mirror,
+    pub param_headers: ParamHeaders,
     /// All of it, as it came.
     pub raw: Payload,
     /// When a model is told of it.
     pub loading: Loading,
     /// Who performs its calls.
-    pub performer: &'static dyn Perform,
+    pub executor: &'static dyn ToolExecutor,
     /// Looked for when somebody asks for the first time.
-    flags: OnceLock<Vec<Flag>>,
+    flags: OnceLock<Vec<HiddenText>>,
     /// Made when arguments are checked for the first time.
-    pub(super) checker: OnceLock<Checker>,
+    pub(super) checker: OnceLock<ArgumentChecker>,
     /// Tells this definition from others. Made when it is called for the first time.
     pub(crate) digest: OnceLock<String>,
 }
@@ -69,23 +69,23 @@ pub struct Tool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
     /// A server's.
-    Served,
+    Server,
     /// One of our own.
     BuiltIn,
     /// One of our own that stands for a server which somebody has to sign in to first.
-    StandIn,
+    LoginPlaceholder,
 }
 
 /// The server that a tool is read for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Owner<'a> {
+pub(super) struct ToolOwner<'a> {
     pub(super) server: &'a str,
     pub(super) prefix: &'a str,
     pub(super) kind: ToolKind,
 }
 
 /// A pool with more tools than this does not send all their definitions to a model.
-pub const MANY_TOOLS: usize = 40;
+pub const DEFERRAL_THRESHOLD: usize = 40;
 
 /// When a model is told of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Loading {
     /// Is it found by search, among so many tools?
     pub fn is_deferred(self, tools: usize) -> bool {
         match self {
-            Loading::WhenFew => tools > MANY_TOOLS,
+            Loading::WhenFew => tools > DEFERRAL_THRESHOLD,
             Loading::Deferred => true,
         }
     }
@@ -131,10 +131,10 @@ impl Tool {
         name: &str,
         description: &str,
         (input_schema, raw): (Payload, Payload),
-        performer: &'static dyn Perform,
+        executor: &'static dyn ToolExecutor,
     ) -> Tool {
         Tool {
-            exposed: name.to_owned(),
+            exposed_name: name.to_owned(),
             server: String::new(),
             prefix: String::new(),
             name: name.to_owned(),
@@ -142,7 +142,7 @@ impl Tool {
             title: None,
             description: description.to_owned(),
             input_schema,
-            checked_schema: None,
+            validation_schema: None,
             output_schema: None,
             annotations: Annotations {
                 read_only: true,
@@ -150,10 +150,10 @@ impl Tool {
                 open_world: false,
                 idempotent: true,
             },
-            mirror: Mirror::default(),
+            param_headers: ParamHeaders::default(),
             raw,
             loading: Loading::Deferred,
-            performer,
+            executor,
             flags: OnceLock::new(),
             checker: OnceLock::new(),
             digest: OnceLock::new(),
@@ -161,7 +161,7 @@ impl Tool {
     }
 
     /// What is odd about its texts, as the server wrote them.
-    pub fn flags(&self) -> &[Flag] {
+    pub fn flags(&self) -> &[HiddenText] {
         self.flags.get_or_init(|| flags(&self.name, &self.raw))
     }
 
@@ -176,8 +176,8 @@ impl Tool {
     }
 
     /// Is it the same tool with the same definition? Where the members stand in their objects does not matter.
-    pub fn is_same(&self, other: &Tool) -> bool {
-        let place = |it: &Tool| (it.exposed.clone(), it.server.clone(), it.name.clone());
+    pub fn is_same_definition(&self, other: &Tool) -> bool {
+        let place = |it: &Tool| (it.exposed_name.clone(), it.server.clone(), it.name.clone());
         let value = |it: &Tool| it.raw.decode::<serde_json::Value>().ok();
         place(self) == place(other) && (self.raw == other.raw || value(self) == value(other))
     }
@@ -214,24 +214,25 @@ struct Hints<'a> {
 }
 
 /// A definition that was read.
-pub(super) enum Read {
+pub(super) enum ParsedTool {
     /// A model may be shown it.
-    Whole(Tool),
+    Usable(Tool),
     /// It is not for models, for this reason. Other programs may know what to do with it: its schema is as it came.
-    Apart(Tool, Reason),
+    Quarantined(Tool, QuarantineReason),
 }
 
 /// Reads a tool's definition, or says why the model is not shown it.
-pub(super) fn read(
-    owner: Owner<'_>,
+pub(super) fn parse(
+    owner: ToolOwner<'_>,
     name: &str,
     exposed: &str,
     raw: &Payload,
-) -> Result<Read, Reason> {
+) -> Result<ParsedTool, QuarantineReason> {
     // Looked at once as a whole, so that it need not be looked at piece by piece.
-    let text_of_all = std::str::from_utf8(raw.as_bytes()).map_err(|_| Reason::Unreadable)?;
+    let text_of_all =
+        std::str::from_utf8(raw.as_bytes()).map_err(|_| QuarantineReason::Unreadable)?;
     let definition: Definition<'_> =
-        serde_json::from_str(text_of_all).map_err(|_| Reason::Unreadable)?;
+        serde_json::from_str(text_of_all).map_err(|_| QuarantineReason::Unreadable)?;
     let hints: Hints<'_> = definition
         .annotations
         .and_then(|hints| serde_json::from_str(hints.get()).ok())
@@ -240,44 +241,48 @@ pub(super) fn read(
     let title = title.or_else(|| text(hints.title).filter(|it| !it.trim().is_empty()));
     let description = text(definition.description).unwrap_or_default();
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
-    let (Normal { shown, checked }, reason) = match normalised(definition.input_schema, raw) {
-        Ok(normal) => (normal, None),
-        Err(reason) => {
-            let schema = definition.input_schema.filter(|it| it.get().starts_with('{'));
-            (Normal::from(schema.map(part).ok_or_else(|| reason.clone())?), Some(reason))
-        }
-    };
+    let (NormalisedSchema { shown, validated: checked }, reason) =
+        match normalise(definition.input_schema, raw) {
+            Ok(normal) => (normal, None),
+            Err(reason) => {
+                let schema = definition.input_schema.filter(|it| it.get().starts_with('{'));
+                (
+                    NormalisedSchema::from(schema.map(part).ok_or_else(|| reason.clone())?),
+                    Some(reason),
+                )
+            }
+        };
     let tool = Tool {
-        exposed: exposed.to_owned(),
+        exposed_name: exposed.to_owned(),
         server: owner.server.to_owned(),
         prefix: owner.prefix.to_owned(),
         name: name.to_owned(),
         kind: owner.kind,
         title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
-        description: capped(description),
+        description: truncated(description),
         input_schema: shown,
-        checked_schema: checked,
+        validation_schema: checked,
         output_schema: definition.output_schema.filter(|it| it.get() != "null").map(part),
         annotations: annotations(&hints),
-        mirror: mirror(definition.input_schema),
+        param_headers: mirror(definition.input_schema),
         raw: raw.clone(),
         loading: Loading::WhenFew,
-        performer: match owner.kind {
-            ToolKind::StandIn => &Authenticate,
-            ToolKind::Served | ToolKind::BuiltIn => &McpTool,
+        executor: match owner.kind {
+            ToolKind::LoginPlaceholder => &Authenticate,
+            ToolKind::Server | ToolKind::BuiltIn => &ServerToolExecutor,
         },
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),
     };
     Ok(match reason {
-        None => Read::Whole(tool),
-        Some(reason) => Read::Apart(tool, reason),
+        None => ParsedTool::Usable(tool),
+        Some(reason) => ParsedTool::Quarantined(tool, reason),
     })
 }
 
 /// Looks at every text of a definition, all of each.
-fn flags(name: &str, raw: &Payload) -> Vec<Flag> {
+fn flags(name: &str, raw: &Payload) -> Vec<HiddenText> {
     let mut flags = Vec::new();
     inspect(name, &mut flags);
     let Ok(definition) = serde_json::from_slice::<Definition<'_>>(raw.as_bytes()) else {
@@ -305,13 +310,13 @@ fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     }
 }
 
-fn capped(description: Cow<'_, str>) -> String {
+fn truncated(description: Cow<'_, str>) -> String {
     let mut description = description.into_owned();
-    if description.len() <= LONGEST_DESCRIPTION {
+    if description.len() <= MAX_DESCRIPTION_CHARS {
         return description;
     }
-    if description.char_indices().nth(LONGEST_DESCRIPTION).is_some() {
-        let kept = LONGEST_DESCRIPTION - CUT.chars().count();
+    if description.char_indices().nth(MAX_DESCRIPTION_CHARS).is_some() {
+        let kept = MAX_DESCRIPTION_CHARS - CUT.chars().count();
         let end = description.char_indices().nth(kept).map_or(description.len(), |it| it.0);
         description.truncate(end);
         description.push_str(CUT);
@@ -332,16 +337,16 @@ fn annotations(hints: &Hints<'_>) -> Annotations {
 }
 
 /// A wish that cannot be met has taken the tool out of the catalogue already, where there are headers at all.
-fn mirror(schema: Option<&RawValue>) -> Mirror {
+fn mirror(schema: Option<&RawValue>) -> ParamHeaders {
     const WISH: &[u8] = b"x-mcp-header";
     let wishes = |it: &&str| memmem::find(it.as_bytes(), WISH).is_some();
     let schema = schema.map(RawValue::get).filter(wishes);
     let schema = schema.and_then(|it| serde_json::from_str(it).ok());
-    schema.and_then(|it| Mirror::of(&it).ok()).unwrap_or_default()
+    schema.and_then(|it| ParamHeaders::from_schema(&it).ok()).unwrap_or_default()
 }
 
 /// Looks at every text in a schema. Escapes are undone where there are some.
-fn inspect_schema(schema: &str, flags: &mut Vec<Flag>) {
+fn inspect_schema(schema: &str, flags: &mut Vec<HiddenText>) {
     if schema.contains("\\u") {
         if let Ok(value) = serde_json::from_str::<serde_json::Value>(schema) {
             inspect_value(&value, flags);
@@ -351,7 +356,7 @@ fn inspect_schema(schema: &str, flags: &mut Vec<Flag>) {
     inspect(schema, flags);
 }
 
-fn inspect_value(value: &serde_json::Value, flags: &mut Vec<Flag>) {
+fn inspect_value(value: &serde_json::Value, flags: &mut Vec<HiddenText>) {
     use serde_json::Value as Json;
     match value {
         Json::String(text) => inspect(text, flags),

@@ -30,7 +30,7 @@ const MOST_WORDS_OF_A_TOOL: usize = 512;
 
 /// A tool that was found.
 #[derive(Debug, Clone)]
-pub struct Match {
+pub struct ToolMatch {
     /// The tool.
     pub tool: Arc<Tool>,
     /// How well it fits; only good for comparing within one answer.
@@ -39,7 +39,7 @@ pub struct Match {
 
 /// An index over the tools of one pool, by their place in it.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct SearchIndex {
     /// All words, sorted, and where the entries of each begin.
     words: Vec<(Box<str>, u32)>,
     /// Which tool, and how much the word counts there.
@@ -48,15 +48,15 @@ pub(super) struct Index {
     names: HashMap<Box<str>, Vec<u32>>,
 }
 
-impl Index {
-    pub(super) fn of(tools: &[Arc<Tool>]) -> Index {
+impl SearchIndex {
+    pub(super) fn of(tools: &[Arc<Tool>]) -> SearchIndex {
         let mut gathered: HashMap<Box<str>, Vec<(u32, f32)>> = HashMap::new();
         let mut names: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         let mut lengths = Vec::with_capacity(tools.len());
         for (place, tool) in (0u32..).zip(tools) {
-            lengths.push(gather(tool, place, &mut gathered));
+            lengths.push(index_tool(tool, place, &mut gathered));
             let title = tool.title.as_deref().unwrap_or_default();
-            for name in [&tool.exposed, &tool.name, title] {
+            for name in [&tool.exposed_name, &tool.name, title] {
                 let places = names.entry(name.to_lowercase().into()).or_default();
                 if !name.is_empty() && places.last() != Some(&place) {
                     places.push(place);
@@ -68,7 +68,7 @@ impl Index {
         let mut sorted: Vec<_> = gathered.into_iter().collect();
         sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut index =
-            Index { words: Vec::with_capacity(sorted.len()), entries: Vec::new(), names };
+            SearchIndex { words: Vec::with_capacity(sorted.len()), entries: Vec::new(), names };
         for (word, found) in sorted {
             index.words.push((word, position(index.entries.len())));
             let having = found.len() as f32;
@@ -173,7 +173,7 @@ fn position(at: usize) -> u32 {
 
 fn query_words(query: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    split(query, &mut |word| {
+    split_words(query, &mut |word| {
         if words.len() < MOST_WORDS && !words.iter().any(|it| it == word) {
             words.push(word.to_owned());
         }
@@ -182,7 +182,7 @@ fn query_words(query: &str) -> Vec<String> {
 }
 
 /// Adds a tool's words and gives their number.
-fn gather(tool: &Tool, place: u32, into: &mut HashMap<Box<str>, Vec<(u32, f32)>>) -> f32 {
+fn index_tool(tool: &Tool, place: u32, into: &mut HashMap<Box<str>, Vec<(u32, f32)>>) -> f32 {
     let mut length = 0usize;
     let mut add = |word: &str, weight: f32| {
         length += 1;
@@ -199,18 +199,18 @@ fn gather(tool: &Tool, place: u32, into: &mut HashMap<Box<str>, Vec<(u32, f32)>>
             Some(_) | None => entries.push((place, weight)),
         }
     };
-    split(&tool.name, &mut |word| add(word, IN_NAME));
+    split_words(&tool.name, &mut |word| add(word, IN_NAME));
     // `readfile` finds `read_file`, too.
     let joined: String = tool.name.chars().filter(|it| it.is_alphanumeric()).collect();
     if joined.len() <= LONGEST_WORD {
         add(&joined.to_lowercase(), IN_NAME / 2.0);
     }
-    split(tool.title.as_deref().unwrap_or_default(), &mut |word| add(word, IN_TITLE));
-    split(&tool.server, &mut |word| add(word, IN_SERVER));
+    split_words(tool.title.as_deref().unwrap_or_default(), &mut |word| add(word, IN_TITLE));
+    split_words(&tool.server, &mut |word| add(word, IN_SERVER));
     for argument in arguments(tool) {
-        split(&argument, &mut |word| add(word, IN_ARGUMENTS));
+        split_words(&argument, &mut |word| add(word, IN_ARGUMENTS));
     }
-    split(&tool.description, &mut |word| add(word, IN_DESCRIPTION));
+    split_words(&tool.description, &mut |word| add(word, IN_DESCRIPTION));
     length as f32
 }
 
@@ -229,7 +229,7 @@ fn arguments(tool: &Tool) -> Vec<String> {
 }
 
 /// The words of a text, in lower case. Joined words come apart: `getHTTPUrl2` is `get`, `http`, `url2`.
-fn split(text: &str, act: &mut dyn FnMut(&str)) {
+fn split_words(text: &str, act: &mut dyn FnMut(&str)) {
     let mut word = String::new();
     let mut previous = ' ';
     let mut rest = text.chars().peekable();
@@ -262,7 +262,7 @@ mod tests {
     fn joined_words_come_apart() {
         let words = |text: &str| {
             let mut words = Vec::new();
-            split(text, &mut |word| words.push(word.to_owned()));
+            split_words(text, &mut |word| words.push(word.to_owned()));
             words.join(" ")
         };
         assert_eq!(words("read_file"), "read file");

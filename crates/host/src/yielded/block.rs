@@ -6,11 +6,11 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::words::Words;
+use super::words::JsonStr;
 
 /// The members of an answer that mean something to us.
 #[derive(Deserialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct RawResult<'a> {
     #[serde(borrow, default)]
     pub content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -31,7 +31,7 @@ pub(super) fn members<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
 
 /// The members of one piece of content, whatever kind it is of.
 #[derive(Deserialize)]
-struct Members<'a> {
+struct RawBlock<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -54,44 +54,43 @@ struct Members<'a> {
 
 /// One piece of content.
 pub(super) enum Block<'a> {
-    Text { words: Words<'a>, uri: Option<Words<'a>> },
-    Picture { data: Words<'a>, mime: Option<Words<'a>> },
-    Binary { data: Words<'a>, mime: Option<Words<'a>>, uri: Option<Words<'a>> },
-    Link { uri: Words<'a>, about: About<'a>, raw: &'a RawValue },
-    Unknown { kind: Option<Words<'a>>, raw: &'a RawValue },
+    Text { text: JsonStr<'a>, uri: Option<JsonStr<'a>> },
+    Image { data: JsonStr<'a>, mime: Option<JsonStr<'a>> },
+    Binary { data: JsonStr<'a>, mime: Option<JsonStr<'a>>, uri: Option<JsonStr<'a>> },
+    Link { uri: JsonStr<'a>, about: LinkMeta<'a>, raw: &'a RawValue },
+    Unknown { kind: Option<JsonStr<'a>>, raw: &'a RawValue },
 }
 
 /// What a link says of the resource.
-pub(super) struct About<'a> {
-    pub name: Option<Words<'a>>,
-    pub mime: Option<Words<'a>>,
-    pub description: Option<Words<'a>>,
+pub(super) struct LinkMeta<'a> {
+    pub name: Option<JsonStr<'a>>,
+    pub mime: Option<JsonStr<'a>>,
+    pub description: Option<JsonStr<'a>>,
 }
 
 /// Longer than any URI that somebody means.
 pub(super) const LONGEST_URI: usize = 8192;
 
-fn words<'a>(raw: Option<&'a RawValue>) -> Option<Words<'a>> {
-    raw.and_then(Words::of)
+fn json_str<'a>(raw: Option<&'a RawValue>) -> Option<JsonStr<'a>> {
+    raw.and_then(JsonStr::from_raw)
 }
 
 impl<'a> Block<'a> {
     /// Reads one piece of a tool's content. What lacks a member that its kind needs is of no kind that we know.
     pub(super) fn of_content(raw: &'a RawValue) -> Block<'a> {
-        let Some(members) = members::<Members<'a>>(raw.get().as_bytes()) else {
+        let Some(members) = members::<RawBlock<'a>>(raw.get().as_bytes()) else {
             return Block::Unknown { kind: None, raw };
         };
-        let kind = words(members.kind);
+        let kind = json_str(members.kind);
         let unknown = Block::Unknown { kind, raw };
-        let named = kind.map(|kind| kind.first(32)).unwrap_or_default();
+        let named = kind.map(|kind| kind.prefix(32)).unwrap_or_default();
         let known = match named.as_str() {
-            "text" => words(members.text).map(|words| Block::Text { words, uri: None }),
-            "image" => {
-                words(members.data).map(|data| Block::Picture { data, mime: words(members.mime) })
-            }
-            "audio" => words(members.data).map(|data| Block::Binary {
+            "text" => json_str(members.text).map(|words| Block::Text { text: words, uri: None }),
+            "image" => json_str(members.data)
+                .map(|data| Block::Image { data, mime: json_str(members.mime) }),
+            "audio" => json_str(members.data).map(|data| Block::Binary {
                 data,
-                mime: words(members.mime),
+                mime: json_str(members.mime),
                 uri: None,
             }),
             "resource" => members.resource.and_then(Block::of_known_resource),
@@ -107,35 +106,35 @@ impl<'a> Block<'a> {
     }
 
     fn of_known_resource(raw: &'a RawValue) -> Option<Block<'a>> {
-        let members = members::<Members<'a>>(raw.get().as_bytes())?;
-        let uri = words(members.uri);
-        match (words(members.text), words(members.blob)) {
-            (Some(words), _) => Some(Block::Text { words, uri }),
-            (None, Some(data)) => Some(Block::Binary { data, mime: words(members.mime), uri }),
+        let members = members::<RawBlock<'a>>(raw.get().as_bytes())?;
+        let uri = json_str(members.uri);
+        match (json_str(members.text), json_str(members.blob)) {
+            (Some(words), _) => Some(Block::Text { text: words, uri }),
+            (None, Some(data)) => Some(Block::Binary { data, mime: json_str(members.mime), uri }),
             (None, None) => None,
         }
     }
 
-    fn link(members: &Members<'a>, raw: &'a RawValue) -> Option<Block<'a>> {
-        let uri = words(members.uri).filter(|uri| uri.raw_length() <= LONGEST_URI)?;
-        let about = About {
-            name: words(members.name),
-            mime: words(members.mime),
-            description: words(members.description),
+    fn link(members: &RawBlock<'a>, raw: &'a RawValue) -> Option<Block<'a>> {
+        let uri = json_str(members.uri).filter(|uri| uri.raw_len() <= LONGEST_URI)?;
+        let about = LinkMeta {
+            name: json_str(members.name),
+            mime: json_str(members.mime),
+            description: json_str(members.description),
         };
         Some(Block::Link { uri, about, raw })
     }
 }
 
 /// The pieces of a list, as many as are wanted, and how many there were beyond them.
-pub(super) struct Pieces<'a> {
+pub(super) struct RawItems<'a> {
     pub taken: Vec<&'a RawValue>,
     pub left_out: usize,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> RawItems<'a> {
     /// Reads a list; an error if it is none.
-    pub(super) fn of(raw: &'a RawValue, most: usize) -> Result<Pieces<'a>, serde_json::Error> {
+    pub(super) fn of(raw: &'a RawValue, most: usize) -> Result<RawItems<'a>, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(raw.get());
         deserializer.deserialize_seq(AtMost(most))
     }
@@ -144,14 +143,14 @@ impl<'a> Pieces<'a> {
 struct AtMost(usize);
 
 impl<'de> Visitor<'de> for AtMost {
-    type Value = Pieces<'de>;
+    type Value = RawItems<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Pieces<'de>, A::Error> {
-        let mut pieces = Pieces { taken: Vec::new(), left_out: 0 };
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawItems<'de>, A::Error> {
+        let mut pieces = RawItems { taken: Vec::new(), left_out: 0 };
         while pieces.taken.len() < self.0 {
             match list.next_element()? {
                 Some(raw) => pieces.taken.push(raw),

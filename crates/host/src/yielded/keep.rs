@@ -19,22 +19,22 @@ const ID_LENGTH: usize = 24;
 
 /// Where results are kept, how many bytes of them, and how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keep {
+pub struct SpillStore {
     /// The folder, which is made when the first is kept.
     pub folder: PathBuf,
     /// The most bytes, all results together.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// The longest that one is kept.
-    pub longest: Duration,
+    pub max_age: Duration,
 }
 
-impl Keep {
+impl SpillStore {
     /// Keeps results below the folder of the person's data: at most a gigabyte, for thirty days.
-    pub fn below(data: &Path) -> Keep {
-        Keep {
+    pub fn in_data_folder(data: &Path) -> SpillStore {
+        SpillStore {
             folder: data.join("results"),
-            most_bytes: 1024 * 1024 * 1024,
-            longest: Duration::from_secs(30 * 24 * 60 * 60),
+            max_bytes: 1024 * 1024 * 1024,
+            max_age: Duration::from_secs(30 * 24 * 60 * 60),
         }
     }
 
@@ -55,7 +55,7 @@ impl Keep {
             }
             let longest = match role {
                 Role::Draft => DRAFT_LIFE,
-                Role::Result => self.longest,
+                Role::Result => self.max_age,
             };
             let written = metadata.modified().unwrap_or(now);
             if now.duration_since(written).is_ok_and(|age| age > longest) {
@@ -67,7 +67,7 @@ impl Keep {
         kept.sort();
         let mut total: u64 = kept.iter().map(|(_, size, _)| size).sum();
         for (_, size, path) in kept {
-            if total <= self.most_bytes {
+            if total <= self.max_bytes {
                 break;
             }
             remove(&path);
@@ -77,7 +77,7 @@ impl Keep {
     }
 
     /// Makes the folder, and refuses one that is not the person's own.
-    fn prepare(&self) -> Result<(), KeepErrorKind> {
+    fn prepare(&self) -> Result<(), SpillError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
@@ -88,13 +88,13 @@ impl Keep {
         builder.create(&self.folder)?;
         let metadata = self.folder.symlink_metadata()?;
         if !metadata.is_dir() {
-            return Err(KeepErrorKind::NotOurs);
+            return Err(SpillError::ForeignFolder);
         }
         #[cfg(unix)]
         {
             use std::os::unix::fs::{MetadataExt, PermissionsExt};
             if metadata.uid() != rustix::process::geteuid().as_raw() {
-                return Err(KeepErrorKind::NotOurs);
+                return Err(SpillError::ForeignFolder);
             }
             if metadata.mode() & 0o077 != 0 {
                 fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
@@ -150,21 +150,21 @@ pub struct ResultId(String);
 /// The text is no id of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("that is no id of a result: an id is {ID_LENGTH} digits from 0 to f")]
-pub struct BadId;
+pub struct InvalidResultId;
 
 impl ResultId {
     /// Reads an id that somebody typed. What passes is never more than the name of a file.
-    pub fn parse(text: &str) -> Result<ResultId, BadId> {
+    pub fn parse(text: &str) -> Result<ResultId, InvalidResultId> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if text.len() == ID_LENGTH && text.bytes().all(is_digit) {
             Ok(ResultId(text.to_owned()))
         } else {
-            Err(BadId)
+            Err(InvalidResultId)
         }
     }
 
     /// A new one. The hasher's keys are the system's random numbers, and without them nobody knows the next id.
-    fn fresh() -> ResultId {
+    fn random() -> ResultId {
         let draw = || RandomState::new().hash_one((SystemTime::now(), std::process::id()));
         let (high, low) = (draw(), draw() & u64::from(u32::MAX));
         ResultId(format!("{high:016x}{low:08x}"))
@@ -179,7 +179,7 @@ impl fmt::Display for ResultId {
 
 /// A whole text on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct SpillFile {
     /// What it is asked for by.
     pub id: ResultId,
     /// Where it is.
@@ -188,16 +188,16 @@ pub struct Kept {
 
 /// Why something could not be kept.
 #[derive(Debug, Error)]
-pub enum KeepErrorKind {
+pub enum SpillError {
     /// One answer would leave too many bytes.
     #[error("one answer may leave no more on disk")]
-    TooMuch,
+    TooManyBytes,
     /// One answer would leave too many files.
     #[error("one answer may leave no more files on disk")]
-    TooMany,
+    TooManyFiles,
     /// The folder is a link, a file or somebody else's.
     #[error("the folder for results is a link or belongs to somebody else")]
-    NotOurs,
+    ForeignFolder,
     /// What should be saved could not be decoded.
     #[error("it could not be decoded")]
     Undecodable,
@@ -208,15 +208,15 @@ pub enum KeepErrorKind {
 
 /// What one answer may still leave on disk.
 #[derive(Debug)]
-pub(super) struct Allowance<'k> {
-    keep: &'k Keep,
+pub(super) struct SpillBudget<'k> {
+    store: &'k SpillStore,
     bytes: u64,
     files: usize,
     used: bool,
 }
 
 /// A file that was written.
-pub(super) struct Written<T> {
+pub(super) struct WrittenFile<T> {
     pub id: ResultId,
     pub path: PathBuf,
     pub bytes: u64,
@@ -224,44 +224,44 @@ pub(super) struct Written<T> {
     pub found: T,
 }
 
-impl<'k> Allowance<'k> {
-    pub(super) fn new(keep: &'k Keep, bytes: u64, files: usize) -> Allowance<'k> {
-        Allowance { keep, bytes, files, used: false }
+impl<'k> SpillBudget<'k> {
+    pub(super) fn new(store: &'k SpillStore, bytes: u64, files: usize) -> SpillBudget<'k> {
+        SpillBudget { store, bytes, files, used: false }
     }
 
     /// Writes a file: whole or not at all, and over no other.
     pub(super) fn write<T>(
         &mut self,
-        write: impl FnOnce(&mut Bounded) -> Result<T, KeepErrorKind>,
+        write: impl FnOnce(&mut BoundedFile) -> Result<T, SpillError>,
         name: impl FnOnce(&ResultId, &T) -> String,
-    ) -> Result<Written<T>, KeepErrorKind> {
+    ) -> Result<WrittenFile<T>, SpillError> {
         if self.files == 0 {
-            return Err(KeepErrorKind::TooMany);
+            return Err(SpillError::TooManyFiles);
         }
-        self.keep.prepare()?;
-        let folder = &self.keep.folder;
+        self.store.prepare()?;
+        let folder = &self.store.folder;
         let draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)?;
-        let mut to = Bounded { draft, left: self.bytes, written: 0 };
+        let mut to = BoundedFile { draft, left: self.bytes, written: 0 };
         let found = match write(&mut to) {
             Ok(found) => found,
-            Err(KeepErrorKind::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Err(KeepErrorKind::TooMuch);
+            Err(SpillError::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Err(SpillError::TooManyBytes);
             }
             Err(kind) => return Err(kind),
         };
-        let id = ResultId::fresh();
+        let id = ResultId::random();
         let path = folder.join(name(&id, &found));
         to.draft.persist_noclobber(&path).map_err(|error| error.error)?;
         self.bytes -= to.written;
         self.files -= 1;
         self.used = true;
-        Ok(Written { id, path, bytes: to.written, found })
+        Ok(WrittenFile { id, path, bytes: to.written, found })
     }
 
     /// Makes room for the next, if anything was written.
-    pub(super) fn settle(self) -> Result<(), KeepErrorKind> {
+    pub(super) fn sweep_if_used(self) -> Result<(), SpillError> {
         if self.used {
-            self.keep.sweep(SystemTime::now())?;
+            self.store.sweep(SystemTime::now())?;
         }
         Ok(())
     }
@@ -269,13 +269,13 @@ impl<'k> Allowance<'k> {
 
 /// A draft that takes only so much.
 #[derive(Debug)]
-pub(super) struct Bounded {
+pub(super) struct BoundedFile {
     draft: NamedTempFile,
     left: u64,
     written: u64,
 }
 
-impl Write for Bounded {
+impl Write for BoundedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.left {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -304,8 +304,8 @@ mod tests {
 
     use super::*;
 
-    fn put(keep: &Keep, text: &str) -> Result<Written<()>, KeepErrorKind> {
-        Allowance::new(keep, 1000, 10).write(
+    fn put(keep: &SpillStore, text: &str) -> Result<WrittenFile<()>, SpillError> {
+        SpillBudget::new(keep, 1000, 10).write(
             |to| Ok(to.write_all(text.as_bytes())?),
             |id, ()| format!("{}-{id}.bin", plain_name("../../a")),
         )
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_the_owners_alone_and_lies_in_the_folder() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep::below(home.path());
+        let keep = SpillStore::in_data_folder(home.path());
         let written = put(&keep, "x").expect("kept");
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&written.path), mode(&keep.folder)), (0o600, 0o700));
@@ -327,34 +327,34 @@ mod tests {
     #[test]
     fn a_folder_that_is_a_link_is_refused() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep::below(home.path());
+        let keep = SpillStore::in_data_folder(home.path());
         fs::create_dir(home.path().join("elsewhere")).expect("a folder");
         symlink("elsewhere", &keep.folder).expect("a link");
-        assert!(matches!(put(&keep, "x"), Err(KeepErrorKind::NotOurs)));
+        assert!(matches!(put(&keep, "x"), Err(SpillError::ForeignFolder)));
         assert_eq!(fs::read_dir(home.path().join("elsewhere")).expect("a folder").count(), 0);
     }
 
     #[test]
     fn an_answer_leaves_no_more_than_it_may_and_no_halves() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep::below(home.path());
-        let mut allowance = Allowance::new(&keep, 10, 2);
+        let keep = SpillStore::in_data_folder(home.path());
+        let mut allowance = SpillBudget::new(&keep, 10, 2);
         let mut put = |text: &str| {
-            let write = |to: &mut Bounded| Ok(to.write_all(text.as_bytes())?);
+            let write = |to: &mut BoundedFile| Ok(to.write_all(text.as_bytes())?);
             allowance.write(write, |id, ()| format!("{id}.txt")).map(|written| written.bytes)
         };
-        assert!(matches!(put("12345678901"), Err(KeepErrorKind::TooMuch)));
+        assert!(matches!(put("12345678901"), Err(SpillError::TooManyBytes)));
         assert!(matches!(put("123456"), Ok(6)));
-        assert!(matches!(put("12345"), Err(KeepErrorKind::TooMuch)));
+        assert!(matches!(put("12345"), Err(SpillError::TooManyBytes)));
         assert!(matches!(put("1234"), Ok(4)));
-        assert!(matches!(put(""), Err(KeepErrorKind::TooMany)));
+        assert!(matches!(put(""), Err(SpillError::TooManyFiles)));
         assert_eq!(fs::read_dir(&keep.folder).expect("a folder").count(), 2);
     }
 
     #[test]
     fn the_old_leave_then_the_oldest_and_strangers_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep { most_bytes: 25, ..Keep::below(home.path()) };
+        let keep = SpillStore { max_bytes: 25, ..SpillStore::in_data_folder(home.path()) };
         let now = SystemTime::now();
         let aged = |days: u64| {
             let path = put(&keep, "0123456789").expect("kept").path;
@@ -379,7 +379,10 @@ mod tests {
     #[test]
     fn drafts_of_the_killed_leave_and_those_of_the_living_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep { folder: home.path().to_owned(), ..Keep::below(home.path()) };
+        let keep = SpillStore {
+            folder: home.path().to_owned(),
+            ..SpillStore::in_data_folder(home.path())
+        };
         let draft = home.path().join(".swb-draft-x");
         fs::write(&draft, "half").expect("a file");
         keep.sweep(SystemTime::now()).expect("swept");
@@ -390,16 +393,16 @@ mod tests {
 
     #[test]
     fn only_an_id_is_an_id() {
-        let fresh = ResultId::fresh();
+        let fresh = ResultId::random();
         assert_eq!(ResultId::parse(&fresh.to_string()), Ok(fresh.clone()));
-        assert_ne!(fresh, ResultId::fresh());
+        assert_ne!(fresh, ResultId::random());
         let slashed = format!("../{}", "a".repeat(21));
         for text in
             ["", ".", "..", "abc", "/etc/passwd", &slashed, &"A".repeat(24), &"ü".repeat(12)]
         {
-            assert_eq!(ResultId::parse(text), Err(BadId), "{text}");
+            assert_eq!(ResultId::parse(text), Err(InvalidResultId), "{text}");
         }
-        assert_eq!(ResultId::parse(&format!("{fresh}\n")), Err(BadId));
-        assert_eq!(ResultId::parse(&format!("{fresh}.txt")), Err(BadId));
+        assert_eq!(ResultId::parse(&format!("{fresh}\n")), Err(InvalidResultId));
+        assert_eq!(ResultId::parse(&format!("{fresh}.txt")), Err(InvalidResultId));
     }
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use thiserror::Error;
 
-use super::keep::{self, Keep, ResultId};
+use super::keep::{self, ResultId, SpillStore};
 
 /// A line longer than this, in bytes, counts as several.
 const LONGEST_LINE: usize = 4096;
@@ -16,7 +16,7 @@ const LARGEST_PAGE: usize = 100_000;
 
 /// Lines to read, the last one included. The first line of a text is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineRange {
     /// Where to begin.
     pub first: NonZeroU64,
     /// Where to end; a text may end before.
@@ -25,7 +25,7 @@ pub struct Lines {
 
 /// Some lines of a kept text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct SpillPage {
     /// The text, the server's own.
     pub text: String,
     /// The last line in it; less than the first that was asked for if there is none.
@@ -37,7 +37,7 @@ pub struct Page {
 /// A kept text could not be read.
 #[derive(Debug, Error)]
 #[error("could not read result `{id}`")]
-pub struct PageError {
+pub struct SpillPageError {
     /// Which.
     pub id: ResultId,
     /// Why; one that is gone was never there, or left to make room.
@@ -45,24 +45,29 @@ pub struct PageError {
     pub cause: io::Error,
 }
 
-impl Keep {
+impl SpillStore {
     /// Reads lines of a kept text, as many of them as fit on a page.
-    pub fn page(&self, id: &ResultId, lines: Lines) -> Result<Page, PageError> {
+    pub fn page(&self, id: &ResultId, lines: LineRange) -> Result<SpillPage, SpillPageError> {
         self.page_within(id, lines, LARGEST_PAGE)
     }
 
     /// The same for a page of at most so many characters; one line is there in any case.
-    pub fn page_within(&self, id: &ResultId, lines: Lines, most: usize) -> Result<Page, PageError> {
+    pub fn page_within(
+        &self,
+        id: &ResultId,
+        lines: LineRange,
+        most: usize,
+    ) -> Result<SpillPage, SpillPageError> {
         let read = || {
             let file = keep::open(&self.path(id))?;
             read_page(file, lines, most)
         };
-        read().map_err(|cause| PageError { id: id.clone(), cause })
+        read().map_err(|cause| SpillPageError { id: id.clone(), cause })
     }
 }
 
-fn read_page(file: File, lines: Lines, most: usize) -> io::Result<Page> {
-    let mut page = Page { text: String::new(), last: 0, more: false };
+fn read_page(file: File, lines: LineRange, most: usize) -> io::Result<SpillPage> {
+    let mut page = SpillPage { text: String::new(), last: 0, more: false };
     let (first, last) = (lines.first.get(), lines.last.get());
     let mut characters = 0;
     each_line(BufReader::with_capacity(64 * 1024, file), |number, line| {
@@ -133,17 +138,20 @@ mod tests {
 
     use super::*;
 
-    fn kept(text: &str) -> (tempfile::TempDir, Keep, ResultId) {
+    fn kept(text: &str) -> (tempfile::TempDir, SpillStore, ResultId) {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep { folder: home.path().to_owned(), ..Keep::below(home.path()) };
+        let keep = SpillStore {
+            folder: home.path().to_owned(),
+            ..SpillStore::in_data_folder(home.path())
+        };
         let id = ResultId::parse(&"0123456789ab".repeat(2)).expect("an id");
         std::fs::write(keep.path(&id), text).expect("a file");
         (home, keep, id)
     }
 
-    fn lines(first: u64, last: u64) -> Lines {
+    fn lines(first: u64, last: u64) -> LineRange {
         let number = |n| NonZeroU64::new(n).expect("lines begin at 1");
-        Lines { first: number(first), last: number(last) }
+        LineRange { first: number(first), last: number(last) }
     }
 
     fn check(text: &str, (first, last): (u64, u64), expected: (&str, u64, bool)) {

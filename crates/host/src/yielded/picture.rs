@@ -18,7 +18,7 @@ use thiserror::Error;
 
 /// How a picture has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PictureLimits {
+pub struct ImageLimits {
     /// The most pixels of the longer side.
     pub longest_side: u32,
     /// The most pixels in all.
@@ -26,7 +26,7 @@ pub struct PictureLimits {
     /// The most characters of base64 that are passed on.
     pub base64: usize,
     /// The most characters of base64 that are looked at.
-    pub looked_at: usize,
+    pub max_input_base64: usize,
     /// The most pixels of a side that are decoded.
     pub decoded_side: u32,
     /// The most pixels in all that are decoded.
@@ -35,13 +35,13 @@ pub struct PictureLimits {
     pub memory: u64,
 }
 
-impl Default for PictureLimits {
-    fn default() -> PictureLimits {
-        PictureLimits {
+impl Default for ImageLimits {
+    fn default() -> ImageLimits {
+        ImageLimits {
             longest_side: 1568,
             pixels: 1_150_000,
             base64: 5 * 1024 * 1024,
-            looked_at: 10 * 1024 * 1024,
+            max_input_base64: 10 * 1024 * 1024,
             decoded_side: 16_384,
             decoded_pixels: 40_000_000,
             memory: 192 * 1024 * 1024,
@@ -51,19 +51,19 @@ impl Default for PictureLimits {
 
 /// Why a picture cannot be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum ImageRejection {
     /// It is of no kind that we decode.
     #[error("it is no PNG, JPEG, GIF or WebP")]
-    OtherKind,
+    UnsupportedFormat,
     /// It is larger than we are willing to look at.
     #[error("it is too large to look at")]
     TooLarge,
     /// The decoder cannot make sense of it.
     #[error("it is broken")]
-    Broken,
+    Corrupt,
     /// However small it is made, it takes too many bytes.
     #[error("it cannot be made small enough")]
-    Stubborn,
+    Incompressible,
     /// There are too many pictures in the answer.
     #[error("the answer holds too many pictures")]
     TooMany,
@@ -71,7 +71,7 @@ pub enum Unfit {
 
 /// A picture that fits.
 #[derive(Debug)]
-pub(super) struct Fitted {
+pub(super) struct FittedImage {
     /// What came.
     pub found: &'static str,
     /// What is passed on.
@@ -79,53 +79,61 @@ pub(super) struct Fitted {
     /// None where the bytes that came fit as they are.
     pub bytes: Option<Vec<u8>>,
     pub size: (u32, u32),
-    pub was: (u32, u32),
-    pub motion: Motion,
+    pub original_size: (u32, u32),
+    pub animation: Animation,
 }
 
 /// Does a picture move?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Motion {
-    Still,
-    Moving,
+pub(super) enum Animation {
+    Static,
+    Animated,
 }
 
-struct Decoded {
+struct DecodedImage {
     picture: DynamicImage,
     format: ImageFormat,
     was: (u32, u32),
     orientation: Orientation,
-    motion: Motion,
+    motion: Animation,
 }
 
-struct Encoded {
+struct EncodedImage {
     mime: &'static str,
     bytes: Vec<u8>,
     size: (u32, u32),
 }
 
 /// Makes a picture fit. Decoders read what strangers wrote: if one panics, the picture is broken and all else goes on.
-pub(super) fn fit(bytes: &[u8], limits: &PictureLimits) -> Result<Fitted, Unfit> {
-    panic::catch_unwind(|| fit_unguarded(bytes, limits)).unwrap_or(Err(Unfit::Broken))
+pub(super) fn fit(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, ImageRejection> {
+    panic::catch_unwind(|| fit_unguarded(bytes, limits)).unwrap_or(Err(ImageRejection::Corrupt))
 }
 
-fn fit_unguarded(bytes: &[u8], limits: &PictureLimits) -> Result<Fitted, Unfit> {
-    let Decoded { mut picture, format, was, orientation, motion } = decode(bytes, limits)?;
+fn fit_unguarded(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, ImageRejection> {
+    let DecodedImage { mut picture, format, was, orientation, motion } = decode(bytes, limits)?;
     let found = format.to_mime_type();
-    let size = target(was, limits);
-    let stays = orientation == Orientation::NoTransforms && motion == Motion::Still && size == was;
+    let size = target_size(was, limits);
+    let stays =
+        orientation == Orientation::NoTransforms && motion == Animation::Static && size == was;
     if stays && base64_length(bytes.len()) <= limits.base64 {
-        return Ok(Fitted { found, mime: found, bytes: None, size, was, motion });
+        return Ok(FittedImage {
+            found,
+            mime: found,
+            bytes: None,
+            size,
+            original_size: was,
+            animation: motion,
+        });
     }
     picture = resize(picture, size)?;
     picture.apply_orientation(orientation);
-    let Encoded { mime, bytes, size } = encode(picture, format, limits)?;
-    let was = upright(was, orientation);
-    Ok(Fitted { found, mime, bytes: Some(bytes), size, was, motion })
+    let EncodedImage { mime, bytes, size } = encode(picture, format, limits)?;
+    let was = oriented_size(was, orientation);
+    Ok(FittedImage { found, mime, bytes: Some(bytes), size, original_size: was, animation: motion })
 }
 
 /// The size of a picture that lies on its side, once it stands.
-fn upright((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
+fn oriented_size((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
     match orientation {
         Orientation::Rotate90
         | Orientation::Rotate270
@@ -138,17 +146,17 @@ fn upright((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) 
     }
 }
 
-fn format_of(bytes: &[u8]) -> Result<ImageFormat, Unfit> {
+fn format_of(bytes: &[u8]) -> Result<ImageFormat, ImageRejection> {
     match infer::get(bytes).map(|kind| kind.mime_type()) {
         Some("image/png") => Ok(ImageFormat::Png),
         Some("image/jpeg") => Ok(ImageFormat::Jpeg),
         Some("image/gif") => Ok(ImageFormat::Gif),
         Some("image/webp") => Ok(ImageFormat::WebP),
-        Some(_) | None => Err(Unfit::OtherKind),
+        Some(_) | None => Err(ImageRejection::UnsupportedFormat),
     }
 }
 
-fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Decoded, Unfit> {
+fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<DecodedImage, ImageRejection> {
     let format = format_of(bytes)?;
     let mut bounds = image::Limits::no_limits();
     bounds.max_image_width = Some(limits.decoded_side);
@@ -156,32 +164,32 @@ fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Decoded, Unfit> {
     bounds.max_alloc = Some(limits.memory);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(bounds.clone());
-    let mut decoder = reader.into_decoder().map_err(unfit)?;
+    let mut decoder = reader.into_decoder().map_err(decode_rejection)?;
     // The header is read and nothing else: whoever claims a huge picture is sent away before room is made for it.
     let (width, height) = decoder.dimensions();
     let pixels = u64::from(width) * u64::from(height);
     if pixels > limits.decoded_pixels || decoder.total_bytes() > limits.memory {
-        return Err(Unfit::TooLarge);
+        return Err(ImageRejection::TooLarge);
     }
     if pixels == 0 {
-        return Err(Unfit::Broken);
+        return Err(ImageRejection::Corrupt);
     }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let picture = DynamicImage::from_decoder(decoder).map_err(unfit)?;
-    let motion = motion(bytes, format, &bounds);
-    Ok(Decoded { picture, format, was: (width, height), orientation, motion })
+    let picture = DynamicImage::from_decoder(decoder).map_err(decode_rejection)?;
+    let motion = detect_animation(bytes, format, &bounds);
+    Ok(DecodedImage { picture, format, was: (width, height), orientation, motion })
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder's list of failures is open")]
-fn unfit(error: image::ImageError) -> Unfit {
+fn decode_rejection(error: image::ImageError) -> ImageRejection {
     match error {
-        image::ImageError::Limits(_) => Unfit::TooLarge,
-        _ => Unfit::Broken,
+        image::ImageError::Limits(_) => ImageRejection::TooLarge,
+        _ => ImageRejection::Corrupt,
     }
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "other formats are not decoded at all")]
-fn motion(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -> Motion {
+fn detect_animation(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -> Animation {
     let moves = match format {
         ImageFormat::Gif => GifDecoder::new(Cursor::new(bytes)).is_ok_and(|mut decoder| {
             decoder.set_limits(bounds.clone()).is_ok()
@@ -192,11 +200,11 @@ fn motion(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -> Motion {
         }
         _ => false,
     };
-    if moves { Motion::Moving } else { Motion::Still }
+    if moves { Animation::Animated } else { Animation::Static }
 }
 
 /// The size that a picture may have: the same shape, within both limits.
-fn target((width, height): (u32, u32), limits: &PictureLimits) -> (u32, u32) {
+fn target_size((width, height): (u32, u32), limits: &ImageLimits) -> (u32, u32) {
     let (w, h) = (f64::from(width), f64::from(height));
     let by_side = f64::from(limits.longest_side) / w.max(h);
     #[expect(clippy::cast_precision_loss, reason = "a number of pixels is far below 2^52")]
@@ -217,7 +225,7 @@ fn scaled(side: u32, scale: f64) -> u32 {
 }
 
 /// Eight bits a channel are all that is passed on, and what the resizing is quickest with.
-fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, Unfit> {
+fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, ImageRejection> {
     let picture = if picture.color().has_alpha() {
         DynamicImage::ImageRgba8(picture.into_rgba8())
     } else {
@@ -229,7 +237,7 @@ fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, Unfit
     let mut smaller = DynamicImage::new(size.0, size.1, picture.color());
     Resizer::new()
         .resize(&picture, &mut smaller, &ResizeOptions::new())
-        .map_err(|_| Unfit::Broken)?;
+        .map_err(|_| ImageRejection::Corrupt)?;
     Ok(smaller)
 }
 
@@ -237,8 +245,8 @@ fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, Unfit
 fn encode(
     mut picture: DynamicImage,
     format: ImageFormat,
-    limits: &PictureLimits,
-) -> Result<Encoded, Unfit> {
+    limits: &ImageLimits,
+) -> Result<EncodedImage, ImageRejection> {
     const SMALL: usize = 1024 * 1024;
     const QUALITIES: [u8; 4] = [85, 70, 50, 30];
     const HALVINGS: usize = 4;
@@ -247,34 +255,34 @@ fn encode(
         if format != ImageFormat::Jpeg {
             let bytes = as_png(&picture)?;
             if base64_length(bytes.len()) <= limits.base64.min(SMALL) {
-                return Ok(Encoded { mime: "image/png", bytes, size });
+                return Ok(EncodedImage { mime: "image/png", bytes, size });
             }
         }
-        let flat = on_white(&picture);
+        let flat = flatten_on_white(&picture);
         for quality in QUALITIES {
             let mut bytes = Vec::new();
             JpegEncoder::new_with_quality(&mut bytes, quality)
                 .encode_image(&flat)
-                .map_err(|_| Unfit::Broken)?;
+                .map_err(|_| ImageRejection::Corrupt)?;
             if base64_length(bytes.len()) <= limits.base64 {
-                return Ok(Encoded { mime: "image/jpeg", bytes, size });
+                return Ok(EncodedImage { mime: "image/jpeg", bytes, size });
             }
         }
         picture = resize(picture, ((size.0 / 2).max(1), (size.1 / 2).max(1)))?;
     }
-    Err(Unfit::Stubborn)
+    Err(ImageRejection::Incompressible)
 }
 
-fn as_png(picture: &DynamicImage) -> Result<Vec<u8>, Unfit> {
+fn as_png(picture: &DynamicImage) -> Result<Vec<u8>, ImageRejection> {
     let mut bytes = Vec::new();
     let encoder =
         PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive);
-    picture.write_with_encoder(encoder).map_err(|_| Unfit::Broken)?;
+    picture.write_with_encoder(encoder).map_err(|_| ImageRejection::Corrupt)?;
     Ok(bytes)
 }
 
 /// A JPEG cannot be seen through; white is what is behind most drawings.
-fn on_white(picture: &DynamicImage) -> RgbImage {
+fn flatten_on_white(picture: &DynamicImage) -> RgbImage {
     if picture.color() != ColorType::Rgba8 {
         return picture.to_rgb8();
     }
@@ -308,14 +316,14 @@ mod tests {
             ((1, 16_000), (1, 1568)),
             ((10, 10), (10, 10)),
         ] {
-            assert_eq!(target(size, &PictureLimits::default()), expected, "{size:?}");
+            assert_eq!(target_size(size, &ImageLimits::default()), expected, "{size:?}");
         }
     }
 
     #[test]
     fn a_picture_that_lies_on_its_side_is_set_upright() {
-        assert_eq!(upright((3, 2), Orientation::Rotate90), (2, 3));
-        assert_eq!(upright((3, 2), Orientation::Rotate180), (3, 2));
+        assert_eq!(oriented_size((3, 2), Orientation::Rotate90), (2, 3));
+        assert_eq!(oriented_size((3, 2), Orientation::Rotate180), (3, 2));
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::built_in::READ_RESULT;
 
-use super::keep::{KeepErrorKind, ResultId};
-use super::picture::Unfit;
+use super::keep::{ResultId, SpillError};
+use super::picture::ImageRejection;
 
 /// Something that was done to an answer, or was odd about it.
 #[derive(Debug)]
-pub enum Remark {
+pub enum Note {
     /// Text was cut.
-    Cut {
+    Truncated {
         /// How many characters are shown.
         shown: usize,
         /// How many there were.
@@ -20,64 +20,64 @@ pub enum Remark {
         id: Option<ResultId>,
     },
     /// Some parts were too many.
-    LeftOut {
+    PartsOmitted {
         /// How many.
         parts: usize,
         /// What the whole answer is kept under; none if it could not be kept.
         id: Option<ResultId>,
     },
     /// A picture was made smaller.
-    Shrunk {
+    ImageResized {
         /// Its width and height before.
         from: (u32, u32),
         /// Its width and height now.
         to: (u32, u32),
     },
     /// Only the first frame of a moving picture is shown.
-    FirstFrame,
+    AnimationFlattened,
     /// A picture is something other than the server says.
-    Mislabelled {
+    MimeMismatch {
         /// What it is.
-        really: &'static str,
+        actual: &'static str,
     },
     /// A picture is not shown; it lies in a file.
-    NotShown(Unfit),
+    ImageNotShown(ImageRejection),
     /// Something called itself base64 and is not; it is saved as it came.
-    NotBase64,
+    InvalidBase64,
     /// The answer is not shaped as the protocol says; it is passed on as it came.
-    OddShape,
+    UnexpectedShape,
     /// There was no content, so the structured content stands in for it.
     FromStructured,
     /// Something could not be kept.
-    NotKept(KeepErrorKind),
+    SpillFailed(SpillError),
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Remark::Cut { shown, of, id } => {
+            Note::Truncated { shown, of, id } => {
                 write!(f, "the text is cut: {shown} of {of} characters are shown; ")?;
                 write_rest(f, id.as_ref())
             }
-            Remark::LeftOut { parts, id } => {
+            Note::PartsOmitted { parts, id } => {
                 write!(f, "{parts} parts of the answer are left out; ")?;
                 write_rest(f, id.as_ref())
             }
-            Remark::Shrunk { from, to } => {
+            Note::ImageResized { from, to } => {
                 let ((w, h), (width, height)) = (from, to);
                 write!(f, "a picture of {w}x{h} pixels was made smaller, to {width}x{height}")
             }
-            Remark::FirstFrame => f.write_str("a moving picture is shown by its first frame"),
-            Remark::Mislabelled { really } => {
+            Note::AnimationFlattened => f.write_str("a moving picture is shown by its first frame"),
+            Note::MimeMismatch { actual: really } => {
                 write!(f, "a picture is {really} and not what the server says")
             }
-            Remark::NotShown(unfit) => write!(f, "a picture was saved and not shown: {unfit}"),
-            Remark::NotBase64 => f.write_str("data is not base64 and was saved as it came"),
-            Remark::OddShape => f.write_str("the answer is not shaped as the protocol says"),
-            Remark::FromStructured => {
+            Note::ImageNotShown(unfit) => write!(f, "a picture was saved and not shown: {unfit}"),
+            Note::InvalidBase64 => f.write_str("data is not base64 and was saved as it came"),
+            Note::UnexpectedShape => f.write_str("the answer is not shaped as the protocol says"),
+            Note::FromStructured => {
                 f.write_str("the answer has no content; its structured content is shown")
             }
-            Remark::NotKept(kind) => write!(f, "something could not be kept: {kind}"),
+            Note::SpillFailed(kind) => write!(f, "something could not be kept: {kind}"),
         }
     }
 }

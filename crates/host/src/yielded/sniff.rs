@@ -1,11 +1,11 @@
 //! What bytes are: found in the bytes themselves, and only where they do not say, what the server claims.
 
 /// How much of a file is looked at.
-pub(super) const HEAD: usize = 8192;
+pub(super) const SNIFF_BYTES: usize = 8192;
 
 /// What bytes are, and what a file of them is called.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Nature {
+pub(super) struct DetectedType {
     /// Found in the bytes; none if they do not say.
     pub mime: Option<&'static str>,
     /// Without a dot; ours, never the server's.
@@ -13,20 +13,24 @@ pub(super) struct Nature {
 }
 
 /// Looks at the beginning of some bytes, and at what the server says of them.
-pub(super) fn nature(head: &[u8], claimed: Option<&str>) -> Nature {
+pub(super) fn detect(head: &[u8], claimed: Option<&str>) -> DetectedType {
     let by_claim = claimed.and_then(extension_of);
     match infer::get(head) {
         // A vector graphic is XML, and a page may be anything: there the server knows better.
-        Some(kind) if kind.matcher_type() != infer::MatcherType::Text => {
-            Nature { mime: Some(kind.mime_type()), extension: plain(kind.extension()) }
-        }
-        Some(kind) => Nature { mime: None, extension: by_claim.unwrap_or(plain(kind.extension())) },
-        None => Nature { mime: None, extension: by_claim.unwrap_or("bin") },
+        Some(kind) if kind.matcher_type() != infer::MatcherType::Text => DetectedType {
+            mime: Some(kind.mime_type()),
+            extension: plain_extension(kind.extension()),
+        },
+        Some(kind) => DetectedType {
+            mime: None,
+            extension: by_claim.unwrap_or(plain_extension(kind.extension())),
+        },
+        None => DetectedType { mime: None, extension: by_claim.unwrap_or("bin") },
     }
 }
 
 /// Every extension that we give is short and plain; the keeping relies on it.
-fn plain(extension: &'static str) -> &'static str {
+fn plain_extension(extension: &'static str) -> &'static str {
     let is_plain = extension.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     if is_plain && (1..=8).contains(&extension.len()) { extension } else { "bin" }
 }
@@ -89,7 +93,7 @@ mod tests {
     use super::*;
 
     fn check(head: &[u8], claimed: Option<&str>, mime: Option<&'static str>, extension: &str) {
-        let nature = nature(head, claimed);
+        let nature = detect(head, claimed);
         assert_eq!((nature.mime, nature.extension), (mime, extension), "{claimed:?}");
     }
 

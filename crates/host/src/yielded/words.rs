@@ -7,76 +7,76 @@ use serde_json::value::RawValue;
 
 /// A text, as it lies in JSON.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words<'a> {
+pub(super) struct JsonStr<'a> {
     body: &'a str,
-    form: Form,
+    encoding: Encoding,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum Encoding {
     /// With JSON's escapes in it.
     Escaped,
     /// As it is meant.
     Plain,
 }
 
-enum Piece<'a> {
+enum Segment<'a> {
     Span(&'a str),
     Character(char),
 }
 
-impl<'a> Words<'a> {
+impl<'a> JsonStr<'a> {
     /// The text that a piece of JSON is; none if it is something else.
-    pub(super) fn of(raw: &'a RawValue) -> Option<Words<'a>> {
+    pub(super) fn from_raw(raw: &'a RawValue) -> Option<JsonStr<'a>> {
         let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
         let form = match memchr(b'\\', body.as_bytes()) {
-            Some(_) => Form::Escaped,
-            None => Form::Plain,
+            Some(_) => Encoding::Escaped,
+            None => Encoding::Plain,
         };
-        Some(Words { body, form })
+        Some(JsonStr { body, encoding: form })
     }
 
     /// JSON itself as a text.
-    pub(super) fn json(body: &'a str) -> Words<'a> {
-        Words { body, form: Form::Plain }
+    pub(super) fn verbatim(body: &'a str) -> JsonStr<'a> {
+        JsonStr { body, encoding: Encoding::Plain }
     }
 
     /// Its length as it lies there; what it means is no longer than that.
-    pub(super) fn raw_length(&self) -> usize {
+    pub(super) fn raw_len(&self) -> usize {
         self.body.len()
     }
 
-    fn pieces(&self) -> Pieces<'a> {
-        Pieces { rest: self.body, form: self.form }
+    fn segments(&self) -> Segments<'a> {
+        Segments { rest: self.body, form: self.encoding }
     }
 
-    pub(super) fn characters(&self) -> usize {
+    pub(super) fn char_count(&self) -> usize {
         let count = |piece| match piece {
-            Piece::Span(span) => span.chars().count(),
-            Piece::Character(_) => 1,
+            Segment::Span(span) => span.chars().count(),
+            Segment::Character(_) => 1,
         };
-        self.pieces().map(count).sum()
+        self.segments().map(count).sum()
     }
 
     /// At most so many characters from its beginning.
-    pub(super) fn first(&self, most: usize) -> String {
+    pub(super) fn prefix(&self, most: usize) -> String {
         let mut text = String::with_capacity(self.body.len().min(most));
         if self.body.len() <= most {
-            for piece in self.pieces() {
+            for piece in self.segments() {
                 match piece {
-                    Piece::Span(span) => text.push_str(span),
-                    Piece::Character(character) => text.push(character),
+                    Segment::Span(span) => text.push_str(span),
+                    Segment::Character(character) => text.push(character),
                 }
             }
             return text;
         }
         let mut left = most;
-        for piece in self.pieces() {
+        for piece in self.segments() {
             if left == 0 {
                 break;
             }
             match piece {
-                Piece::Span(span) => match span.char_indices().nth(left) {
+                Segment::Span(span) => match span.char_indices().nth(left) {
                     Some((end, _)) => {
                         text.push_str(&span[..end]);
                         left = 0;
@@ -86,7 +86,7 @@ impl<'a> Words<'a> {
                         left -= span.chars().count();
                     }
                 },
-                Piece::Character(character) => {
+                Segment::Character(character) => {
                     text.push(character);
                     left -= 1;
                 }
@@ -96,10 +96,10 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
-        for piece in self.pieces() {
+        for piece in self.segments() {
             match piece {
-                Piece::Span(span) => to.write_all(span.as_bytes())?,
-                Piece::Character(character) => {
+                Segment::Span(span) => to.write_all(span.as_bytes())?,
+                Segment::Character(character) => {
                     to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
                 }
             }
@@ -108,35 +108,35 @@ impl<'a> Words<'a> {
     }
 
     /// Its bytes without blanks, as a decoder of base64 wants them.
-    pub(super) fn compact(&self) -> Compact<'a> {
-        Compact { pieces: self.pieces(), span: b"", character: [0; 4], waiting: 0..0 }
+    pub(super) fn without_whitespace(&self) -> WhitespaceStripped<'a> {
+        WhitespaceStripped { pieces: self.segments(), span: b"", character: [0; 4], waiting: 0..0 }
     }
 }
 
-struct Pieces<'a> {
+struct Segments<'a> {
     rest: &'a str,
-    form: Form,
+    form: Encoding,
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for Segments<'a> {
+    type Item = Segment<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<Segment<'a>> {
         if self.rest.is_empty() {
             return None;
         }
         let end = match self.form {
-            Form::Plain => self.rest.len(),
-            Form::Escaped => backslash(self.rest.as_bytes()).unwrap_or(self.rest.len()),
+            Encoding::Plain => self.rest.len(),
+            Encoding::Escaped => backslash(self.rest.as_bytes()).unwrap_or(self.rest.len()),
         };
         if end > 0 {
             let (span, rest) = self.rest.split_at(end);
             self.rest = rest;
-            return Some(Piece::Span(span));
+            return Some(Segment::Span(span));
         }
         let (character, length) = escape(&self.rest[1..]);
         self.rest = &self.rest[1 + length..];
-        Some(Piece::Character(character))
+        Some(Segment::Character(character))
     }
 }
 
@@ -178,14 +178,14 @@ fn escape_by_number(rest: &str) -> (char, usize) {
 }
 
 /// See [`Words::compact`].
-pub(super) struct Compact<'a> {
-    pieces: Pieces<'a>,
+pub(super) struct WhitespaceStripped<'a> {
+    pieces: Segments<'a>,
     span: &'a [u8],
     character: [u8; 4],
     waiting: std::ops::Range<usize>,
 }
 
-impl Read for Compact<'_> {
+impl Read for WhitespaceStripped<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -202,9 +202,9 @@ impl Read for Compact<'_> {
             } else {
                 match self.pieces.next() {
                     None => break,
-                    Some(Piece::Span(span)) => self.span = span.as_bytes(),
-                    Some(Piece::Character(character)) if character.is_ascii_whitespace() => {}
-                    Some(Piece::Character(character)) => {
+                    Some(Segment::Span(span)) => self.span = span.as_bytes(),
+                    Some(Segment::Character(character)) if character.is_ascii_whitespace() => {}
+                    Some(Segment::Character(character)) => {
                         self.waiting = 0..character.encode_utf8(&mut self.character).len();
                     }
                 }
@@ -226,13 +226,13 @@ mod tests {
 
     fn check(json: &str, expected: &str) {
         let raw = raw(json);
-        let words = Words::of(&raw).expect("a text");
+        let words = JsonStr::from_raw(&raw).expect("a text");
         let mut written = Vec::new();
         words.write_to(&mut written).expect("memory takes everything");
         assert_eq!(String::from_utf8(written).expect("text"), expected);
-        assert_eq!(words.characters(), expected.chars().count());
+        assert_eq!(words.char_count(), expected.chars().count());
         for most in 0..expected.chars().count() + 2 {
-            assert_eq!(words.first(most), expected.chars().take(most).collect::<String>());
+            assert_eq!(words.prefix(most), expected.chars().take(most).collect::<String>());
         }
     }
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_no_text_has_no_words() {
         for json in ["5", "null", "{}", "[\"a\"]"] {
-            assert!(Words::of(&raw(json)).is_none(), "{json}");
+            assert!(JsonStr::from_raw(&raw(json)).is_none(), "{json}");
         }
     }
 
@@ -262,7 +262,11 @@ mod tests {
     fn blanks_and_escapes_are_no_part_of_base64() {
         let raw = raw(r#"" YW\nJ\/ \r\nZ\u0047==""#);
         let mut text = String::new();
-        Words::of(&raw).expect("a text").compact().read_to_string(&mut text).expect("memory");
+        JsonStr::from_raw(&raw)
+            .expect("a text")
+            .without_whitespace()
+            .read_to_string(&mut text)
+            .expect("memory");
         assert_eq!(text, "YWJ/ZG==");
     }
 
@@ -270,15 +274,15 @@ mod tests {
         #[test]
         fn every_text_reads_back_as_itself(text in ".{0,40}", most in 0usize..50) {
             let raw = raw(&serde_json::Value::from(text.as_str()).to_string());
-            let words = Words::of(&raw).expect("a text");
-            prop_assert_eq!(words.characters(), text.chars().count());
-            prop_assert_eq!(words.first(most), text.chars().take(most).collect::<String>());
+            let words = JsonStr::from_raw(&raw).expect("a text");
+            prop_assert_eq!(words.char_count(), text.chars().count());
+            prop_assert_eq!(words.prefix(most), text.chars().take(most).collect::<String>());
         }
 
         #[test]
         fn no_escape_makes_it_panic(body in "[\\\\ud8c0-9a-fü\"]{0,30}") {
-            let words = Words { body: &body, form: Form::Escaped };
-            let _whatever_it_is = words.first(usize::MAX);
+            let words = JsonStr { body: &body, encoding: Encoding::Escaped };
+            let _whatever_it_is = words.prefix(usize::MAX);
         }
     }
 }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use switchboard::calling::{CallFailure, Desk};
-use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::calling::{CallContext, ToolCallError};
+use switchboard::config::permission::{
+    PermissionEffect, PermissionMode, PermissionRules, ToolRule,
+};
 use switchboard::config::scope::Scope;
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
+use switchboard::connection::state::RetryPolicy;
 use switchboard::pool::Pool;
-use switchboard::rulebook::Rulebook;
-use switchboard::yielded::{Part, Yield};
-use testkit::authority::{Authority, Charter, Consent};
+use switchboard::rulebook::ActiveRules;
+use switchboard::yielded::{ContentBlock, ToolOutput};
+use testkit::authority::{AuthorizationConfig, AuthorizationServer, Consent};
 use url::Url;
 
 use crate::browser;
@@ -20,7 +22,7 @@ use crate::support::{Bench, PATIENCE, cause, is_connected, remote, with_member};
 const TOOL: &str = "mcp__s__authenticate";
 
 /// A host whose one server wants a login.
-async fn walled(authority: &Authority) -> Bench {
+async fn walled(authority: &AuthorizationServer) -> Bench {
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", &authority.url()))]).await;
     bench.view_when("s", |it| matches!(it.status, Status::NeedsAuth(_))).await;
@@ -29,33 +31,36 @@ async fn walled(authority: &Authority) -> Bench {
 }
 
 fn of_server(pool: &Pool) -> Vec<&str> {
-    let all = pool.tools().iter().map(|it| it.exposed.as_str());
+    let all = pool.tools().iter().map(|it| it.exposed_name.as_str());
     all.filter(|it| it.starts_with("mcp__")).collect()
 }
 
-fn desk(bench: &Bench) -> Desk {
+fn desk(bench: &Bench) -> CallContext {
     // Nothing is allowed beforehand, and nobody is there to ask.
-    Desk { mode: Mode::Default, ..bench.desk(bench.host.watch_pool()) }
+    CallContext {
+        mode: PermissionMode::Default,
+        ..bench.permissive_context(bench.host.watch_pool())
+    }
 }
 
-fn text(yielded: &Yield) -> String {
-    let texts = yielded.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        Part::Image { .. }
-        | Part::Saved { .. }
-        | Part::Unsaved { .. }
-        | Part::Link { .. }
-        | Part::Unknown { .. } => None,
+fn text(yielded: &ToolOutput) -> String {
+    let texts = yielded.blocks.iter().filter_map(|part| match part {
+        ContentBlock::Text { text, .. } => Some(text.as_str()),
+        ContentBlock::Image { .. }
+        | ContentBlock::Saved { .. }
+        | ContentBlock::NotSaved { .. }
+        | ContentBlock::Link { .. }
+        | ContentBlock::Unknown { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
 
-async fn called(bench: &Bench, arguments: Json) -> Yield {
+async fn called(bench: &Bench, arguments: Json) -> ToolOutput {
     bench.call_exposed(&desk(bench), TOOL, arguments).await.expect("it answers")
 }
 
 /// The page in an answer.
-fn page(answer: &Yield) -> String {
+fn page(answer: &ToolOutput) -> String {
     assert!(!answer.is_error, "{}", text(answer));
     let text = text(answer);
     let line = text.lines().find(|line| line.starts_with("http"));
@@ -71,13 +76,13 @@ fn listener(page: &str) -> String {
 
 #[tokio::test]
 async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
     let pool = bench.host.pool();
     assert_eq!(of_server(&pool), [TOOL]);
     let tool = pool.find(TOOL).expect("it is there");
     assert!(!tool.annotations.read_only && !tool.is_built_in());
-    let mut watch = bench.host.pool_changes();
+    let mut watch = bench.host.watch_pool_changes();
     let page = page(&called(&bench, json!({})).await);
     assert!(page.starts_with(&authority.issuer()), "{page}");
     assert_eq!(of_server(&bench.host.pool()), [TOOL]);
@@ -87,26 +92,26 @@ async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
     let changes = tokio::time::timeout(PATIENCE, watch.next()).await.expect("in time");
     let changes = changes.expect("the host is there");
     // In one step: at no time there was neither.
-    assert!(changes.added.iter().any(|it| it.exposed == "mcp__s__echo"), "{changes:?}");
-    assert_eq!(changes.removed.iter().map(|it| &*it.exposed).collect::<Vec<_>>(), [TOOL]);
+    assert!(changes.added.iter().any(|it| it.exposed_name == "mcp__s__echo"), "{changes:?}");
+    assert_eq!(changes.removed.iter().map(|it| &*it.exposed_name).collect::<Vec<_>>(), [TOOL]);
     assert!(bench.host.settled_pool().await.find(TOOL).is_none());
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn two_calls_at_once_are_one_login_with_one_page() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
     let (one, other) = tokio::join!(called(&bench, json!({})), called(&bench, json!({})));
     assert_eq!(page(&one), page(&other));
     assert_eq!(page(&called(&bench, json!({})).await), page(&one));
-    assert_eq!(authority.tally().registrations, 1);
+    assert_eq!(authority.counters().registrations, 1);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn what_a_browser_elsewhere_ended_at_is_pasted() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
     let nobody_waits = called(&bench, json!({"callback_url": "http://127.0.0.1:1/?code=a"})).await;
     assert!(nobody_waits.is_error, "{nobody_waits:?}");
@@ -124,11 +129,14 @@ async fn what_a_browser_elsewhere_ended_at_is_pasted() {
 
 #[tokio::test]
 async fn somebody_who_says_no_is_told_of_with_the_next_page() {
-    let authority = Authority::start(Charter { consent: Consent::Denies, ..Charter::good() });
+    let authority = AuthorizationServer::start(AuthorizationConfig {
+        consent: Consent::Denies,
+        ..AuthorizationConfig::compliant()
+    });
     let bench = walled(&authority).await;
     let first = page(&called(&bench, json!({})).await);
     browser::open(&first).await;
-    authority.change(|it| it.consent = Consent::Approves);
+    authority.reconfigure(|it| it.consent = Consent::Approves);
     let answer = called(&bench, json!({})).await;
     assert!(text(&answer).contains("came to nothing"), "{}", text(&answer));
     assert_ne!(page(&answer), first);
@@ -140,7 +148,7 @@ async fn somebody_who_says_no_is_told_of_with_the_next_page() {
 
 #[tokio::test]
 async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
     let listener = listener(&page(&called(&bench, json!({})).await));
     assert_eq!(
@@ -155,7 +163,7 @@ async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
 
 #[tokio::test]
 async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
     let listener = listener(&page(&called(&bench, json!({})).await));
     bench.apply(&[]).await;
@@ -169,22 +177,22 @@ async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
 
 #[tokio::test]
 async fn a_rule_against_the_server_hides_the_tool_and_refuses_it() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = walled(&authority).await;
-    let mut rules = Rules::default();
-    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__s").expect("a rule"));
-    let refusing = Desk { rules: Rulebook::new(rules.clone()), ..desk(&bench) };
+    let mut rules = PermissionRules::default();
+    rules.add_for_session(PermissionEffect::Deny, ToolRule::parse("mcp__s").expect("a rule"));
+    let refusing = CallContext { rules: ActiveRules::new(rules.clone()), ..desk(&bench) };
     let refused = bench.call_exposed(&refusing, TOOL, json!({})).await;
-    assert!(matches!(refused, Err(CallFailure::Denied { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     bench.host.set_rules(rules).await;
     assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
-    assert_eq!(authority.tally().registrations, 0);
+    assert_eq!(authority.counters().registrations, 0);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn what_nobody_can_sign_in_to_has_no_such_tool() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let url = authority.url();
     let http = remote("http", &url);
     let servers = [
@@ -199,7 +207,7 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
     assert_eq!(of_server(&*bench.host.settled_pool().await), ["mcp__filtered__authenticate"]);
     bench.stop().await;
     // Where nobody stays until the browser comes back, nobody is sent away.
-    let bench = Bench::with(|options| options.persistence = Persistence::Once);
+    let bench = Bench::with(|options| options.retry_policy = RetryPolicy::NoRetry);
     bench.apply(&servers).await;
     bench.settled().await;
     assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
@@ -208,7 +216,7 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
 
 #[tokio::test]
 async fn a_connector_is_left_to_its_account() {
-    let authority = Authority::start(Charter::good());
+    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
     let bench = Bench::new();
     let connector = remote("connector-proxy", &authority.url());
     bench.apply_in(Scope::Connectors, &[("claude.ai A  b", connector)]).await;

@@ -1,12 +1,14 @@
 //! Our own tools: what they tell, what they keep to themselves, and what they remember.
 
 use serde_json::{Value as Json, json};
-use switchboard::ask::Question;
-use switchboard::calling::Desk;
-use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::ask::ServerRequest;
+use switchboard::calling::CallContext;
+use switchboard::config::permission::{
+    PermissionEffect, PermissionMode, PermissionRules, ToolRule,
+};
 use switchboard::wire::message::Payload;
-use switchboard::yielded::{Limits, Part, Yield};
-use testkit::{Script, Scripted, Served};
+use switchboard::yielded::{ContentBlock, OutputLimits, ToolOutput};
+use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{Bench, PATIENCE, is_connected, remote};
 
@@ -14,34 +16,37 @@ const LIST: &str = "ListMcpResources";
 const READ: &str = "ReadMcpResource";
 const RESULT: &str = "ReadMcpResult";
 
-async fn bench(servers: &[(&str, String)]) -> (Bench, Desk) {
-    let bench = Bench::once();
+async fn bench(servers: &[(&str, String)]) -> (Bench, CallContext) {
+    let bench = Bench::without_retries();
     bench.apply(servers).await;
     bench.settled().await;
     bench.host.settled_pool().await;
     // Nobody is asked and nothing is bypassed: that they only read is enough.
-    let desk = Desk { mode: Mode::DontAsk, ..bench.desk(bench.host.watch_pool()) };
+    let desk = CallContext {
+        mode: PermissionMode::DontAsk,
+        ..bench.permissive_context(bench.host.watch_pool())
+    };
     (bench, desk)
 }
 
-async fn call(bench: &Bench, desk: &Desk, tool: &str, arguments: Json) -> Yield {
+async fn call(bench: &Bench, desk: &CallContext, tool: &str, arguments: Json) -> ToolOutput {
     bench.call_exposed(desk, tool, arguments).await.expect("it answers")
 }
 
 /// All texts of an answer, one a line.
-fn text(yielded: &Yield) -> String {
-    let texts = yielded.parts.iter().map(|part| match part {
-        Part::Text { text, .. } => text.as_str(),
-        Part::Image { .. }
-        | Part::Saved { .. }
-        | Part::Unsaved { .. }
-        | Part::Link { .. }
-        | Part::Unknown { .. } => panic!("only text: {part:?}"),
+fn text(yielded: &ToolOutput) -> String {
+    let texts = yielded.blocks.iter().map(|part| match part {
+        ContentBlock::Text { text, .. } => text.as_str(),
+        ContentBlock::Image { .. }
+        | ContentBlock::Saved { .. }
+        | ContentBlock::NotSaved { .. }
+        | ContentBlock::Link { .. }
+        | ContentBlock::Unknown { .. } => panic!("only text: {part:?}"),
     });
     texts.collect::<Vec<_>>().join("\n")
 }
 
-async fn failing(bench: &Bench, desk: &Desk, tool: &str, arguments: Json) -> String {
+async fn failing(bench: &Bench, desk: &CallContext, tool: &str, arguments: Json) -> String {
     let yielded = call(bench, desk, tool, arguments).await;
     assert!(yielded.is_error, "{}", text(&yielded));
     text(&yielded)
@@ -50,9 +55,9 @@ async fn failing(bench: &Bench, desk: &Desk, tool: &str, arguments: Json) -> Str
 #[tokio::test]
 async fn resources_of_all_servers_or_of_one_are_listed() {
     let (bench, desk) = bench(&[
-        ("one", Scripted::entry(&Script::legacy().resources(2))),
-        ("two", Scripted::entry(&Script::modern().resources(1))),
-        ("none", Scripted::entry(&Script::legacy())),
+        ("one", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
+        ("two", ScriptedProgram::config_entry(&Script::modern().resources(1))),
+        ("none", ScriptedProgram::config_entry(&Script::legacy())),
         ("gone", r#"{"command": "/there/is/no/such/program"}"#.to_owned()),
     ])
     .await;
@@ -79,18 +84,18 @@ async fn resources_of_all_servers_or_of_one_are_listed() {
 #[tokio::test]
 async fn a_resource_is_text_in_the_answer_or_a_file() {
     let (bench, desk) = bench(&[
-        ("s", Scripted::entry(&Script::legacy().resources(2))),
-        ("none", Scripted::entry(&Script::legacy())),
+        ("s", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
+        ("none", ScriptedProgram::config_entry(&Script::legacy())),
         ("gone", r#"{"command": "/there/is/no/such/program"}"#.to_owned()),
     ])
     .await;
     let of = |server: &str, uri: &str| json!({"server": server, "uri": uri});
     let read = call(&bench, &desk, READ, of("s", "scripted://resource/1")).await;
-    let part = Part::Text {
+    let part = ContentBlock::Text {
         text: "the text of resource 1".to_owned(),
         from_uri: Some("scripted://resource/1".to_owned()),
     };
-    assert_eq!((read.parts, read.is_error), (vec![part], false));
+    assert_eq!((read.blocks, read.is_error), (vec![part], false));
     let saved = text(&call(&bench, &desk, READ, of("s", "scripted://blob")).await);
     let saved: Json = serde_json::from_str(&saved).expect("JSON");
     assert_eq!((&saved["uri"], &saved["bytes"]), (&json!("scripted://blob"), &json!(4)));
@@ -111,14 +116,14 @@ async fn a_resource_is_text_in_the_answer_or_a_file() {
 async fn a_rule_that_denies_a_server_hides_its_resources_too() {
     let script = Script::legacy().resources(1);
     let (bench, desk) = bench(&[
-        ("open", Scripted::entry(&script)),
-        ("closed", Scripted::entry(&script)),
-        ("partly", Scripted::entry(&script)),
+        ("open", ScriptedProgram::config_entry(&script)),
+        ("closed", ScriptedProgram::config_entry(&script)),
+        ("partly", ScriptedProgram::config_entry(&script)),
     ])
     .await;
-    let mut rules = Rules::default();
+    let mut rules = PermissionRules::default();
     for rule in ["mcp__closed", "mcp__partly__echo"] {
-        rules.add_for_session(Effect::Deny, ToolRule::parse(rule).expect("a rule"));
+        rules.add_for_session(PermissionEffect::Deny, ToolRule::parse(rule).expect("a rule"));
     }
     desk.rules.replace(rules);
     let listed = text(&call(&bench, &desk, LIST, json!({})).await);
@@ -131,15 +136,15 @@ async fn a_rule_that_denies_a_server_hides_its_resources_too() {
     bench.stop().await;
 }
 
-fn reads(served: &Served) -> u64 {
+fn reads(served: &ScriptedServer) -> u64 {
     served.counts()["methods"]["resources/read"].as_u64().unwrap_or_default()
 }
 
 #[tokio::test]
 async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
-    let lasting = Served::http(Script { ttl_ms: 600_000, ..Script::modern().resources(2) });
-    let passing = Served::http(Script { ttl_ms: 0, ..Script::modern().resources(2) });
-    let silent = Served::http(Script::legacy().resources(2));
+    let lasting = ScriptedServer::http(Script { ttl_ms: 600_000, ..Script::modern().resources(2) });
+    let passing = ScriptedServer::http(Script { ttl_ms: 0, ..Script::modern().resources(2) });
+    let silent = ScriptedServer::http(Script::legacy().resources(2));
     let (bench, desk) = bench(&[
         ("lasting", remote("http", lasting.url())),
         ("passing", remote("http", passing.url())),
@@ -172,16 +177,16 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
 
 #[tokio::test]
 async fn what_a_server_says_of_a_change_is_believed() {
-    let served = Served::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
+    let served = ScriptedServer::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
     let (bench, desk) = bench(&[("s", remote("ws", served.url()))]).await;
     let uri = "scripted://resource/0";
     let read = async || call(&bench, &desk, READ, json!({"server": "s", "uri": uri})).await;
     read().await;
     read().await;
     assert_eq!(reads(&served), 1);
-    let mut listen = Question::harmless("subscriptions/listen", PATIENCE);
+    let mut listen = ServerRequest::idempotent("subscriptions/listen", PATIENCE);
     let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
-    listen.params = Some(Payload::of(&wanted).expect("JSON"));
+    listen.params = Some(Payload::encode(&wanted).expect("JSON"));
     let said_and_read = async {
         while reads(&served) < 2 {
             bench.call("s", "touch", json!({"uri": uri})).await.expect("it says so");
@@ -189,7 +194,7 @@ async fn what_a_server_says_of_a_change_is_believed() {
         }
     };
     tokio::select! {
-        answer = bench.host.ask("s", listen) => panic!("it listens for ever: {answer:?}"),
+        answer = bench.host.request("s", listen) => panic!("it listens for ever: {answer:?}"),
         done = tokio::time::timeout(PATIENCE, said_and_read) => done.expect("it is believed"),
     }
     bench.stop().await;
@@ -197,17 +202,17 @@ async fn what_a_server_says_of_a_change_is_believed() {
 
 #[tokio::test]
 async fn a_result_that_was_cut_is_read_to_its_end() {
-    let (bench, mut desk) = bench(&[("s", Scripted::entry(&Script::legacy()))]).await;
-    desk.mode = Mode::Bypass;
-    desk.limits = Limits { characters: 10_000, ..Limits::default() };
+    let (bench, mut desk) = bench(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    desk.mode = PermissionMode::Bypass;
+    desk.limits = OutputLimits { characters: 10_000, ..OutputLimits::default() };
     let big = call(&bench, &desk, "mcp__s__big", json!({"bytes": 50_000})).await;
-    let note = big.remarks.iter().map(ToString::to_string).collect::<String>();
+    let note = big.notes.iter().map(ToString::to_string).collect::<String>();
     assert!(note.contains(RESULT), "{note}");
-    let id = big.full.expect("it is kept").id.to_string();
+    let id = big.full_text.expect("it is kept").id.to_string();
     let (mut rest, mut first) = (String::new(), 1);
     loop {
         let page = call(&bench, &desk, RESULT, json!({"id": id, "firstLine": first})).await;
-        assert!(page.full.is_none() && page.remarks.is_empty(), "{:?}", page.remarks);
+        assert!(page.full_text.is_none() && page.notes.is_empty(), "{:?}", page.notes);
         let page = text(&page);
         let Some((text, more)) = page.split_once('\n') else {
             rest.push_str(&page);

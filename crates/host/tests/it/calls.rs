@@ -5,25 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::ask::{AskError, Question};
+use switchboard::ask::{RequestError, ServerRequest};
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
-use testkit::{Answers, Quirk, Script, Scripted, Served, processes};
+use switchboard::connection::state::RetryPolicy;
+use testkit::{Quirk, ResponseFormat, Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, Called, PATIENCE, SOON, is_connected, remote};
+use crate::support::{Bench, PATIENCE, SOON, TestCall, is_connected, remote};
 
 #[tokio::test]
 async fn a_tool_cannot_be_called_without_leave() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let journal = bench.folder.path().join("journal");
-    bench.apply(&[("s", Scripted::entry(&Script::legacy().journal(&journal)))]).await;
+    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))]).await;
     bench.view("s").await;
-    let error = bench.host.ask("s", Question::harmless("tools/call", SOON)).await;
+    let error = bench.host.request("s", ServerRequest::idempotent("tools/call", SOON)).await;
     let error = error.expect_err("that way leads past the rules");
-    assert!(matches!(error, AskError::WantsPermit) && error.to_string().contains("Host::call"));
+    assert!(
+        matches!(error, RequestError::PermitRequired) && error.to_string().contains("Host::call")
+    );
     assert_eq!(
-        testkit::scripted::journal(&journal)
+        testkit::scripted::read_journal(&journal)
             .iter()
             .filter(|it| it["method"] == "tools/call")
             .count(),
@@ -34,20 +36,22 @@ async fn a_tool_cannot_be_called_without_leave() {
 
 /// How often a tool was called, by the journal of a program and its successors.
 fn calls_of(journal: &Path, tool: &str) -> usize {
-    let heard = testkit::scripted::journal(journal);
+    let heard = testkit::scripted::read_journal(journal);
     let is_call = |it: &&Json| it["method"] == "tools/call" && it["params"]["name"] == tool;
     heard.iter().filter(is_call).count()
 }
 
 #[tokio::test]
 async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answered() {
-    for persistence in [Persistence::Once, Persistence::Patient] {
-        let bench = Bench::with(|options| options.persistence = persistence);
+    for persistence in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
+        let bench = Bench::with(|options| options.retry_policy = persistence);
         let journal = bench.folder.path().join("journal");
-        bench.apply(&[("s", Scripted::entry(&Script::legacy().journal(&journal)))]).await;
+        bench
+            .apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))])
+            .await;
         bench.view("s").await;
         let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
-        assert!(matches!(&error, AskError::Interrupted { .. }), "{error:?}");
+        assert!(matches!(&error, RequestError::Interrupted { .. }), "{error:?}");
         assert_eq!(calls_of(&journal, "crash"), 1);
         let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("it is back");
         assert_eq!(sum["sum"], 3.0);
@@ -58,15 +62,15 @@ async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answ
 
 #[tokio::test]
 async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another() {
-    let json = Served::http(Script::legacy().answers(Answers::Json));
-    let events = Served::http(Script::modern().answers(Answers::Sse));
+    let json = ScriptedServer::http(Script::legacy().response_format(ResponseFormat::Json));
+    let events = ScriptedServer::http(Script::modern().response_format(ResponseFormat::Sse));
     for entry in [
-        Scripted::entry(&Script::legacy()),
+        ScriptedProgram::config_entry(&Script::legacy()),
         remote("http", json.url()),
         remote("http", events.url()),
     ] {
-        let bench = Bench::once();
-        let other = Scripted::entry(&Script::modern());
+        let bench = Bench::without_retries();
+        let other = ScriptedProgram::config_entry(&Script::modern());
         bench.apply(&[("s", entry.clone()), ("other", other)]).await;
         bench.view("s").await;
         bench.view("other").await;
@@ -77,7 +81,7 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
             bench.call("other", "add", sum.clone()),
         );
         let error = large.expect_err("that is too much");
-        assert!(matches!(&error, AskError::TooLarge { .. }), "{entry}: {error:?}");
+        assert!(matches!(&error, RequestError::TooLarge { .. }), "{entry}: {error:?}");
         assert_eq!(same.expect("the same server answers")["sum"], 3.0);
         assert_eq!(elsewhere.expect("another server answers")["sum"], 3.0);
         // Nothing was broken by it: the same connection goes on.
@@ -91,40 +95,41 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
 #[tokio::test]
 async fn a_lost_program_comes_back_without_anybodys_doing() {
     let bench = Bench::new();
-    bench.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
-    let first = bench.view("s").await.process.expect("a program");
+    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    let first = bench.view("s").await.pid.expect("a program");
     bench.call("s", "crash", json!({})).await.expect_err("it crashes");
     let resting = bench.view_when("s", |it| !is_connected(it)).await;
     assert!(
         matches!(resting.status, Status::Pending { attempt: 2, cause: Some(_), .. }),
         "{resting:#?}"
     );
-    let second = bench.view_when("s", is_connected).await.process.expect("a program");
+    let second = bench.view_when("s", is_connected).await.pid.expect("a program");
     assert_ne!(first, second);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
-    bench.apply(&[("s", Scripted::entry(&script))]).await;
+    bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
     bench.view("s").await;
     let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
-    assert!(matches!(&error, AskError::Interrupted { .. }), "{error:?}");
+    assert!(matches!(&error, RequestError::Interrupted { .. }), "{error:?}");
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
-    for persistence in [Persistence::Once, Persistence::Patient] {
-        let bench = Bench::with(|options| options.persistence = persistence);
+    for persistence in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
+        let bench = Bench::with(|options| options.retry_policy = persistence);
         let journal = bench.folder.path().join("journal");
         let script = Script::legacy().journal(&journal);
-        bench.apply(&[("s", Scripted::entry(&script))]).await;
+        bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
         bench.view("s").await;
-        let error = bench.look("s", "crash", json!({})).await.expect_err("it crashes again");
-        assert!(matches!(&error, AskError::Broken { .. }), "{error:?}");
+        let error =
+            bench.call_idempotent("s", "crash", json!({})).await.expect_err("it crashes again");
+        assert!(matches!(&error, RequestError::ConnectionLost { .. }), "{error:?}");
         assert_eq!(calls_of(&journal, "crash"), 2);
         bench.stop().await;
     }
@@ -132,7 +137,7 @@ async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
 
 #[tokio::test]
 async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
-    let served = Served::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
+    let served = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
@@ -153,7 +158,7 @@ async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
 async fn until_cancelled(bench: &Bench, name: &str) {
     let asking = async {
         loop {
-            let counts = bench.look(name, "count", json!({})).await.expect("answered");
+            let counts = bench.call_idempotent(name, "count", json!({})).await.expect("answered");
             if counts["cancelled"] == json!(["slow"]) {
                 return;
             }
@@ -167,24 +172,24 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
     let bench = Bench::new();
     bench
         .apply(&[
-            ("legacy", Scripted::entry(&Script::legacy())),
-            ("modern", Scripted::entry(&Script::modern())),
+            ("legacy", ScriptedProgram::config_entry(&Script::legacy())),
+            ("modern", ScriptedProgram::config_entry(&Script::modern())),
         ])
         .await;
     bench.settled().await;
     for name in ["legacy", "modern"] {
         let (progress, mut signs) = mpsc::channel(16);
         let patience = Duration::from_millis(500);
-        let slow = |steps: u32| Called {
-            patience,
-            ..Called::new("slow", json!({"ms": 1200, "steps": steps}))
+        let slow = |steps: u32| TestCall {
+            timeout: patience,
+            ..TestCall::new("slow", json!({"ms": 1200, "steps": steps}))
         };
-        let steady = Called { progress: Some(progress), ..slow(12) };
-        bench.make(name, steady).await.expect("it shows progress all the time");
+        let steady = TestCall { progress: Some(progress), ..slow(12) };
+        bench.run_call(name, steady).await.expect("it shows progress all the time");
         assert!(signs.try_recv().is_ok(), "{name}");
-        let error = bench.make(name, slow(1)).await.expect_err("it shows none");
+        let error = bench.run_call(name, slow(1)).await.expect_err("it shows none");
         assert!(
-            matches!(&error, AskError::Timeout { after, .. } if *after == patience),
+            matches!(&error, RequestError::Timeout { after, .. } if *after == patience),
             "{error:?}"
         );
         // The server was told, and the connection is as good as before.
@@ -196,10 +201,10 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled() {
     let bench = Bench::new();
-    let modern = Served::http(Script::modern());
+    let modern = ScriptedServer::http(Script::modern());
     bench
         .apply(&[
-            ("stdio", Scripted::entry(&Script::legacy())),
+            ("stdio", ScriptedProgram::config_entry(&Script::legacy())),
             ("http", remote("http", modern.url())),
         ])
         .await;
@@ -207,8 +212,8 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
     for name in ["stdio", "http"] {
         let (progress, mut signs) = mpsc::channel(16);
         let arguments = json!({"ms": 60_000, "steps": 6000});
-        let slow = Called { progress: Some(progress), ..Called::new("slow", arguments) };
-        let asking = bench.make(name, slow);
+        let slow = TestCall { progress: Some(progress), ..TestCall::new("slow", arguments) };
+        let asking = bench.run_call(name, slow);
         tokio::select! {
             answer = asking => panic!("{name}: {answer:?}"),
             sign = signs.recv() => assert!(sign.is_some()),
@@ -221,7 +226,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
 #[tokio::test]
 async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew() {
     // Modern, so that no standing stream tells sooner.
-    let served = Served::http(Script::modern());
+    let served = ScriptedServer::http(Script::modern());
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
@@ -247,12 +252,12 @@ async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew
 
 #[tokio::test]
 async fn a_call_to_a_failed_server_tries_once_more() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let flag = bench.folder.path().join("flag");
     let script = "test -e \"$1\" || { echo not yet >&2; exit 4; }; shift; exec \"$@\"";
     let entry = json!({
         "command": "sh",
-        "args": ["-c", script, "sh", flag, testkit::scripted::program(), Script::legacy().json()],
+        "args": ["-c", script, "sh", flag, testkit::scripted::program(), Script::legacy().to_json()],
     });
     bench.apply(&[("s", entry.to_string())]).await;
     let view = bench.view("s").await;
@@ -268,14 +273,13 @@ async fn a_call_to_a_failed_server_tries_once_more() {
 #[tokio::test]
 async fn somebody_may_have_a_connection_made_anew() {
     let bench = Bench::new();
-    bench.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
-    let first = bench.view("s").await.process.expect("a program");
+    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    let first = bench.view("s").await.pid.expect("a program");
     bench.host.reconnect("s").await.expect("there is one");
-    let view = bench
-        .view_when("s", |it| is_connected(it) && it.process.is_some_and(|now| now != first))
-        .await;
-    assert_ne!(view.process, Some(first));
-    processes::wait_until_gone(first, PATIENCE);
+    let view =
+        bench.view_when("s", |it| is_connected(it) && it.pid.is_some_and(|now| now != first)).await;
+    assert_ne!(view.pid, Some(first));
+    processes::wait_until_exited(first, PATIENCE);
     assert!(bench.host.reconnect("nobody").await.is_none());
     bench.stop().await;
 }
@@ -284,10 +288,10 @@ async fn somebody_may_have_a_connection_made_anew() {
 async fn everybody_who_asks_shares_one_connection() {
     let bench = Bench::new();
     let journal = bench.folder.path().join("journal");
-    let served = Served::http(Script::legacy());
+    let served = ScriptedServer::http(Script::legacy());
     bench
         .apply(&[
-            ("stdio", Scripted::entry(&Script::legacy().journal(&journal))),
+            ("stdio", ScriptedProgram::config_entry(&Script::legacy().journal(&journal))),
             ("http", remote("http", served.url())),
         ])
         .await;
@@ -305,7 +309,7 @@ async fn everybody_who_asks_shares_one_connection() {
     while let Some(asked) = asking.join_next().await {
         asked.expect("it was answered");
     }
-    let heard = testkit::scripted::journal(&journal);
+    let heard = testkit::scripted::read_journal(&journal);
     assert_eq!(heard.iter().filter(|it| it["method"] == "initialize").count(), 1);
     assert_eq!(calls_of(&journal, "add"), 50);
     let counts = served.counts();
@@ -319,11 +323,11 @@ async fn everybody_who_asks_shares_one_connection() {
 #[tokio::test]
 async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport() {
     let served = [
-        ("http-legacy", "http", Served::http(Script::legacy())),
-        ("http-modern", "http", Served::http(Script::modern())),
-        ("sse", "sse", Served::sse(Script::legacy())),
-        ("ws-legacy", "ws", Served::ws(Script::legacy())),
-        ("ws-modern", "ws", Served::ws(Script::modern())),
+        ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
+        ("http-modern", "http", ScriptedServer::http(Script::modern())),
+        ("sse", "sse", ScriptedServer::sse(Script::legacy())),
+        ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy())),
+        ("ws-modern", "ws", ScriptedServer::ws(Script::modern())),
     ];
     let bench = Bench::new();
     let servers: Vec<(&str, String)> =
@@ -334,7 +338,7 @@ async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport()
     for (name, _, it) in served {
         let script = if name.ends_with("modern") { Script::modern() } else { Script::legacy() };
         let again = it.restart(script);
-        let sum = bench.look(name, "add", json!({"a": 1, "b": 2})).await;
+        let sum = bench.call_idempotent(name, "add", json!({"a": 1, "b": 2})).await;
         assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
         // One that names a session of the old server is turned away.
         let most = if name == "http-legacy" { 2 } else { 1 };
@@ -347,10 +351,10 @@ async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport()
 #[tokio::test]
 async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
     let served = [
-        ("http-modern", "http", Served::http(Script::modern())),
-        ("http-legacy", "http", Served::http(Script::legacy())),
-        ("ws", "ws", Served::ws(Script::legacy())),
-        ("sse", "sse", Served::sse(Script::legacy())),
+        ("http-modern", "http", ScriptedServer::http(Script::modern())),
+        ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
+        ("ws", "ws", ScriptedServer::ws(Script::legacy())),
+        ("sse", "sse", ScriptedServer::sse(Script::legacy())),
     ];
     let bench = Bench::new();
     let servers: Vec<(&str, String)> =
@@ -360,9 +364,10 @@ async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
     for (name, _, it) in &served {
         // A stream that can be taken up again is waited for as long as the caller waits.
         let patience = Duration::from_millis(1500);
-        let crash = Called { patience, ..Called::new("crash", json!({})) };
-        let error = bench.make(name, crash).await.expect_err("it breaks off");
-        let is_told = matches!(&error, AskError::Interrupted { .. } | AskError::Timeout { .. });
+        let crash = TestCall { timeout: patience, ..TestCall::new("crash", json!({})) };
+        let error = bench.run_call(name, crash).await.expect_err("it breaks off");
+        let is_told =
+            matches!(&error, RequestError::Interrupted { .. } | RequestError::Timeout { .. });
         assert!(is_told, "{name}: {error:?}");
         assert_eq!(it.counts()["tools"]["crash"], 1, "{name}");
         let sum = bench.call(name, "add", json!({"a": 1, "b": 2})).await;

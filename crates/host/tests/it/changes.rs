@@ -1,28 +1,28 @@
 //! What changes while a host runs: a server's tools, its questions, and which servers are wanted.
 
 use serde_json::{Value as Json, json};
-use switchboard::connection::View;
-use testkit::{Quirk, Script, Scripted, Served, processes};
+use switchboard::connection::ServerView;
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
 
 use crate::support::{Bench, PATIENCE, is_connected, remote, tools, with_member};
 
-fn has(view: &View, tool: &str) -> bool {
+fn has(view: &ServerView, tool: &str) -> bool {
     is_connected(view) && tools(view).contains(&tool)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
     let served = [
-        ("http-legacy", "http", Served::http(Script::legacy())),
-        ("http-modern", "http", Served::http(Script::modern())),
-        ("sse", "sse", Served::sse(Script::legacy())),
-        ("ws-legacy", "ws", Served::ws(Script::legacy())),
-        ("ws-modern", "ws", Served::ws(Script::modern())),
+        ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
+        ("http-modern", "http", ScriptedServer::http(Script::modern())),
+        ("sse", "sse", ScriptedServer::sse(Script::legacy())),
+        ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy())),
+        ("ws-modern", "ws", ScriptedServer::ws(Script::modern())),
     ];
     let bench = Bench::new();
     let mut servers = vec![
-        ("stdio-legacy", Scripted::entry(&Script::legacy())),
-        ("stdio-modern", Scripted::entry(&Script::modern())),
+        ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy())),
+        ("stdio-modern", ScriptedProgram::config_entry(&Script::modern())),
     ];
     servers.extend(served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
     bench.apply(&servers).await;
@@ -31,8 +31,8 @@ async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
     assert!(!before.servers.values().any(|it| has(it, "added_0")));
     // Whoever streams has to be listened to first.
     served[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
-    served[1].2.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
-    served[4].2.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
+    served[1].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
+    served[4].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
     for (name, _) in &servers {
         bench.call(name, "change_tools", json!({})).await.expect("it changes");
     }
@@ -44,8 +44,8 @@ async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
 #[tokio::test]
 async fn a_storm_of_changes_costs_few_fetches() {
     let storm = Quirk::ListChangedStorm { n: 3000 };
-    let legacy = Served::http(Script::legacy().quirk(storm.clone()));
-    let modern = Served::ws(Script::modern().quirk(storm));
+    let legacy = ScriptedServer::http(Script::legacy().quirk(storm.clone()));
+    let modern = ScriptedServer::ws(Script::modern().quirk(storm));
     let bench = Bench::new();
     bench
         .apply(&[("legacy", remote("http", legacy.url())), ("modern", remote("ws", modern.url()))])
@@ -62,14 +62,14 @@ async fn a_storm_of_changes_costs_few_fetches() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stream_of_changes_that_ended_is_listened_to_again() {
-    let served = Served::http(Script::modern());
+    let served = ScriptedServer::http(Script::modern());
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
     processes::wait_until(PATIENCE, "it is listened to again", || {
-        served.end_listening();
+        served.end_subscriptions();
         let requests = served.requests();
-        let asked = requests.iter().filter(|it| it.asked() == Some("subscriptions/listen"));
+        let asked = requests.iter().filter(|it| it.rpc_method() == Some("subscriptions/listen"));
         (asked.count() >= 2).then_some(())
     });
     // Whether it is heard of or was missed, it is there.
@@ -80,18 +80,20 @@ async fn a_stream_of_changes_that_ended_is_listened_to_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_again() {
-    let served = Served::http(Script::modern());
+    let served = ScriptedServer::http(Script::modern());
     let bench = Bench::new();
     let entry = with_member(&remote("http", served.url()), "timeout", json!(500));
     bench.apply(&[("s", entry)]).await;
     let before = bench.view("s").await;
     assert!(has(&before, "echo"), "{before:#?}");
-    served.wait_for(|it| it.iter().any(|it| it.asked() == Some("subscriptions/listen")));
+    served.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
     // The stream ends with it, so that everything is fetched anew.
     let mute = Script::modern().quirk(Quirk::NeverAnswers).quirks_on("tools/list");
     let served = served.restart(mute);
-    let notes = |it: &View| it.catalogue.notes().map(ToString::to_string).collect::<Vec<_>>();
-    let is_noted = |it: &View| notes(it).iter().any(|it| it.starts_with("tools could not be"));
+    let notes =
+        |it: &ServerView| it.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>();
+    let is_noted =
+        |it: &ServerView| notes(it).iter().any(|it| it.starts_with("tools could not be"));
     let unsure = bench.view_when("s", is_noted).await;
     assert!(has(&unsure, "echo"), "{unsure:#?}");
     let served = served.restart(Script::modern());
@@ -103,13 +105,13 @@ async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_agai
 
 #[tokio::test]
 async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer() {
-    let legacy = Served::http(Script::legacy());
-    let modern = Served::http(Script::modern());
+    let legacy = ScriptedServer::http(Script::legacy());
+    let modern = ScriptedServer::http(Script::modern());
     let bench = Bench::new();
     bench
         .apply(&[
-            ("stdio-legacy", Scripted::entry(&Script::legacy())),
-            ("stdio-modern", Scripted::entry(&Script::modern())),
+            ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy())),
+            ("stdio-modern", ScriptedProgram::config_entry(&Script::modern())),
             ("http-legacy", remote("http", legacy.url())),
             ("http-modern", remote("http", modern.url())),
         ])
@@ -137,12 +139,12 @@ async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer()
 #[tokio::test]
 async fn only_servers_whose_entry_changed_are_touched() {
     let bench = Bench::new();
-    let entry = |name: &str| Scripted::entry(&Script::legacy().named(name));
+    let entry = |name: &str| ScriptedProgram::config_entry(&Script::legacy().name(name));
     let first = [("a", entry("a")), ("b", entry("b")), ("c", entry("c"))];
     bench.apply(&first).await;
     let before = bench.settled().await;
     let number = |snapshot: &switchboard::engine::Snapshot, name: &str| {
-        snapshot.servers[name].process.expect("a program")
+        snapshot.servers[name].pid.expect("a program")
     };
     let changed = with_member(&first[1].1, "env", json!({"X": "1"}));
     bench.apply(&[("a", entry("a")), ("b", changed), ("d", entry("d"))]).await;
@@ -153,39 +155,39 @@ async fn only_servers_whose_entry_changed_are_touched() {
     assert!(after.servers.values().all(|it| is_connected(it)), "{after:#?}");
     assert_eq!(number(&after, "a"), number(&before, "a"));
     assert_ne!(number(&after, "b"), number(&before, "b"));
-    processes::wait_until_gone(number(&before, "b"), PATIENCE);
-    processes::wait_until_gone(number(&before, "c"), PATIENCE);
+    processes::wait_until_exited(number(&before, "b"), PATIENCE);
+    processes::wait_until_exited(number(&before, "c"), PATIENCE);
     let gone = bench.call("c", "echo", json!({})).await.expect_err("it is gone");
     assert_eq!(gone.to_string(), "there is no server `c`");
     bench.stop().await;
-    assert!(!processes::alive(number(&after, "a")));
+    assert!(!processes::is_alive(number(&after, "a")));
 }
 
 #[tokio::test]
 async fn a_successor_begins_when_its_predecessor_is_gone() {
     let bench = Bench::new();
     let stubborn = Script::legacy().quirk(Quirk::IgnoresSigterm).quirk(Quirk::IgnoresStdinClose);
-    let entry = Scripted::entry(&stubborn);
+    let entry = ScriptedProgram::config_entry(&stubborn);
     bench.apply(&[("s", entry.clone())]).await;
-    let first = bench.view("s").await.process.expect("a program");
+    let first = bench.view("s").await.pid.expect("a program");
     // Changed twice in a row: the one between never has to run.
     bench.apply(&[("s", with_member(&entry, "env", json!({"X": "1"})))]).await;
     bench.apply(&[("s", with_member(&entry, "env", json!({"X": "2"})))]).await;
     let view = bench.view_when("s", is_connected).await;
-    assert_ne!(view.process, Some(first));
-    assert!(!processes::alive(first));
+    assert_ne!(view.pid, Some(first));
+    assert!(!processes::is_alive(first));
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn one_host_that_stops_leaves_the_servers_of_another_alone() {
     let (one, other) = (Bench::new(), Bench::new());
-    one.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
-    other.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    one.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    other.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     one.view("s").await;
-    let running = other.view("s").await.process.expect("a program");
+    let running = other.view("s").await.pid.expect("a program");
     one.stop().await;
-    other.look("s", "echo", json!({"text": "x"})).await.expect("it is still there");
-    assert_eq!(other.view("s").await.process, Some(running));
+    other.call_idempotent("s", "echo", json!({"text": "x"})).await.expect("it is still there");
+    assert_eq!(other.view("s").await.pid, Some(running));
     other.stop().await;
 }

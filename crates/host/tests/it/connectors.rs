@@ -4,32 +4,34 @@ use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::auth::confidential::Secret;
-use switchboard::calling::{CallFailure, Desk};
-use switchboard::config::account::Account;
-use switchboard::config::cascade::{Breadth, Inputs, resolve};
-use switchboard::config::permission::{Effect, Mode, Rules, ToolRule};
+use switchboard::calling::{CallContext, ToolCallError};
+use switchboard::config::account::ConnectorAccount;
+use switchboard::config::cascade::{MergeInputs, ScopeFilter, resolve};
+use switchboard::config::permission::{
+    PermissionEffect, PermissionMode, PermissionRules, ToolRule,
+};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::{Environment, Template};
 use switchboard::connection::Status;
-use switchboard::connectors::{ConnectorsError, Listing, remembered};
-use switchboard::load::{Surroundings, load};
-use switchboard::places::Places;
-use switchboard::rulebook::Rulebook;
+use switchboard::connectors::{ConnectorList, ConnectorsError, cached_connectors};
+use switchboard::load::{LoadOptions, load};
+use switchboard::places::Paths;
+use switchboard::rulebook::ActiveRules;
 use tempfile::TempDir;
 use testkit::connector_account::Connector;
-use testkit::{ConnectorAccount, Script, Served};
+use testkit::{ConnectorService, Script, ScriptedServer};
 
 use crate::support::{Bench, cause, is_connected, remote};
 
-fn started(names: &[&str]) -> ConnectorAccount {
+fn started(names: &[&str]) -> ConnectorService {
     let connectors: Vec<Connector> = names.iter().map(|it| Connector::new(it)).collect();
-    ConnectorAccount::start(&connectors, 2).expect("it starts")
+    ConnectorService::start(&connectors, 2).expect("it starts")
 }
 
-fn account(url: &str, token: Option<&str>) -> Account {
+fn account(url: &str, token: Option<&str>) -> ConnectorAccount {
     let source = Source::file(Scope::User, "settings.json");
-    Account {
+    ConnectorAccount {
         api_url: url.to_owned(),
         token: token.map(Template::parse),
         origin: Origin { source, position: None },
@@ -41,19 +43,19 @@ fn using(folder: &Arc<TempDir>, url: &str, token: &str) -> Bench {
     let path = folder.path().join("token");
     std::fs::write(&path, token).expect("written");
     let account = account(url, Some(&format!("${{file:{}}}", path.display())));
-    Bench::within(folder.clone(), |options| options.signing.account = Some(account))
+    Bench::in_folder(folder.clone(), |options| options.login.account = Some(account))
 }
 
 fn folder() -> Arc<TempDir> {
     Arc::new(tempfile::tempdir().expect("a temp folder"))
 }
 
-async fn apply(bench: &Bench, listing: &Listing) {
+async fn apply(bench: &Bench, listing: &ConnectorList) {
     let layers = vec![listing.layer()];
-    bench.host.apply(&resolve(Inputs { layers, ..Inputs::default() })).await;
+    bench.host.apply(&resolve(MergeInputs { layers, ..MergeInputs::default() })).await;
 }
 
-fn names(listing: &Listing) -> Vec<&str> {
+fn names(listing: &ConnectorList) -> Vec<&str> {
     listing.connectors.iter().map(|it| it.name.as_str()).collect()
 }
 
@@ -61,39 +63,39 @@ fn names(listing: &Listing) -> Vec<&str> {
 async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_network() {
     let office = started(&["Slack", "My Files", "Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer());
+    let bench = using(&folder, &office.url(), &office.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     let expected = ["claude.ai Slack", "claude.ai My Files", "claude.ai Slack 2"];
-    assert_eq!((names(&listing), listing.left_out), (expected.to_vec(), 0));
-    assert_eq!(listing.because, None);
+    assert_eq!((names(&listing), listing.skipped), (expected.to_vec(), 0));
+    assert_eq!(listing.stale_reason, None);
     bench.stop().await;
     let url = office.url();
     drop(office);
     let bench = using(&folder, &url, "whatever");
     let again = bench.host.connectors().await.expect("what is remembered");
     assert_eq!(names(&again), expected);
-    assert!(again.age().as_secs() < 60 && again.at == listing.at);
-    assert!(again.because.as_deref().is_some_and(|it| it.contains("could not be asked")));
-    let places = Places::below(&folder.path().canonicalize().expect("it is there"));
-    assert!(remembered(&places, &account(&url, None)).is_some());
+    assert!(again.age().as_secs() < 60 && again.listed_at == listing.listed_at);
+    assert!(again.stale_reason.as_deref().is_some_and(|it| it.contains("could not be asked")));
+    let places = Paths::in_dir(&folder.path().canonicalize().expect("it is there"));
+    assert!(cached_connectors(&places, &account(&url, None)).is_some());
     // Whoever only looks at the configuration sees them too.
     let settings = json!({"connectorAccount": {"apiUrl": url}}).to_string();
     std::fs::create_dir_all(&places.config).expect("a folder");
     std::fs::write(places.user_settings(), settings).expect("written");
-    let looked_at = load(&Surroundings {
+    let looked_at = load(&LoadOptions {
         working_folder: folder.path().canonicalize().expect("it is there"),
-        places: places.clone(),
+        paths: places.clone(),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: Breadth::EveryScope,
+        breadth: ScopeFilter::All,
         embedded: Vec::new(),
-        otherwise: None,
+        fallback: None,
     });
     let servers = looked_at.effective.servers.iter().map(|it| (it.name.as_str(), it.scope()));
     let mut seen = expected.map(|it| (it, Scope::Connectors));
     seen.sort_unstable();
     assert_eq!(servers.collect::<Vec<_>>(), seen);
-    assert!(remembered(&places, &account("https://other.example/", None)).is_none());
+    assert!(cached_connectors(&places, &account("https://other.example/", None)).is_none());
     bench.stop().await;
 }
 
@@ -102,14 +104,17 @@ async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_whe
 {
     let office = started(&["Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer());
+    let bench = using(&folder, &office.url(), &office.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     apply(&bench, &listing).await;
     assert!(is_connected(&*bench.view("claude.ai Slack").await));
     let pool = bench.host.settled_pool().await;
     assert!(pool.find("mcp__claude_ai_Slack__echo").is_some());
-    std::fs::write(folder.path().join("token"), office.rotate()).expect("written");
-    bench.look("claude.ai Slack", "echo", json!({"text": "a"})).await.expect("let in again");
+    std::fs::write(folder.path().join("token"), office.rotate_token()).expect("written");
+    bench
+        .call_idempotent("claude.ai Slack", "echo", json!({"text": "a"}))
+        .await
+        .expect("let in again");
     bench.stop().await;
 }
 
@@ -117,13 +122,13 @@ async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_whe
 async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
     let office = started(&["Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer());
+    let bench = using(&folder, &office.url(), &office.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     bench.stop().await;
     let bench = using(&folder, &office.url(), "canary");
     let stale = bench.host.connectors().await.expect("what is remembered");
     let refused = "the token of your connector account is refused";
-    assert_eq!(stale.because.as_deref(), Some(refused));
+    assert_eq!(stale.stale_reason.as_deref(), Some(refused));
     apply(&bench, &listing).await;
     let view = bench.view("claude.ai Slack").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
@@ -138,13 +143,13 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
     let (url, folder) = (office.url(), folder());
     let open = || {
         let account = account(&url, None);
-        Bench::within(folder.clone(), |options| options.signing.account = Some(account))
+        Bench::in_folder(folder.clone(), |options| options.login.account = Some(account))
     };
     let bench = open();
     let error = bench.host.connectors().await.expect_err("nothing is kept");
-    assert!(matches!(error, ConnectorsError::Refused), "{error:?}");
-    let token = Secret::new(office.bearer());
-    bench.host.keep_account_token(token, None).await.expect("kept");
+    assert!(matches!(error, ConnectorsError::TokenRefused), "{error:?}");
+    let token = Secret::new(office.bearer_token());
+    bench.host.store_account_token(token, None).await.expect("kept");
     bench.stop().await;
     let bench = open();
     let listing = bench.host.connectors().await.expect("a list");
@@ -156,8 +161,8 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
 #[tokio::test]
 async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
     let office = started(&[]);
-    let elsewhere = Served::http(Script::both());
-    let bench = using(&folder(), &office.url(), &office.bearer());
+    let elsewhere = ScriptedServer::http(Script::both());
+    let bench = using(&folder(), &office.url(), &office.bearer_token());
     let servers = [("claude.ai Away", remote("connector-proxy", elsewhere.url()))];
     bench.apply_in(Scope::Connectors, &servers).await;
     assert!(is_connected(&*bench.view("claude.ai Away").await));
@@ -173,29 +178,32 @@ async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
 
 #[tokio::test]
 async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
-    let served = Served::http(Script::both());
+    let served = ScriptedServer::http(Script::both());
     let bench = Bench::new();
     let servers = [("claude.ai My  (Mail)", remote("http", served.url()))];
     bench.apply_in(Scope::Connectors, &servers).await;
     bench.settled().await;
     let exposed = "mcp__claude_ai_My_Mail__echo";
     assert!(bench.host.settled_pool().await.find(exposed).is_some());
-    let mut rules = Rules::default();
-    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__claude_ai_My_Mail").expect("a rule"));
-    let mut allowing = Rules::default();
-    allowing.add_for_session(Effect::Allow, ToolRule::parse(exposed).expect("a rule"));
-    let desk = |rules: &Rules| Desk {
-        rules: Rulebook::new(rules.clone()),
-        mode: Mode::Default,
-        ..bench.desk(bench.host.watch_pool())
+    let mut rules = PermissionRules::default();
+    rules.add_for_session(
+        PermissionEffect::Deny,
+        ToolRule::parse("mcp__claude_ai_My_Mail").expect("a rule"),
+    );
+    let mut allowing = PermissionRules::default();
+    allowing.add_for_session(PermissionEffect::Allow, ToolRule::parse(exposed).expect("a rule"));
+    let desk = |rules: &PermissionRules| CallContext {
+        rules: ActiveRules::new(rules.clone()),
+        mode: PermissionMode::Default,
+        ..bench.permissive_context(bench.host.watch_pool())
     };
-    let call = |desk: Desk| {
+    let call = |desk: CallContext| {
         let bench = &bench;
         async move { bench.call_exposed(&desk, exposed, json!({"text": "a"})).await }
     };
     assert!(call(desk(&allowing)).await.is_ok());
     let refused = call(desk(&rules)).await;
-    assert!(matches!(refused, Err(CallFailure::Denied { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     let listed = bench
         .call_exposed(&desk(&rules), "ListMcpResources", json!({"server": "claude.ai My  (Mail)"}))
         .await

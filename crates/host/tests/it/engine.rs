@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use switchboard::ask::Question;
-use switchboard::catalogue::List;
+use switchboard::ask::ServerRequest;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::Status;
 use switchboard::wire::era::Era;
-use testkit::{Script, Scripted, Served};
+use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{Bench, remote};
 
@@ -17,14 +17,14 @@ async fn every_transport_is_connected_to_in_both_eras() {
     let mut served = Vec::new();
     for (era, script) in [("legacy", Script::legacy()), ("modern", Script::modern())] {
         let script = script.tools(3).resources(2).prompts(1);
-        servers.push((format!("{era}-stdio"), Scripted::entry(&script)));
-        let http = Served::http(script.clone());
+        servers.push((format!("{era}-stdio"), ScriptedProgram::config_entry(&script)));
+        let http = ScriptedServer::http(script.clone());
         servers.push((format!("{era}-http"), remote("http", http.url())));
-        let ws = Served::ws(script.clone());
+        let ws = ScriptedServer::ws(script.clone());
         servers.push((format!("{era}-ws"), remote("ws", ws.url())));
         served.extend([http, ws]);
     }
-    let sse = Served::sse(Script::legacy().tools(3).resources(2).prompts(1));
+    let sse = ScriptedServer::sse(Script::legacy().tools(3).resources(2).prompts(1));
     servers.push(("legacy-sse".to_owned(), remote("sse", sse.url())));
     // The older transport behind an entry that says streamable HTTP.
     servers.push(("legacy-fallback".to_owned(), remote("http", sse.url())));
@@ -35,17 +35,17 @@ async fn every_transport_is_connected_to_in_both_eras() {
     assert_eq!(snapshot.servers.len(), servers.len());
     for (name, view) in &snapshot.servers {
         assert_eq!(view.status, Status::Connected, "{name}: {view:#?}");
-        let era = view.introduction.as_ref().map(|it| it.era);
+        let era = view.server_info.as_ref().map(|it| it.era);
         let expected = if name.starts_with("modern") { Era::Modern } else { Era::Legacy };
         assert_eq!(era, Some(expected), "{name}");
         let names: Vec<&str> =
-            view.catalogue.items(List::Tools).iter().map(|it| it.name.as_str()).collect();
+            view.catalogue.items(ListKind::Tools).iter().map(|it| it.name.as_str()).collect();
         assert!(names.contains(&"tool_0") && names.contains(&"echo"), "{name}: {names:?}");
-        assert_eq!(view.catalogue.items(List::Resources).len(), 2, "{name}");
+        assert_eq!(view.catalogue.items(ListKind::Resources).len(), 2, "{name}");
         let ping = bench.host.ping(name, Duration::from_secs(5)).await;
         assert!(ping.is_ok(), "{name}: {ping:?}");
-        let asked = Question::harmless("tools/list", Duration::from_secs(5));
-        bench.host.ask(name, asked).await.expect("it answers");
+        let asked = ServerRequest::idempotent("tools/list", Duration::from_secs(5));
+        bench.host.request(name, asked).await.expect("it answers");
     }
     bench.stop().await;
 }

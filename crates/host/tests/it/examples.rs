@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value as Json;
-use testkit::{Quirk, Script, Scripted, Served};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 
 /// Where an example is: built beside the tests that run now.
 fn example(name: &str) -> PathBuf {
@@ -24,7 +24,8 @@ fn run(name: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn an_example_connects_to_a_program_and_calls_a_tool() {
-    let entry: Json = serde_json::from_str(&Scripted::entry(&Script::legacy())).expect("JSON");
+    let entry: Json =
+        serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy())).expect("JSON");
     let mut words = vec!["echo", r#"{"text": "hello"}"#];
     words.push(entry["command"].as_str().expect("a command"));
     let more = entry["args"].as_array().into_iter().flatten();
@@ -65,12 +66,12 @@ fn the_client_of_the_conformance_suite_goes_on_where_calls_are_refused() {
     };
     for script in [Script::legacy(), Script::modern()] {
         let script = script.resources(2).prompts(1).quirk(refusal.clone()).quirks_on("tools/call");
-        let served = Served::http(script);
+        let served = ScriptedServer::http(script);
         let said = run("conformance_client", &["a word of the suite", served.url()]);
         assert_eq!(said.matches("resources/read: ").count(), 2, "{said}");
         assert_eq!(said.matches("prompts/get: ").count(), 1, "{said}");
         let asked = served.requests();
-        let called = asked.iter().filter(|it| it.asked() == Some("tools/call"));
+        let called = asked.iter().filter(|it| it.rpc_method() == Some("tools/call"));
         let called = called.filter_map(|it| it.body.as_ref()?["params"]["name"].as_str());
         assert!(called.into_iter().any(|name| name == "echo"));
     }

@@ -3,20 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use switchboard::config::cascade::Breadth;
+use switchboard::config::cascade::ScopeFilter;
 use switchboard::config::template::Environment;
-use switchboard::load::{Configuration, Surroundings, load};
-use switchboard::places::Places;
-use switchboard::reload::Follower;
-use testkit::{Script, Scripted};
+use switchboard::load::{Configuration, LoadOptions, load};
+use switchboard::places::Paths;
+use switchboard::reload::ConfigWatcher;
+use testkit::{Script, ScriptedProgram};
 
 use crate::support::{Bench, PATIENCE, is_connected};
 
-fn surroundings(root: &Path) -> Surroundings {
+fn surroundings(root: &Path) -> LoadOptions {
     let root = root.canonicalize().expect("it is there");
     fs::create_dir_all(root.join("project")).expect("a folder");
-    Surroundings {
-        places: Places {
+    LoadOptions {
+        paths: Paths {
             config: root.join("home/config/switchboard"),
             data: root.join("home/data"),
             state: root.join("home/state"),
@@ -25,9 +25,9 @@ fn surroundings(root: &Path) -> Surroundings {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: Breadth::EveryScope,
+        breadth: ScopeFilter::All,
         embedded: Vec::new(),
-        otherwise: None,
+        fallback: None,
     }
 }
 
@@ -43,7 +43,7 @@ fn names(configuration: &Configuration) -> Vec<&str> {
 }
 
 /// Waits until a configuration has exactly these servers.
-async fn until(follower: &mut Follower, expected: &[&str]) {
+async fn until(follower: &mut ConfigWatcher, expected: &[&str]) {
     let mut last = Vec::new();
     let waiting = async {
         loop {
@@ -62,11 +62,12 @@ async fn until(follower: &mut Follower, expected: &[&str]) {
 async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    let user = surroundings.places.user_settings();
+    let user = surroundings.paths.user_settings();
     let project = surroundings.working_folder.join(".mcp.json");
     let first = load(&surroundings);
     assert_eq!(names(&first), [""; 0]);
-    let mut follower = Follower::start(surroundings.clone(), &first).expect("it can be watched");
+    let mut follower =
+        ConfigWatcher::start(surroundings.clone(), &first).expect("it can be watched");
     // Made, in folders that were not there.
     write(&user, &["a"]);
     until(&mut follower, &["a"]).await;
@@ -96,10 +97,10 @@ async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
 async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    let user = surroundings.places.user_settings();
+    let user = surroundings.paths.user_settings();
     write(&user, &["a"]);
     let first = load(&surroundings);
-    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
     fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
     write(&user, &["b"]);
     until(&mut follower, &["b"]).await;
@@ -111,20 +112,20 @@ async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
 async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_told() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    let user = surroundings.places.user_settings();
+    let user = surroundings.paths.user_settings();
     let project = surroundings.working_folder.join(".mcp.json");
     write(&user, &["a"]);
     write(&project, &["p"]);
     let text = r#"{"mcpServers": {"a": {"command": "a"}}, "permissions": {"deny": ["mcp__a"]}}"#;
     fs::write(&user, text).expect("a file");
     let first = load(&surroundings);
-    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
     for (path, broken) in [(&user, "{\"mcpServers\": {"), (&project, "{"), (&user, "\0")] {
         fs::write(path, broken).expect("a file");
         let next = tokio::time::timeout(PATIENCE, follower.next()).await.expect("it is seen");
         let next = next.expect("it follows");
         assert_eq!(names(&next), ["a", "p"], "{broken:?}");
-        assert_eq!(next.rules.listed().len(), 1, "{broken:?}");
+        assert_eq!(next.rules.entries().len(), 1, "{broken:?}");
         assert!(!next.effective.problems.is_empty(), "{broken:?} is told");
     }
     // What is whole again counts again, and what is gone is gone.
@@ -138,10 +139,10 @@ async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_tol
 async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    let managed = surroundings.places.managed_servers();
+    let managed = surroundings.paths.managed_servers();
     write(&managed, &["a"]);
     let first = load(&surroundings);
-    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
+    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
     fs::write(&managed, "{").expect("a file");
     until(&mut follower, &[]).await;
 }
@@ -150,10 +151,10 @@ async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
 async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
     let bench = Bench::new();
     let surroundings = surroundings(bench.folder.path());
-    let user = surroundings.places.user_settings();
+    let user = surroundings.paths.user_settings();
     let first = load(&surroundings);
-    let mut follower = Follower::start(surroundings, &first).expect("it can be watched");
-    let entry = Scripted::entry(&Script::legacy());
+    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
+    let entry = ScriptedProgram::config_entry(&Script::legacy());
     fs::create_dir_all(user.parent().expect("a folder")).expect("a folder");
     fs::write(&user, format!("{{\"mcpServers\": {{\"s\": {entry}}}}}")).expect("a file");
     let applying = async {

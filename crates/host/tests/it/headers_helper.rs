@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use switchboard::cause::CauseKind;
-use switchboard::config::cascade::{Breadth, State};
+use switchboard::cause::FailureKind;
+use switchboard::config::cascade::{ScopeFilter, ServerState};
 use switchboard::config::template::Environment;
 use switchboard::connection::Status;
-use switchboard::load::{Surroundings, load};
-use switchboard::places::Places;
-use testkit::{Quirk, Script, Served};
+use switchboard::load::{LoadOptions, load};
+use switchboard::places::Paths;
+use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{Bench, cause, is_connected, remote, with_member};
 
@@ -32,20 +32,22 @@ fn guarded() -> Script {
     Script::legacy().quirk(Quirk::RequiresBearer { token: "canary-2".to_owned() })
 }
 
-fn entry(kind: &str, served: &Served, helper: &str) -> String {
+fn entry(kind: &str, served: &ScriptedServer, helper: &str) -> String {
     with_member(&remote(kind, served.url()), "headersHelper", json!(helper))
 }
 
 #[tokio::test]
 async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
-    for (kind, served) in [("http", Served::http(guarded())), ("sse", Served::sse(guarded()))] {
+    for (kind, served) in
+        [("http", ScriptedServer::http(guarded())), ("sse", ScriptedServer::sse(guarded()))]
+    {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let bench = Bench::once();
+        let bench = Bench::without_retries();
         let helper = helper(folder.path(), &["canary-1", "canary-2", "canary-3"]);
         bench.apply(&[("s", entry(kind, &served, &helper))]).await;
         let view = bench.view("s").await;
         assert!(is_connected(&view), "{kind}: {view:#?}");
-        bench.look("s", "echo", json!({"text": "a"})).await.expect("it is let in");
+        bench.call_idempotent("s", "echo", json!({"text": "a"})).await.expect("it is let in");
         assert_eq!(runs(folder.path()), 2, "{kind}");
         let ran = fs::read_to_string(folder.path().join("runs")).expect("it ran");
         assert_eq!(ran.lines().next(), Some(&*format!("s {}", served.url())), "{kind}");
@@ -58,9 +60,9 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
 
 #[tokio::test]
 async fn what_is_refused_twice_is_told_without_what_was_printed() {
-    let served = Served::http(guarded());
+    let served = ScriptedServer::http(guarded());
     let folder = tempfile::tempdir().expect("a temp folder");
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let helper = helper(folder.path(), &["canary-a", "canary-b", "canary-2"]);
     bench.apply(&[("s", entry("http", &served, &helper))]).await;
     let view = bench.view("s").await;
@@ -77,12 +79,12 @@ async fn what_is_refused_twice_is_told_without_what_was_printed() {
 
 #[tokio::test]
 async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
-    let served = Served::http(Script::both());
-    let bench = Bench::once();
+    let served = ScriptedServer::http(Script::both());
+    let bench = Bench::without_retries();
     let helper = "echo 'it is shut' >&2; exit 7";
     bench.apply(&[("s", entry("http", &served, helper))]).await;
     let view = bench.view("s").await;
-    assert_eq!(cause(&view).kind, CauseKind::Unusable, "{view:#?}");
+    assert_eq!(cause(&view).kind, FailureKind::InvalidConfig, "{view:#?}");
     let detail = "`headersHelper` of `s` (scope user): it ended with exit status: 7: it is shut";
     assert_eq!(cause(&view).evidence[0].text(), detail);
     assert_eq!(served.requests(), []);
@@ -91,8 +93,8 @@ async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
 
 #[tokio::test]
 async fn a_helper_has_the_last_word_over_fixed_headers() {
-    let served = Served::http(Script::both());
-    let bench = Bench::once();
+    let served = ScriptedServer::http(Script::both());
+    let bench = Bench::without_retries();
     let entry = entry("http", &served, r#"echo '{"B": "3"}'"#);
     let entry = with_member(&entry, "headers", json!({"A": "1", "B": "2"}));
     bench.apply(&[("s", entry)]).await;
@@ -105,25 +107,25 @@ async fn a_helper_has_the_last_word_over_fixed_headers() {
 
 #[tokio::test]
 async fn a_project_that_nobody_approved_runs_no_helper() {
-    let served = Served::http(Script::both());
-    let bench = Bench::once();
+    let served = ScriptedServer::http(Script::both());
+    let bench = Bench::without_retries();
     let folder = bench.folder.path().canonicalize().expect("it is there");
     let project = folder.join("project");
     fs::create_dir(&project).expect("a folder");
     let entry = entry("http", &served, &format!("touch '{}/ran'; echo '{{}}'", folder.display()));
     fs::write(project.join(".mcp.json"), format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#))
         .expect("written");
-    let configuration = load(&Surroundings {
-        places: Places::below(&folder),
+    let configuration = load(&LoadOptions {
+        paths: Paths::in_dir(&folder),
         working_folder: project,
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: Breadth::EveryScope,
+        breadth: ScopeFilter::All,
         embedded: Vec::new(),
-        otherwise: None,
+        fallback: None,
     });
     let state = &configuration.effective.servers[0].state;
-    assert!(matches!(state, State::Pending(_)), "{state:?}");
+    assert!(matches!(state, ServerState::Pending(_)), "{state:?}");
     bench.host.apply(&configuration.effective).await;
     bench.settled().await;
     assert!(!folder.join("ran").exists());

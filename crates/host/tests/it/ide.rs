@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use switchboard::config::scope::Scope;
-use testkit::{Script, Served};
+use testkit::{Script, ScriptedServer};
 
 use crate::support::{Bench, is_connected, remote, with_member};
 
@@ -10,10 +10,10 @@ const HEADER: &str = "x-claude-code-ide-authorization";
 
 #[tokio::test]
 async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
-    let (sse, ws) = (Served::sse(Script::legacy()), Served::ws(Script::legacy()));
-    let other = Served::http(Script::both());
-    let bench = Bench::once();
-    let with_token = |kind: &str, served: &Served, token: &str| {
+    let (sse, ws) = (ScriptedServer::sse(Script::legacy()), ScriptedServer::ws(Script::legacy()));
+    let other = ScriptedServer::http(Script::both());
+    let bench = Bench::without_retries();
+    let with_token = |kind: &str, served: &ScriptedServer, token: &str| {
         with_member(&remote(kind, served.url()), "authToken", json!(token))
     };
     let servers = [

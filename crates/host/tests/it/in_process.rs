@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::List;
-use switchboard::cause::CauseKind;
+use switchboard::catalogue::ListKind;
+use switchboard::cause::FailureKind;
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
-use switchboard::in_process::InProcess;
+use switchboard::connection::state::RetryPolicy;
+use switchboard::in_process::InProcessServer;
 use switchboard::load;
 use switchboard::wire::era::Era;
 use switchboard_builtin::demonstration;
@@ -53,16 +53,16 @@ pub async fn bench(count: &Count) -> Bench {
             drop(held);
         }
     };
-    let bench = Bench::within(folder, |options| {
-        options.in_process.insert("demo".to_owned(), InProcess::new(serve));
+    let bench = Bench::in_folder(folder, |options| {
+        options.in_process.insert("demo".to_owned(), InProcessServer::new(serve));
     });
-    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    bench.host.apply(&load::from_program("test", ENTRY)).await;
     bench
 }
 
 async fn text(bench: &Bench, tool: &'static str, arguments: Json) -> String {
     bench.host.settled().await;
-    let desk = bench.desk(bench.host.watch_pool());
+    let desk = bench.permissive_context(bench.host.watch_pool());
     let answer = bench.call_exposed(&desk, &format!("mcp__notes__{tool}"), arguments).await;
     answer.expect("an answer").text()
 }
@@ -72,17 +72,17 @@ async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
     let count = Count::default();
     let bench = bench(&count).await;
     let view = bench.view_when("notes", is_connected).await;
-    assert_eq!(view.introduction.as_ref().map(|it| it.era), Some(Era::Modern));
+    assert_eq!(view.server_info.as_ref().map(|it| it.era), Some(Era::Modern));
     assert!(tools(&view).contains(&"echo"), "{:?}", tools(&view));
-    assert_eq!((view.process, count.now()), (None, 1));
+    assert_eq!((view.pid, count.now()), (None, 1));
     assert_eq!(text(&bench, "echo", json!({"text": "hello"})).await, "hello");
     let before = Arc::as_ptr(&view);
     bench.host.reconnect("notes").await.expect("there is such a server");
     bench.view_when("notes", |it| !std::ptr::eq(it, before) && is_connected(it)).await;
     assert_eq!(text(&bench, "echo", json!({"text": "again"})).await, "again");
     assert_eq!(count.now(), 1);
-    bench.host.apply_wanted(Vec::new()).await;
-    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    bench.host.apply_servers(Vec::new()).await;
+    bench.host.apply(&load::from_program("test", ENTRY)).await;
     bench.view_when("notes", is_connected).await;
     assert_eq!(count.now(), 1);
     let host = bench.host.clone();
@@ -102,14 +102,15 @@ async fn a_host_that_is_dropped_leaves_no_conversation() {
 #[tokio::test]
 async fn what_changes_in_it_changes_in_the_catalogue() {
     let bench = bench(&Count::default()).await;
-    let notes = |it: &switchboard::connection::View| it.catalogue.items(List::Resources).len();
+    let notes =
+        |it: &switchboard::connection::ServerView| it.catalogue.items(ListKind::Resources).len();
     let view = bench.view_when("notes", is_connected).await;
     assert_eq!(notes(&view), 0);
     text(&bench, "add_note", json!({"text": "Buy tea"})).await;
     let view = bench.view_when("notes", |it| notes(it) == 1).await;
-    assert_eq!(view.catalogue.items(List::Resources)[0].name, "note://1");
-    assert_eq!(view.catalogue.items(List::Templates).len(), 1);
-    assert_eq!(view.catalogue.items(List::Prompts).len(), 2);
+    assert_eq!(view.catalogue.items(ListKind::Resources)[0].name, "note://1");
+    assert_eq!(view.catalogue.items(ListKind::ResourceTemplates).len(), 1);
+    assert_eq!(view.catalogue.items(ListKind::Prompts).len(), 2);
     bench.stop().await;
 }
 
@@ -123,21 +124,21 @@ async fn its_questions_are_declined_where_nobody_answers_them() {
 
 #[tokio::test]
 async fn a_name_that_nobody_registered_is_not_here() {
-    let bench = Bench::once();
-    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    let bench = Bench::without_retries();
+    bench.host.apply(&load::from_program("test", ENTRY)).await;
     let view = bench.view("notes").await;
-    assert_eq!(cause(&view).kind, CauseKind::NotHere);
+    assert_eq!(cause(&view).kind, FailureKind::NotRegistered);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn one_that_ends_at_once_has_failed_and_nothing_else_has() {
     let bench = Bench::with(|options| {
-        options.persistence = Persistence::Once;
+        options.retry_policy = RetryPolicy::NoRetry;
         options.in_process =
-            BTreeMap::from([("demo".to_owned(), InProcess::new(async |link| drop(link)))]);
+            BTreeMap::from([("demo".to_owned(), InProcessServer::new(async |link| drop(link)))]);
     });
-    bench.host.apply(&load::of_program("test", ENTRY)).await;
+    bench.host.apply(&load::from_program("test", ENTRY)).await;
     let view = bench.view("notes").await;
     assert!(matches!(view.status, Status::Failed(_)), "{view:?}");
     bench.stop().await;

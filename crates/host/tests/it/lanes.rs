@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::ask::{AskedBack, Behest, Question};
-use switchboard::lane::Lane;
-use switchboard::wire::client::{Guise, Respond};
-use switchboard::wire::message::{Payload, RemoteError};
-use switchboard::wire::peer::{Attend, Heed};
+use switchboard::ask::{OnBehalfOf, OnInputRequired, ServerRequest};
+use switchboard::lane::DedicatedConnection;
+use switchboard::wire::client::{ClientMeta, RequestHandler};
+use switchboard::wire::message::{Payload, RpcError};
+use switchboard::wire::peer::{CallOwner, Propagation};
 use tokio::time::{advance, pause, resume};
 
 use crate::in_process::{Count, bench};
@@ -19,44 +19,44 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Mute;
 
-impl Respond for Mute {
+impl RequestHandler for Mute {
     fn respond<'a>(
         &'a self,
         method: &'a str,
         _: Option<Payload>,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
         panic!("nobody asks `{method}`")
     }
 }
 
-impl Attend for Mute {
-    fn party(&self) -> u64 {
+impl CallOwner for Mute {
+    fn principal(&self) -> u64 {
         0
     }
 
-    fn waits(&self) -> bool {
+    fn has_pending_request(&self) -> bool {
         false
     }
 
-    fn hear(&self, _: &str, _: Option<&Payload>) -> Heed {
-        Heed::Taken
+    fn on_notification(&self, _: &str, _: Option<&Payload>) -> Propagation {
+        Propagation::Stop
     }
 }
 
-fn lane(key: &str) -> Lane {
-    Lane { key: key.into(), abilities: Vec::new(), owner: None }
+fn lane(key: &str) -> DedicatedConnection {
+    DedicatedConnection { key: key.into(), client_capabilities: Vec::new(), default_handler: None }
 }
 
 /// Asks something on a lane.
 async fn used(bench: &Bench, key: &str) {
-    let behest = Behest {
-        attendant: Arc::new(Mute),
-        guise: Guise::default(),
-        asked_back: AskedBack::PassedOn,
-        lane: Some(lane(key)),
+    let behest = OnBehalfOf {
+        handler: Arc::new(Mute),
+        client_meta: ClientMeta::default(),
+        on_input_required: OnInputRequired::PassThrough,
+        dedicated_connection: Some(lane(key)),
     };
-    let question = Question::harmless("prompts/list", SOON).for_whom(behest);
-    bench.host.ask_on_behalf("notes", question).await.expect("an answer");
+    let question = ServerRequest::idempotent("prompts/list", SOON).on_behalf_of(behest);
+    bench.host.request_on_behalf("notes", question).await.expect("an answer");
 }
 
 /// Lets so many minutes pass, one at a time, with enough in between for everybody to do what is due.
@@ -111,7 +111,7 @@ async fn a_lane_on_which_somebody_follows_something_is_in_use() {
     let count = Count::default();
     let bench = bench(&count).await;
     bench.view_when("notes", is_connected).await;
-    let following = bench.host.subscribe_on("notes", "note://1", Some(&lane("ada"))).await;
+    let following = bench.host.subscribe_dedicated("notes", "note://1", Some(&lane("ada"))).await;
     assert_eq!(count.now(), 2);
     pass(60).await;
     assert_eq!(count.now(), 2);

@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use switchboard::config::cascade::{Breadth, State};
-use switchboard::config::layer::{Layer, Naming, Shape};
+use switchboard::config::cascade::{ScopeFilter, ServerState};
+use switchboard::config::layer::{FileShape, Layer, Naming};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
 use switchboard::config::template::Environment;
-use switchboard::load::{Configuration, DynamicConfig, Found, Surroundings, load};
-use switchboard::places::Places;
+use switchboard::load::{Configuration, DynamicConfig, LoadOptions, SourceContent, load};
+use switchboard::places::Paths;
 
-fn surroundings(root: &Path) -> Surroundings {
+fn surroundings(root: &Path) -> LoadOptions {
     fs::create_dir_all(root.join("project")).expect("a folder");
-    Surroundings {
-        places: Places {
+    LoadOptions {
+        paths: Paths {
             config: root.join("config"),
             data: root.join("data"),
             state: root.join("state"),
@@ -23,9 +23,9 @@ fn surroundings(root: &Path) -> Surroundings {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: Breadth::EveryScope,
+        breadth: ScopeFilter::All,
         embedded: Vec::new(),
-        otherwise: None,
+        fallback: None,
     }
 }
 
@@ -37,21 +37,21 @@ fn write(path: &Path, text: &str) {
 fn embedded(scope: Scope, naming: Naming<'_>, servers: &str) -> Layer {
     let source = Source::program(scope, "the embedding program");
     let text = format!("{{\"mcpServers\": {{{servers}}}}}");
-    Layer::read(&source, &text, naming, Shape::Wrapped)
+    Layer::read(&source, &text, naming, FileShape::Wrapped)
 }
 
 fn states(configuration: &Configuration) -> Vec<String> {
-    let line = |server: &switchboard::config::cascade::Server| {
+    let line = |server: &switchboard::config::cascade::ResolvedServer| {
         let state = match &server.state {
-            State::Ready => "ready".to_owned(),
-            State::Duplicate { of, .. } => format!("same as {of}"),
-            State::Shadowed { by } => format!("shadowed by {}", by.scope()),
-            State::Pending(_)
-            | State::Rejected
-            | State::Refused(_)
-            | State::Disabled(_)
-            | State::LeftOut(_)
-            | State::Invalid => format!("{:?}", server.state),
+            ServerState::Ready => "ready".to_owned(),
+            ServerState::Duplicate { of, .. } => format!("same as {of}"),
+            ServerState::Shadowed { by } => format!("shadowed by {}", by.scope()),
+            ServerState::Pending(_)
+            | ServerState::Rejected
+            | ServerState::Refused(_)
+            | ServerState::Disabled(_)
+            | ServerState::Excluded(_)
+            | ServerState::Invalid => format!("{:?}", server.state),
         };
         format!("{} {} {state}", server.name, server.scope())
     };
@@ -63,7 +63,7 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
     let home = tempfile::tempdir().expect("a temp folder");
     let mut surroundings = surroundings(home.path());
     write(
-        &surroundings.places.user_settings(),
+        &surroundings.paths.user_settings(),
         r#"{"mcpServers": {"vendor": {"type": "http", "url": "https://mcp.vendor.example/"}, "db": {"command": "db"}}}"#,
     );
     surroundings.embedded = vec![
@@ -75,7 +75,7 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
                "claude.ai Other": {"type": "connector-proxy", "url": "https://proxy.example/x?mcp_url=https%3A%2F%2Fmcp.other.example%2F"}"#,
         ),
         embedded(
-            Scope::Managed,
+            Scope::Plugin,
             Naming::Plugin("bundle"),
             r#""db": {"command": "db"}, "own": {"command": "own"}"#,
         ),
@@ -98,7 +98,7 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
 fn connectors_rank_between_dynamic_and_project() {
     let home = tempfile::tempdir().expect("a temp folder");
     let mut surroundings = surroundings(home.path());
-    write(&surroundings.places.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
+    write(&surroundings.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
     surroundings.embedded = vec![embedded(
         Scope::Connectors,
         Naming::Plain,
@@ -120,19 +120,19 @@ fn connectors_rank_between_dynamic_and_project() {
 fn everything_that_was_looked_at_is_on_record() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    write(&surroundings.places.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
+    write(&surroundings.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
     write(&surroundings.working_folder.join(".mcp.json"), "{");
     let configuration = load(&surroundings);
     let found = |path: &Path| {
         configuration
-            .looked_at
+            .sources
             .iter()
             .find(|it| it.source.path() == Some(path))
-            .map(|it| it.found.clone())
+            .map(|it| it.content.clone())
     };
-    assert_eq!(found(&surroundings.places.user_settings()), Some(Found::Servers(1)));
-    assert_eq!(found(&surroundings.working_folder.join(".mcp.json")), Some(Found::Failure));
-    assert_eq!(found(&surroundings.places.managed_servers()), Some(Found::Nothing));
+    assert_eq!(found(&surroundings.paths.user_settings()), Some(SourceContent::Servers(1)));
+    assert_eq!(found(&surroundings.working_folder.join(".mcp.json")), Some(SourceContent::Failure));
+    assert_eq!(found(&surroundings.paths.managed_servers()), Some(SourceContent::Nothing));
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn variables_come_from_the_caller_alone() {
     let home = tempfile::tempdir().expect("a temp folder");
     let mut surroundings = surroundings(home.path());
     write(
-        &surroundings.places.user_settings(),
+        &surroundings.paths.user_settings(),
         r#"{"mcpServers": {"s": {"command": "$HOME/run"}}}"#,
     );
     let warned =
-        |surroundings: &Surroundings| load(surroundings).effective.servers[0].problems.len();
+        |surroundings: &LoadOptions| load(surroundings).effective.servers[0].problems.len();
     assert_eq!(warned(&surroundings), 1);
     surroundings.environment = surroundings.environment.with("HOME", "/somewhere");
     assert_eq!(warned(&surroundings), 0);
@@ -154,7 +154,7 @@ fn variables_come_from_the_caller_alone() {
 fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
     let home = tempfile::tempdir().expect("a temp folder");
     let surroundings = surroundings(home.path());
-    let plugins = surroundings.places.plugins();
+    let plugins = surroundings.paths.plugins();
     let manifest = r#"{"name": "x", "version": "1.0", "mcpServers": {"s": {"command": "${SWITCHBOARD_PLUGIN_ROOT}/run"}}}"#;
     write(&plugins.join("one/plugin.json"), manifest);
     write(&plugins.join("two/.claude-plugin/plugin.json"), manifest);

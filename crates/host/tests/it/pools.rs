@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::config::permission::{Effect, Rules, ToolRule};
-use switchboard::pool::difference::Changes;
+use switchboard::config::permission::{PermissionEffect, PermissionRules, ToolRule};
+use switchboard::pool::difference::PoolDiff;
 use switchboard::pool::tool::Tool;
 use switchboard::upkeep::PoolWatch;
-use testkit::{Script, Scripted, Served};
+use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{Bench, PATIENCE, remote, with_member};
 
 fn names(tools: &[Arc<Tool>]) -> Vec<&str> {
-    tools.iter().map(|it| it.exposed.as_str()).collect()
+    tools.iter().map(|it| it.exposed_name.as_str()).collect()
 }
 
-async fn next(watch: &mut PoolWatch) -> Changes {
+async fn next(watch: &mut PoolWatch) -> PoolDiff {
     tokio::time::timeout(PATIENCE, watch.next())
         .await
         .expect("it is told")
@@ -25,14 +25,14 @@ async fn next(watch: &mut PoolWatch) -> Changes {
 
 /// A server with two tools.
 fn two_tools() -> String {
-    let entry = Scripted::entry(&Script::legacy());
+    let entry = ScriptedProgram::config_entry(&Script::legacy());
     with_member(&entry, "tools", json!({"allow": ["add", "echo", "added_0"]}))
 }
 
 #[tokio::test]
 async fn a_watcher_is_told_what_came_and_went() {
     let bench = Bench::new();
-    let mut watch = bench.host.pool_changes();
+    let mut watch = bench.host.watch_pool_changes();
     bench.apply(&[("s", two_tools())]).await;
     assert_eq!(names(&next(&mut watch).await.added), ["mcp__s__add", "mcp__s__echo"]);
     bench.call("s", "change_tools", json!({})).await.expect("it changes");
@@ -57,20 +57,20 @@ async fn rules_hide_tools_from_the_moment_they_are_set() {
     bench.settled().await;
     let before = bench.host.settled_pool().await;
     let echo = before.find("mcp__s__echo").expect("it is there").clone();
-    let mut rules = Rules::default();
-    rules.add_for_session(Effect::Deny, ToolRule::parse("mcp__s__add").expect("a rule"));
+    let mut rules = PermissionRules::default();
+    rules.add_for_session(PermissionEffect::Deny, ToolRule::parse("mcp__s__add").expect("a rule"));
     bench.host.set_rules(rules).await;
     let after = bench.host.settled_pool().await;
     assert!(after.find("mcp__s__add").is_none());
     assert!(Arc::ptr_eq(after.find("mcp__s__echo").expect("it is there"), &echo));
-    bench.host.set_rules(Rules::default()).await;
+    bench.host.set_rules(PermissionRules::default()).await;
     assert!(bench.host.settled_pool().await.find("mcp__s__add").is_some());
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_pool_is_made_anew_only_where_tools_changed() {
-    let served = Served::http(Script::legacy().resources(1));
+    let served = ScriptedServer::http(Script::legacy().resources(1));
     let bench = Bench::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.settled().await;
@@ -89,8 +89,8 @@ async fn many_tools_hold_up_nobody() {
     let bench = Bench::new();
     bench
         .apply(&[
-            ("large", Scripted::entry(&Script::legacy().tools(5000))),
-            ("small", Scripted::entry(&Script::legacy())),
+            ("large", ScriptedProgram::config_entry(&Script::legacy().tools(5000))),
+            ("small", ScriptedProgram::config_entry(&Script::legacy())),
         ])
         .await;
     bench.settled().await;

@@ -3,12 +3,12 @@
 use std::fs;
 
 use switchboard::wire::era::Era;
-use testkit::{Script, Scripted, Served};
+use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{Bench, is_connected, remote};
 
-fn era(view: &switchboard::connection::View) -> Option<Era> {
-    view.introduction.as_ref().map(|it| it.era)
+fn era(view: &switchboard::connection::ServerView) -> Option<Era> {
+    view.server_info.as_ref().map(|it| it.era)
 }
 
 #[tokio::test]
@@ -16,21 +16,21 @@ async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
     let bench = Bench::new();
     let journals = ["legacy", "modern"].map(|it| bench.folder.path().join(it));
     let servers = [
-        ("legacy", Scripted::entry(&Script::legacy().journal(&journals[0]))),
-        ("modern", Scripted::entry(&Script::modern().journal(&journals[1]))),
+        ("legacy", ScriptedProgram::config_entry(&Script::legacy().journal(&journals[0]))),
+        ("modern", ScriptedProgram::config_entry(&Script::modern().journal(&journals[1]))),
     ];
     bench.apply(&servers).await;
     bench.settled().await;
     let folder = bench.folder.clone();
     bench.stop().await;
-    let again = Bench::within(folder.clone(), |_| {});
+    let again = Bench::in_folder(folder.clone(), |_| {});
     again.apply(&servers).await;
     let snapshot = again.settled().await;
     assert_eq!(era(&snapshot.servers["legacy"]), Some(Era::Legacy));
     assert_eq!(era(&snapshot.servers["modern"]), Some(Era::Modern));
     again.stop().await;
     let probes = journals.map(|it| {
-        let heard = testkit::scripted::journal(&it);
+        let heard = testkit::scripted::read_journal(&it);
         heard.iter().filter(|it| it["method"] == "server/discover").count()
     });
     assert_eq!(probes, [1, 2]);
@@ -41,14 +41,14 @@ async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
 #[tokio::test]
 async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherwise() {
     let bench = Bench::new();
-    let served = Served::http(Script::legacy());
+    let served = ScriptedServer::http(Script::legacy());
     let servers = [("s", remote("http", served.url()))];
     bench.apply(&servers).await;
     assert_eq!(era(&*bench.view("s").await), Some(Era::Legacy));
     let folder = bench.folder.clone();
     bench.stop().await;
     let _served = served.restart(Script::modern());
-    let again = Bench::within(folder, |_| {});
+    let again = Bench::in_folder(folder, |_| {});
     again.apply(&servers).await;
     let view = again.view("s").await;
     assert!(is_connected(&view), "{view:#?}");
@@ -65,7 +65,7 @@ async fn damaged_memories_cost_nothing() {
         for name in ["eras.json", "mcp-needs-auth-cache.json"] {
             fs::write(state.join(name), damage).expect("a file");
         }
-        let served = Served::http(Script::legacy());
+        let served = ScriptedServer::http(Script::legacy());
         bench.apply(&[("s", remote("http", served.url()))]).await;
         let view = bench.view("s").await;
         assert!(is_connected(&view), "{damage:?}: {view:#?}");

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use switchboard::cause::CauseKind;
+use switchboard::cause::FailureKind;
 use switchboard::connection::Status;
-use testkit::{Quirk, Script, Scripted, Served, processes};
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
 
 use crate::support::{Bench, cause, is_connected, remote, with_member};
 
@@ -18,9 +18,9 @@ fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
 #[tokio::test]
 async fn a_server_that_never_answers_holds_up_nobody() {
     let bench = Bench::new();
-    let mute = Scripted::entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
     let mut servers = vec![("a-mute".to_owned(), mute)];
-    let good = Scripted::entry(&Script::legacy());
+    let good = ScriptedProgram::config_entry(&Script::legacy());
     servers.extend((0..12).map(|number| (format!("s{number}"), good.clone())));
     bench.apply(&named(&servers)).await;
     let snapshot =
@@ -33,22 +33,23 @@ async fn a_server_that_never_answers_holds_up_nobody() {
 #[tokio::test]
 async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
     let bench = Bench::with(|options| {
-        options.remote_width = 2;
-        options.local_width = 2;
+        options.max_concurrent_remote = 2;
+        options.max_concurrent_local = 2;
     });
     // Nobody is ever answered, so those who were let in are all that were asked.
     let mute = Script::legacy().quirk(Quirk::NeverAnswers);
-    let served: Vec<Served> = (0..6).map(|_| Served::http(mute.clone())).collect();
+    let served: Vec<ScriptedServer> = (0..6).map(|_| ScriptedServer::http(mute.clone())).collect();
     let journals: Vec<_> = (0..6).map(|it| bench.folder.path().join(format!("j{it}"))).collect();
     let mut servers = Vec::new();
     for (number, (served, journal)) in served.iter().zip(&journals).enumerate() {
         servers.push((format!("http{number}"), remote("http", served.url())));
         let script = mute.clone().journal(journal);
-        servers.push((format!("stdio{number}"), Scripted::entry(&script)));
+        servers.push((format!("stdio{number}"), ScriptedProgram::config_entry(&script)));
     }
     bench.apply(&named(&servers)).await;
     let asked = || served.iter().filter(|it| !it.requests().is_empty()).count();
-    let heard = || journals.iter().filter(|it| !testkit::scripted::journal(it).is_empty()).count();
+    let heard =
+        || journals.iter().filter(|it| !testkit::scripted::read_journal(it).is_empty()).count();
     let mut watch = bench.host.watch();
     let both = async {
         while (asked(), heard()) != (2, 2) {
@@ -64,13 +65,13 @@ async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
 
 #[tokio::test]
 async fn a_server_has_as_long_as_its_entry_says_and_then_all_of_it_is_gone() {
-    let bench = Bench::with(|options| options.connect_within = Duration::from_millis(1200));
+    let bench = Bench::with(|options| options.connect_timeout = Duration::from_millis(1200));
     let marker = format!("ZOO_MARK=late-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 }).quirk(Quirk::NeverAnswers);
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
-    let entry = with_member(&Scripted::entry(&script), "env", env);
-    let mute = Served::ws(Script::legacy().quirk(Quirk::NeverAnswers));
+    let entry = with_member(&ScriptedProgram::config_entry(&script), "env", env);
+    let mute = ScriptedServer::ws(Script::legacy().quirk(Quirk::NeverAnswers));
     bench
         .apply(&[
             ("usual", entry.clone()),
@@ -81,10 +82,10 @@ async fn a_server_has_as_long_as_its_entry_says_and_then_all_of_it_is_gone() {
     let snapshot = bench.settled().await;
     for (name, limit) in [("usual", 1200), ("own", 700), ("remote", 1200)] {
         let view = &snapshot.servers[name];
-        let silent = CauseKind::Silent(Duration::from_millis(limit));
+        let silent = FailureKind::Timeout(Duration::from_millis(limit));
         assert_eq!(cause(view).kind, silent, "{name}: {view:#?}");
     }
-    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+    assert_eq!(processes::processes_with_environment(&marker), [0; 0]);
     bench.stop().await;
 }
 
@@ -106,7 +107,7 @@ async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
         .expect("it may be more");
-    let bench = Bench::with(|options| options.local_width = 100);
+    let bench = Bench::with(|options| options.max_concurrent_local = 100);
     let marker = format!("ZOO_MARK=many-{}", std::process::id());
     let entry = json!({
         "command": "sh",
@@ -127,7 +128,7 @@ async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind
     let failed = snapshot.servers.values().find(|it| !is_connected(it));
     assert!(failed.is_none(), "{failed:#?}");
     assert!(most < 40, "{most} threads");
-    assert_eq!(processes::descendants_with_environment(&marker).len(), 500);
+    assert_eq!(processes::processes_with_environment(&marker).len(), 500);
     bench.stop().await;
-    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+    assert_eq!(processes::processes_with_environment(&marker), [0; 0]);
 }

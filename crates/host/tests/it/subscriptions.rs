@@ -3,41 +3,41 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::subscription::{News, SubscribeError, Subscription};
-use testkit::{Script, Scripted, Served, processes};
+use switchboard::subscription::{ResourceEvent, SubscribeError, Subscription};
+use testkit::{Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::time::timeout;
 
 use crate::support::{Bench, PATIENCE, is_connected, remote, tools};
 
 const URI: &str = "scripted://resource/0";
 
-async fn next(subscription: &mut Subscription) -> News {
+async fn next(subscription: &mut Subscription) -> ResourceEvent {
     let news = timeout(PATIENCE, subscription.next()).await.expect("something comes");
     news.expect("the server is still wanted")
 }
 
 /// How often the server was asked for a method.
-fn asked(served: &Served, method: &str) -> u64 {
+fn asked(served: &ScriptedServer, method: &str) -> u64 {
     served.counts()["methods"][method].as_u64().unwrap_or(0)
 }
 
-fn updated() -> News {
-    News::Updated { uri: URI.to_owned() }
+fn updated() -> ResourceEvent {
+    ResourceEvent::Updated { uri: URI.to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_change_is_heard_of_over_every_transport() {
     let served = [
-        ("http-legacy", "http", Served::http(Script::legacy().resources(2))),
-        ("http-modern", "http", Served::http(Script::modern().resources(2))),
-        ("sse", "sse", Served::sse(Script::legacy().resources(2))),
-        ("ws-legacy", "ws", Served::ws(Script::legacy().resources(2))),
-        ("ws-modern", "ws", Served::ws(Script::modern().resources(2))),
+        ("http-legacy", "http", ScriptedServer::http(Script::legacy().resources(2))),
+        ("http-modern", "http", ScriptedServer::http(Script::modern().resources(2))),
+        ("sse", "sse", ScriptedServer::sse(Script::legacy().resources(2))),
+        ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy().resources(2))),
+        ("ws-modern", "ws", ScriptedServer::ws(Script::modern().resources(2))),
     ];
     let bench = Bench::new();
     let mut servers = vec![
-        ("stdio-legacy", Scripted::entry(&Script::legacy().resources(2))),
-        ("stdio-modern", Scripted::entry(&Script::modern().resources(2))),
+        ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
+        ("stdio-modern", ScriptedProgram::config_entry(&Script::modern().resources(2))),
     ];
     servers.extend(served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
     bench.apply(&servers).await;
@@ -46,30 +46,30 @@ async fn a_change_is_heard_of_over_every_transport() {
     served[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
     for (name, _) in &servers {
         let mut subscription = bench.host.subscribe(name, URI).await.expect("it can");
-        assert_eq!(next(&mut subscription).await, News::Subscribed, "{name}");
+        assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed, "{name}");
         let other = json!({"uri": "scripted://resource/1"});
         bench.call(name, "touch", other).await.expect("it touches");
         bench.call(name, "touch", json!({"uri": URI})).await.expect("it touches");
         assert_eq!(next(&mut subscription).await, updated(), "{name}");
-        subscription.end().await;
+        subscription.unsubscribe().await;
     }
     bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn many_holders_share_one_subscription_which_the_last_one_ends() {
-    let served = Served::ws(Script::legacy().resources(1));
+    let served = ScriptedServer::ws(Script::legacy().resources(1));
     let bench = Bench::new();
     bench.apply(&[("s", remote("ws", served.url()))]).await;
     let mut one = bench.host.subscribe("s", URI).await.expect("it can");
     let mut other = bench.host.subscribe("s", URI).await.expect("it can");
-    assert_eq!(next(&mut one).await, News::Subscribed);
-    assert_eq!(next(&mut other).await, News::Subscribed);
-    served.touch(URI);
+    assert_eq!(next(&mut one).await, ResourceEvent::Subscribed);
+    assert_eq!(next(&mut other).await, ResourceEvent::Subscribed);
+    served.notify_resource_updated(URI);
     assert_eq!((next(&mut one).await, next(&mut other).await), (updated(), updated()));
     assert_eq!(asked(&served, "resources/subscribe"), 1);
     drop(one);
-    served.touch(URI);
+    served.notify_resource_updated(URI);
     assert_eq!(next(&mut other).await, updated());
     assert_eq!(asked(&served, "resources/unsubscribe"), 0);
     drop(other);
@@ -81,9 +81,9 @@ async fn many_holders_share_one_subscription_which_the_last_one_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_holder_that_reads_late_hears_of_many_changes_once() {
     let bench = Bench::new();
-    bench.apply(&[("s", Scripted::entry(&Script::legacy().resources(1)))]).await;
+    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().resources(1)))]).await;
     let mut subscription = bench.host.subscribe("s", URI).await.expect("it can");
-    assert_eq!(next(&mut subscription).await, News::Subscribed);
+    assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed);
     for _ in 0..50 {
         bench.call("s", "touch", json!({"uri": URI})).await.expect("it touches");
     }
@@ -100,14 +100,14 @@ async fn a_holder_that_reads_late_hears_of_many_changes_once() {
 async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
     for script in [Script::legacy(), Script::modern()] {
         let bench = Bench::new();
-        bench.apply(&[("s", Scripted::entry(&script.resources(1)))]).await;
+        bench.apply(&[("s", ScriptedProgram::config_entry(&script.resources(1)))]).await;
         let mut subscription = bench.host.subscribe("s", URI).await.expect("it can");
-        assert_eq!(next(&mut subscription).await, News::Subscribed);
-        let first = bench.view("s").await.process;
+        assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed);
+        let first = bench.view("s").await.pid;
         bench.host.reconnect("s").await.expect("it is there");
-        assert_eq!(next(&mut subscription).await, News::Again);
-        let again = bench.view_when("s", |it| is_connected(it) && it.process != first).await;
-        assert!(again.process.is_some());
+        assert_eq!(next(&mut subscription).await, ResourceEvent::Resubscribed);
+        let again = bench.view_when("s", |it| is_connected(it) && it.pid != first).await;
+        assert!(again.pid.is_some());
         bench.call("s", "touch", json!({"uri": URI})).await.expect("it touches");
         assert_eq!(next(&mut subscription).await, updated());
         bench.stop().await;
@@ -117,24 +117,24 @@ async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_it() {
-    let served = Served::ws(Script::modern().resources(2));
+    let served = ScriptedServer::ws(Script::modern().resources(2));
     let bench = Bench::new();
     bench.apply(&[("s", remote("ws", served.url()))]).await;
     let mut one = bench.host.subscribe("s", URI).await.expect("it can");
-    assert_eq!(next(&mut one).await, News::Subscribed);
+    assert_eq!(next(&mut one).await, ResourceEvent::Subscribed);
     let mut two = bench.host.subscribe("s", "scripted://resource/1").await.expect("it can");
-    assert_eq!(next(&mut two).await, News::Subscribed);
-    served.touch(URI);
+    assert_eq!(next(&mut two).await, ResourceEvent::Subscribed);
+    served.notify_resource_updated(URI);
     // Nothing is lost while one stream takes over from the other; both may tell of it.
     assert_eq!(next(&mut one).await, updated());
-    served.end_listening();
+    served.end_subscriptions();
     let mut news = next(&mut one).await;
     if news == updated() {
         news = next(&mut one).await;
     }
-    assert_eq!(news, News::Again);
-    assert_eq!(next(&mut two).await, News::Again);
-    served.touch(URI);
+    assert_eq!(news, ResourceEvent::Resubscribed);
+    assert_eq!(next(&mut two).await, ResourceEvent::Resubscribed);
+    served.notify_resource_updated(URI);
     assert_eq!(next(&mut one).await, updated());
     bench.stop().await;
 }
@@ -142,10 +142,10 @@ async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_i
 #[tokio::test]
 async fn who_cannot_tell_is_not_asked() {
     let bench = Bench::new();
-    bench.apply(&[("s", Scripted::entry(&Script::legacy()))]).await;
+    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let error = bench.host.subscribe("s", URI).await.expect_err("it has no resources");
-    assert!(matches!(error, SubscribeError::Unable(_)), "{error:?}");
+    assert!(matches!(error, SubscribeError::Unsupported(_)), "{error:?}");
     let error = bench.host.subscribe("nobody", URI).await.expect_err("there is none");
-    assert!(matches!(error, SubscribeError::NoServer(_)), "{error:?}");
+    assert!(matches!(error, SubscribeError::UnknownServer(_)), "{error:?}");
     bench.stop().await;
 }

@@ -6,33 +6,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::Around;
-use switchboard::ask::{AskError, Repeat};
-use switchboard::audit::Audit;
+use switchboard::address::HostEnv;
+use switchboard::ask::{Idempotency, RequestError};
+use switchboard::audit::AuditLog;
 use switchboard::calling::{
-    CallFailure, Consent, Consented, Consenting, Desk, PermissionQuestion, ToolCall,
+    CallContext, DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest, ToolCall,
+    ToolCallError,
 };
-use switchboard::catalogue::{Item, List};
-use switchboard::cause::Cause;
-use switchboard::config::cascade::{Effective, Inputs, resolve};
+use switchboard::catalogue::{ListItem, ListKind};
+use switchboard::cause::ConnectionFailure;
+use switchboard::config::cascade::{EffectiveConfig, MergeInputs, resolve};
 use switchboard::config::entry::ToolFilter;
-use switchboard::config::layer::{Layer, Naming, Shape};
-use switchboard::config::permission::{Mode, Rules};
+use switchboard::config::layer::{FileShape, Layer, Naming};
+use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::connection::state::Persistence;
-use switchboard::connection::{Status, View};
-use switchboard::engine::{Host, Options, Snapshot};
-use switchboard::pin::Pins;
-use switchboard::places::Places;
-use switchboard::pool::naming::Origin;
+use switchboard::connection::state::RetryPolicy;
+use switchboard::connection::{ServerView, Status};
+use switchboard::engine::{Host, HostOptions, Snapshot};
+use switchboard::pin::ToolPins;
+use switchboard::places::Paths;
+use switchboard::pool::naming::NameOrigin;
 use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool};
-use switchboard::rulebook::Rulebook;
+use switchboard::rulebook::ActiveRules;
 use switchboard::wire::message::Payload;
 use switchboard::wire::peer::Progress;
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::{Limits, Yield};
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::{OutputLimits, ToolOutput};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -47,23 +48,29 @@ pub const SOON: Duration = Duration::from_secs(10);
 pub struct Bench {
     pub host: Host,
     pub folder: Arc<TempDir>,
-    audit: Audit,
+    audit: AuditLog,
     task: JoinHandle<()>,
 }
 
 /// A call of a tool that a server is said to have.
-pub struct Called {
+pub struct TestCall {
     pub tool: &'static str,
     pub arguments: Json,
-    pub repeat: Repeat,
-    pub patience: Duration,
+    pub idempotency: Idempotency,
+    pub timeout: Duration,
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
-impl Called {
+impl TestCall {
     /// A call that may do something each time.
-    pub fn new(tool: &'static str, arguments: Json) -> Called {
-        Called { tool, arguments, repeat: Repeat::Harmful, patience: SOON, progress: None }
+    pub fn new(tool: &'static str, arguments: Json) -> TestCall {
+        TestCall {
+            tool,
+            arguments,
+            idempotency: Idempotency::NotIdempotent,
+            timeout: SOON,
+            progress: None,
+        }
     }
 }
 
@@ -74,20 +81,20 @@ impl Bench {
     }
 
     /// A host with other options.
-    pub fn with(change: impl FnOnce(&mut Options)) -> Bench {
-        Bench::within(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
+    pub fn with(change: impl FnOnce(&mut HostOptions)) -> Bench {
+        Bench::in_folder(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
     }
 
     /// A host that tries everything once.
-    pub fn once() -> Bench {
-        Bench::with(|options| options.persistence = Persistence::Once)
+    pub fn without_retries() -> Bench {
+        Bench::with(|options| options.retry_policy = RetryPolicy::NoRetry)
     }
 
     /// A host in a folder where another one may have been.
-    pub fn within(folder: Arc<TempDir>, change: impl FnOnce(&mut Options)) -> Bench {
+    pub fn in_folder(folder: Arc<TempDir>, change: impl FnOnce(&mut HostOptions)) -> Bench {
         let mut options = options(folder.path());
         change(&mut options);
-        let audit = Audit::open(&options.places.audit()).expect("a thread can be started");
+        let audit = AuditLog::open(&options.paths.audit()).expect("a thread can be started");
         let (host, task) = Host::start(options).expect("a host can be started");
         Bench { host, folder, audit, task }
     }
@@ -119,7 +126,7 @@ impl Bench {
     }
 
     /// One server's view, once it is settled.
-    pub async fn view(&self, name: &str) -> Arc<View> {
+    pub async fn view(&self, name: &str) -> Arc<ServerView> {
         let snapshot = self
             .until(|it| it.servers.get(name).is_some_and(|view| view.status.is_settled()))
             .await;
@@ -127,7 +134,11 @@ impl Bench {
     }
 
     /// One server's view, once that is so.
-    pub async fn view_when(&self, name: &str, is_so: impl Fn(&View) -> bool) -> Arc<View> {
+    pub async fn view_when(
+        &self,
+        name: &str,
+        is_so: impl Fn(&ServerView) -> bool,
+    ) -> Arc<ServerView> {
         let snapshot = self.until(|it| it.servers.get(name).is_some_and(|it| is_so(it))).await;
         snapshot.servers[name].clone()
     }
@@ -138,66 +149,69 @@ impl Bench {
         name: &str,
         tool: &'static str,
         arguments: Json,
-    ) -> Result<Json, AskError> {
-        self.make(name, Called::new(tool, arguments)).await
+    ) -> Result<Json, RequestError> {
+        self.run_call(name, TestCall::new(tool, arguments)).await
     }
 
     /// Calls a tool that may be called twice.
-    pub async fn look(
+    pub async fn call_idempotent(
         &self,
         name: &str,
         tool: &'static str,
         arguments: Json,
-    ) -> Result<Json, AskError> {
-        let call = Called { repeat: Repeat::Harmless, ..Called::new(tool, arguments) };
-        self.make(name, call).await
+    ) -> Result<Json, RequestError> {
+        let call =
+            TestCall { idempotency: Idempotency::Idempotent, ..TestCall::new(tool, arguments) };
+        self.run_call(name, call).await
     }
 
     /// Makes a call that everybody permits, whether the server has listed the tool or not.
-    pub async fn make(&self, name: &str, called: Called) -> Result<Json, AskError> {
-        let Called { tool, arguments, repeat, patience, progress } = called;
+    pub async fn run_call(&self, name: &str, called: TestCall) -> Result<Json, RequestError> {
+        let TestCall { tool, arguments, idempotency: repeat, timeout: patience, progress } = called;
         let pool = Arc::new(pool_of(name, tool, repeat));
-        let exposed = pool.tools()[0].exposed.clone();
-        let desk = self.desk(watch::channel(pool).1);
+        let exposed = pool.tools()[0].exposed_name.clone();
+        let desk = self.permissive_context(watch::channel(pool).1);
         let caller = "test".to_owned();
-        let call = ToolCall { caller, exposed, arguments, patience, progress };
+        let call =
+            ToolCall { caller, exposed_name: exposed, arguments, timeout: patience, progress };
         match self.host.call(&desk, call).await {
             Ok(yielded) => {
                 Ok(yielded.structured.map_or(Json::Null, |it| it.decode().expect("JSON")))
             }
-            Err(CallFailure::Ask(error)) => Err(error),
+            Err(ToolCallError::Request(error)) => Err(error),
             Err(
-                error @ (CallFailure::NoTool { .. }
-                | CallFailure::Arguments { .. }
-                | CallFailure::Denied { .. }),
+                error @ (ToolCallError::UnknownTool { .. }
+                | ToolCallError::InvalidArguments { .. }
+                | ToolCallError::Denied { .. }),
             ) => panic!("everybody permits it: {error}"),
         }
     }
 
     /// What calls depend on where everything is permitted.
-    pub fn desk(&self, pool: watch::Receiver<Arc<Pool>>) -> Desk {
-        Desk {
+    pub fn permissive_context(&self, pool: watch::Receiver<Arc<Pool>>) -> CallContext {
+        CallContext {
             pool,
-            rules: Rulebook::new(Rules::default()),
-            pins: Pins::open(&self.folder.path().join("pins.json")),
-            mode: Mode::Bypass,
-            trusted: BTreeSet::new(),
-            consent: Arc::new(Nobody),
+            rules: ActiveRules::new(PermissionRules::default()),
+            tool_pins: ToolPins::open(&self.folder.path().join("pins.json")),
+            mode: PermissionMode::Bypass,
+            trusted_servers: BTreeSet::new(),
+            prompt: Arc::new(Nobody),
             audit: self.audit.clone(),
-            limits: Limits::default(),
-            keep: Keep::below(self.folder.path()),
+            limits: OutputLimits::default(),
+            spill: SpillStore::in_data_folder(self.folder.path()),
         }
     }
 
     /// Calls one of the tools of the host's own pool.
     pub async fn call_exposed(
         &self,
-        desk: &Desk,
+        desk: &CallContext,
         exposed: &str,
         arguments: Json,
-    ) -> Result<Yield, CallFailure> {
+    ) -> Result<ToolOutput, ToolCallError> {
         let (caller, exposed) = ("test".to_owned(), exposed.to_owned());
-        let call = ToolCall { caller, exposed, arguments, patience: SOON, progress: None };
+        let call =
+            ToolCall { caller, exposed_name: exposed, arguments, timeout: SOON, progress: None };
         self.host.call(desk, call).await
     }
 
@@ -211,76 +225,77 @@ impl Bench {
 
     /// Ends everything.
     pub async fn stop(self) {
-        self.host.stop().await;
+        self.host.shutdown().await;
         tokio::time::timeout(PATIENCE, self.task).await.expect("it ends").expect("without a panic");
     }
 }
 
 /// What a host in a folder is made of.
-pub fn options(folder: &Path) -> Options {
+pub fn options(folder: &Path) -> HostOptions {
     let folder = folder.canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = BTreeMap::from([("PATH".to_owned(), path)]);
-    let around = Around { home: folder.clone(), working_folder: folder.clone(), variables };
-    let mut options = Options::new(Places::below(&folder), around);
-    options.connect_within = Duration::from_secs(10);
+    let around = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
+    let mut options = HostOptions::new(Paths::in_dir(&folder), around);
+    options.connect_timeout = Duration::from_secs(10);
     options.network.connect_timeout = Duration::from_secs(5);
     options
 }
 
 /// A configuration with these servers in the person's own settings.
-pub fn effective(servers: &[(&str, String)]) -> Effective {
+pub fn effective(servers: &[(&str, String)]) -> EffectiveConfig {
     effective_in(Scope::User, servers)
 }
 
 /// The same in another scope.
-pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> Effective {
+pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> EffectiveConfig {
     let members: Vec<String> =
         servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
     let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
     let source = Source::file(scope, "settings.json");
-    let layer = Layer::read(&source, &text, Naming::Plain, Shape::Wrapped);
-    resolve(Inputs { layers: vec![layer], ..Inputs::default() })
+    let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+    resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
 }
 
 /// A pool with one tool.
-fn pool_of(server: &str, tool: &str, repeat: Repeat) -> Pool {
-    let hints = json!({"readOnlyHint": repeat == Repeat::Harmless});
-    let raw = Payload::of(&json!({"name": tool, "annotations": hints})).expect("JSON");
-    let tools = [Item { name: tool.to_owned(), raw }];
+fn pool_of(server: &str, tool: &str, repeat: Idempotency) -> Pool {
+    let hints = json!({"readOnlyHint": repeat == Idempotency::Idempotent});
+    let raw = Payload::encode(&json!({"name": tool, "annotations": hints})).expect("JSON");
+    let tools = [ListItem { name: tool.to_owned(), raw }];
     let filter = ToolFilter::default();
-    let source = pool::Source {
+    let source = pool::ServerTools {
         server,
-        origin: Origin::Configured,
+        origin: NameOrigin::Configured,
         tools: &tools,
-        kind: ToolKind::Served,
+        kind: ToolKind::Server,
         filter: &filter,
     };
-    Pool::default().next([source], &pool::Rules { hidden: &|_, _| false, built_in: &[] })
+    Pool::default()
+        .next_revision([source], &pool::PoolRules { hidden: &|_, _| false, built_in: &[] })
 }
 
 /// Nobody to ask.
 struct Nobody;
 
-impl Consent for Nobody {
-    fn consent<'a>(&'a self, _ask: &'a PermissionQuestion<'a>) -> Consenting<'a> {
-        Box::pin(std::future::ready(Consented::No("nobody is here".to_owned())))
+impl PermissionPrompt for Nobody {
+    fn decide<'a>(&'a self, _ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(std::future::ready(PermissionDecision::Deny("nobody is here".to_owned())))
     }
 }
 
 /// The names of a server's tools.
-pub fn tools(view: &View) -> Vec<&str> {
-    view.catalogue.items(List::Tools).iter().map(|it| it.name.as_str()).collect()
+pub fn tools(view: &ServerView) -> Vec<&str> {
+    view.catalogue.items(ListKind::Tools).iter().map(|it| it.name.as_str()).collect()
 }
 
 /// Does it stand?
-pub fn is_connected(view: &View) -> bool {
+pub fn is_connected(view: &ServerView) -> bool {
     view.status == Status::Connected
 }
 
 /// Why a server is not connected.
 #[track_caller]
-pub fn cause(view: &View) -> &Cause {
+pub fn cause(view: &ServerView) -> &ConnectionFailure {
     view.status.cause().unwrap_or_else(|| panic!("there is a cause: {view:#?}"))
 }
 

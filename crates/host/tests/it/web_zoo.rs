@@ -3,40 +3,41 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
-use switchboard::cause::{CauseKind, Evidence};
+use switchboard::cause::{Evidence, FailureKind};
 use switchboard::connection::Status;
-use switchboard::wire::fault::Unreachable;
-use testkit::{Quirk, Script, Served};
+use switchboard::wire::fault::UnreachableReason;
+use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{Bench, cause, is_connected, remote};
 
-fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> Served {
+fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> ScriptedServer {
     let headers: BTreeMap<String, String> =
         headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     let body = body.to_owned();
     let quirk = Quirk::HttpStatus { status, body, headers, after: 0, times: None };
-    Served::http(Script::both().quirk(quirk))
+    ScriptedServer::http(Script::both().quirk(quirk))
 }
 
 #[tokio::test]
 async fn every_way_to_say_no_over_http_is_told_from_the_others() {
-    let elsewhere = Served::http(Script::both());
-    let sends_away =
-        Served::http(Script::both().quirk(Quirk::RedirectsTo { url: elsewhere.url().to_owned() }));
+    let elsewhere = ScriptedServer::http(Script::both());
+    let sends_away = ScriptedServer::http(
+        Script::both().quirk(Quirk::RedirectsTo { url: elsewhere.url().to_owned() }),
+    );
     let origin = elsewhere.url().trim_end_matches("/mcp").to_owned();
     let html = [("content-type", "text/html")];
     let odd = "\u{0}\u{1b}[31m<not json>";
     let cases = [
-        ("forbidden", answering(403, "no", &[]), CauseKind::Forbidden),
-        ("absent", answering(404, "", &[]), CauseKind::NotThere),
-        ("busy", answering(429, "later", &[("retry-after", "17")]), CauseKind::Overloaded),
-        ("broken", answering(500, "{\"error\":", &[]), CauseKind::ServerError(500)),
-        ("away", answering(503, odd, &html), CauseKind::ServerError(503)),
-        ("teapot", answering(418, "", &[]), CauseKind::Status(418)),
-        ("page", answering(200, "<!doctype html><p>Welcome", &html), CauseKind::NotMcp),
-        ("sends-away", sends_away, CauseKind::RedirectedAway(origin)),
+        ("forbidden", answering(403, "no", &[]), FailureKind::Forbidden),
+        ("absent", answering(404, "", &[]), FailureKind::NotFound),
+        ("busy", answering(429, "later", &[("retry-after", "17")]), FailureKind::Overloaded),
+        ("broken", answering(500, "{\"error\":", &[]), FailureKind::ServerError(500)),
+        ("away", answering(503, odd, &html), FailureKind::ServerError(503)),
+        ("teapot", answering(418, "", &[]), FailureKind::HttpStatus(418)),
+        ("page", answering(200, "<!doctype html><p>Welcome", &html), FailureKind::NotMcp),
+        ("sends-away", sends_away, FailureKind::CrossOriginRedirect(origin)),
     ];
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let servers: Vec<(&str, String)> =
         cases.iter().map(|(name, served, _)| (*name, remote("http", served.url()))).collect();
     bench.apply(&servers).await;
@@ -55,7 +56,7 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
 
 #[tokio::test]
 async fn what_cannot_be_reached_says_how_far_we_came() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let port = {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address").port()
@@ -71,13 +72,13 @@ async fn what_cannot_be_reached_says_how_far_we_came() {
         .await;
     let snapshot = bench.settled().await;
     for (name, why) in [
-        ("http", Unreachable::Refused),
-        ("sse", Unreachable::Refused),
-        ("ws", Unreachable::Refused),
-        ("nameless", Unreachable::Name),
+        ("http", UnreachableReason::Refused),
+        ("sse", UnreachableReason::Refused),
+        ("ws", UnreachableReason::Refused),
+        ("nameless", UnreachableReason::NameResolution),
     ] {
         let view = &snapshot.servers[name];
-        assert_eq!(cause(view).kind, CauseKind::Unreachable(why), "{name}: {view:#?}");
+        assert_eq!(cause(view).kind, FailureKind::Unreachable(why), "{name}: {view:#?}");
     }
     bench.stop().await;
 }
@@ -97,12 +98,12 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     bench.stop().await;
     let asked = served.requests().len();
 
-    let second = Bench::within(folder.clone(), |_| {});
+    let second = Bench::in_folder(folder.clone(), |_| {});
     second.apply(&servers).await;
     let view = second.view("walled").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
     assert_eq!(served.requests().len(), asked, "nobody is asked");
-    let called = second.look("walled", "echo", serde_json::json!({})).await;
+    let called = second.call_idempotent("walled", "echo", serde_json::json!({})).await;
     assert!(called.is_err(), "{called:?}");
     assert_eq!(served.requests().len(), asked, "nobody is asked");
 
@@ -112,7 +113,7 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     second.stop().await;
     drop(served.requests());
 
-    let third = Bench::within(folder, |_| {});
+    let third = Bench::in_folder(folder, |_| {});
     third.apply(&servers).await;
     let view = third.view("walled").await;
     assert!(is_connected(&view), "{view:#?}");

@@ -12,42 +12,44 @@ use image::{DynamicImage, Frame, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use switchboard::wire::message::Payload;
-use switchboard::yielded::keep::Keep;
-use switchboard::yielded::picture::PictureLimits;
-use switchboard::yielded::{Limits, Lines, Part, Yield, of_call, of_read};
+use switchboard::yielded::keep::SpillStore;
+use switchboard::yielded::picture::ImageLimits;
+use switchboard::yielded::{
+    ContentBlock, LineRange, OutputLimits, ToolOutput, from_resource_read, from_tool_call,
+};
 
 struct Desk {
     home: tempfile::TempDir,
-    keep: Keep,
-    limits: Limits,
+    keep: SpillStore,
+    limits: OutputLimits,
 }
 
 impl Desk {
     fn new() -> Desk {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = Keep::below(home.path());
-        Desk { home, keep, limits: Limits::default() }
+        let keep = SpillStore::in_data_folder(home.path());
+        Desk { home, keep, limits: OutputLimits::default() }
     }
 
-    fn with(limits: Limits) -> Desk {
+    fn with(limits: OutputLimits) -> Desk {
         Desk { limits, ..Desk::new() }
     }
 
-    fn raw(&self, text: &str) -> Yield {
+    fn raw(&self, text: &str) -> ToolOutput {
         let payload = Payload::from_json(text.to_owned().into());
-        of_call(&payload, "plugin:a/../b", &self.limits, &self.keep)
+        from_tool_call(&payload, "plugin:a/../b", &self.limits, &self.keep)
     }
 
-    fn call(&self, content: Value) -> Yield {
+    fn call(&self, content: Value) -> ToolOutput {
         self.raw(&json!({ "content": content }).to_string())
     }
 
-    fn read(&self, contents: Value) -> Yield {
-        let payload = Payload::of(&json!({ "contents": contents })).expect("JSON");
-        of_read(&payload, "files", &self.limits, &self.keep)
+    fn read(&self, contents: Value) -> ToolOutput {
+        let payload = Payload::encode(&json!({ "contents": contents })).expect("JSON");
+        from_resource_read(&payload, "files", &self.limits, &self.keep)
     }
 
-    fn picture(&self, bytes: &[u8], mime: &str) -> Yield {
+    fn picture(&self, bytes: &[u8], mime: &str) -> ToolOutput {
         self.call(json!([{ "type": "image", "data": STANDARD.encode(bytes), "mimeType": mime }]))
     }
 
@@ -56,12 +58,12 @@ impl Desk {
     }
 }
 
-fn remarks(yielded: &Yield) -> Vec<String> {
-    yielded.remarks.iter().map(ToString::to_string).collect()
+fn remarks(yielded: &ToolOutput) -> Vec<String> {
+    yielded.notes.iter().map(ToString::to_string).collect()
 }
 
-fn text(text: &str) -> Part {
-    Part::Text { text: text.to_owned(), from_uri: None }
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text { text: text.to_owned(), from_uri: None }
 }
 
 /// A picture that does not compress to nothing.
@@ -80,9 +82,9 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 }
 
 /// What is shown, decoded again: its type, its size, and the bytes.
-fn shown(yielded: &Yield) -> (&'static str, (u32, u32), Vec<u8>) {
-    let [Part::Image { mime, base64, width, height }] = &yielded.parts[..] else {
-        panic!("one picture was expected: {:?} {:?}", yielded.parts, yielded.remarks);
+fn shown(yielded: &ToolOutput) -> (&'static str, (u32, u32), Vec<u8>) {
+    let [ContentBlock::Image { mime, base64, width, height }] = &yielded.blocks[..] else {
+        panic!("one picture was expected: {:?} {:?}", yielded.blocks, yielded.notes);
     };
     let bytes = STANDARD.decode(base64).expect("base64");
     let format = image::guess_format(&bytes).expect("a picture");
@@ -92,8 +94,8 @@ fn shown(yielded: &Yield) -> (&'static str, (u32, u32), Vec<u8>) {
     (mime, (*width, *height), bytes)
 }
 
-fn saved(part: &Part) -> (&Path, Option<&str>, Vec<u8>) {
-    let Part::Saved { path, mime, bytes, .. } = part else {
+fn saved(part: &ContentBlock) -> (&Path, Option<&str>, Vec<u8>) {
+    let ContentBlock::Saved { path, mime, bytes, .. } = part else {
         panic!("a file was expected: {part:?}");
     };
     let content = fs::read(path).expect("the file is there");
@@ -115,8 +117,8 @@ fn a_small_picture_of_each_kind_is_passed_on_as_it_came() {
 
 #[test]
 fn a_large_picture_is_made_smaller_in_the_same_shape() {
-    let picture = PictureLimits { longest_side: 100, pixels: 20_000, ..PictureLimits::default() };
-    let desk = Desk::with(Limits { picture, ..Limits::default() });
+    let picture = ImageLimits { longest_side: 100, pixels: 20_000, ..ImageLimits::default() };
+    let desk = Desk::with(OutputLimits { image: picture, ..OutputLimits::default() });
     let large = DynamicImage::ImageRgb8(RgbImage::from_pixel(300, 150, Rgb([9, 99, 200])));
     for (format, mime) in [
         (ImageFormat::Png, "image/png"),
@@ -142,8 +144,8 @@ fn a_drawing_that_is_large_as_png_becomes_a_jpeg_on_white() {
         *pixel = Rgba([0, 0, 0, 0]);
     }
     let bytes = encoded(&DynamicImage::ImageRgba8(picture), ImageFormat::Png);
-    let picture = PictureLimits { base64: 150_000, ..PictureLimits::default() };
-    let desk = Desk::with(Limits { picture, ..Limits::default() });
+    let picture = ImageLimits { base64: 150_000, ..ImageLimits::default() };
+    let desk = Desk::with(OutputLimits { image: picture, ..OutputLimits::default() });
     let yielded = desk.picture(&bytes, "image/png");
     let (mime, size, bytes) = shown(&yielded);
     assert_eq!((mime, size), ("image/jpeg", (300, 400)));
@@ -153,9 +155,9 @@ fn a_drawing_that_is_large_as_png_becomes_a_jpeg_on_white() {
 
 #[test]
 fn a_picture_gets_coarser_then_smaller_until_it_fits_or_is_saved() {
-    let limits = |base64| Limits {
-        picture: PictureLimits { base64, ..PictureLimits::default() },
-        ..Limits::default()
+    let limits = |base64| OutputLimits {
+        image: ImageLimits { base64, ..ImageLimits::default() },
+        ..OutputLimits::default()
     };
     let bytes = encoded(&DynamicImage::ImageRgb8(noise(160, 160)), ImageFormat::Jpeg);
     let desk = Desk::with(limits(4_000));
@@ -164,7 +166,7 @@ fn a_picture_gets_coarser_then_smaller_until_it_fits_or_is_saved() {
     assert!(small.len() <= 3_000 && width < 160, "{} bytes, {width} wide", small.len());
     let desk = Desk::with(limits(100));
     let yielded = desk.picture(&bytes, "image/jpeg");
-    assert_eq!(saved(&yielded.parts[0]).2, bytes);
+    assert_eq!(saved(&yielded.blocks[0]).2, bytes);
     let remark = "a picture was saved and not shown: it cannot be made small enough";
     assert_eq!(remarks(&yielded), [remark]);
 }
@@ -223,7 +225,7 @@ fn a_picture_that_claims_to_be_huge_is_saved_and_not_decoded() {
         let bytes = png_that_claims(width, height, b"\x78\x01\x03\x00\x00\x00\x00\x01");
         let desk = Desk::new();
         let yielded = desk.picture(&bytes, "image/png");
-        assert_eq!(saved(&yielded.parts[0]).2, bytes);
+        assert_eq!(saved(&yielded.blocks[0]).2, bytes);
         let remark = "a picture was saved and not shown: it is too large to look at";
         assert_eq!(remarks(&yielded), [remark], "{width}x{height}");
     }
@@ -236,7 +238,7 @@ fn a_few_bytes_that_would_fill_the_memory_are_saved_and_not_decoded() {
     assert!(bytes.len() < 400_000, "{} bytes", bytes.len());
     let desk = Desk::new();
     let yielded = desk.picture(&bytes, "image/png");
-    assert_eq!(saved(&yielded.parts[0]).1, Some("image/png"));
+    assert_eq!(saved(&yielded.blocks[0]).1, Some("image/png"));
     let remark = "a picture was saved and not shown: it is too large to look at";
     assert_eq!(remarks(&yielded), [remark]);
 }
@@ -247,7 +249,7 @@ fn a_broken_picture_is_saved_as_it_came() {
     bytes.truncate(bytes.len() / 2);
     let desk = Desk::new();
     let yielded = desk.picture(&bytes, "image/png");
-    let (path, mime, content) = saved(&yielded.parts[0]);
+    let (path, mime, content) = saved(&yielded.blocks[0]);
     assert_eq!((mime, content), (Some("image/png"), bytes));
     assert_eq!(path.parent(), Some(desk.keep.folder.as_path()));
     assert_eq!(remarks(&yielded), ["a picture was saved and not shown: it is broken"]);
@@ -255,15 +257,15 @@ fn a_broken_picture_is_saved_as_it_came() {
 
 #[test]
 fn a_picture_too_long_to_look_at_and_one_too_many_are_saved() {
-    let picture = PictureLimits { looked_at: 400, ..PictureLimits::default() };
-    let desk = Desk::with(Limits { picture, pictures: 1, ..Limits::default() });
+    let picture = ImageLimits { max_input_base64: 400, ..ImageLimits::default() };
+    let desk = Desk::with(OutputLimits { image: picture, images: 1, ..OutputLimits::default() });
     let small = STANDARD.encode(encoded(&DynamicImage::new_rgb8(4, 4), ImageFormat::Png));
     let long = STANDARD.encode(encoded(&DynamicImage::ImageRgb8(noise(30, 30)), ImageFormat::Png));
     let one = |data: &str| json!({ "type": "image", "data": data, "mimeType": "image/png" });
     let yielded = desk.call(json!([one(&small), one(&long), one(&small)]));
     assert!(matches!(
-        &yielded.parts[..],
-        [Part::Image { .. }, Part::Saved { .. }, Part::Saved { .. }]
+        &yielded.blocks[..],
+        [ContentBlock::Image { .. }, ContentBlock::Saved { .. }, ContentBlock::Saved { .. }]
     ));
     assert_eq!(
         remarks(&yielded),
@@ -279,7 +281,7 @@ fn a_vector_graphic_is_saved_and_not_interpreted() {
     let svg = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>1</script></svg>";
     let desk = Desk::new();
     let yielded = desk.picture(svg, "image/svg+xml");
-    let (path, mime, content) = saved(&yielded.parts[0]);
+    let (path, mime, content) = saved(&yielded.blocks[0]);
     assert_eq!((mime, content.as_slice()), (Some("image/svg+xml"), &svg[..]));
     assert_eq!(path.extension().and_then(|e| e.to_str()), Some("svg"));
     let remark = "a picture was saved and not shown: it is no PNG, JPEG, GIF or WebP";
@@ -295,15 +297,15 @@ fn sound_and_blobs_lie_in_files_of_our_naming() {
         { "type": "resource", "resource": {
             "uri": "file:///../../etc/passwd", "mimeType": "text/csv", "blob": "YSxi" } },
     ]));
-    let (path, mime, content) = saved(&yielded.parts[0]);
+    let (path, mime, content) = saved(&yielded.blocks[0]);
     assert_eq!((mime, content.as_slice()), (Some("audio/x-wav"), &wav[..]));
     let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
     assert!(name.starts_with("plugin+a++++b-") && name.ends_with(".wav"), "{name}");
     assert_eq!(path.parent(), Some(desk.keep.folder.as_path()));
-    let (path, mime, content) = saved(&yielded.parts[1]);
+    let (path, mime, content) = saved(&yielded.blocks[1]);
     assert_eq!((mime, content.as_slice()), (Some("text/csv"), &b"a,b"[..]));
     assert_eq!(path.extension().and_then(|e| e.to_str()), Some("csv"));
-    let Part::Saved { from_uri, .. } = &yielded.parts[1] else { panic!("a file") };
+    let ContentBlock::Saved { from_uri, .. } = &yielded.blocks[1] else { panic!("a file") };
     assert_eq!(from_uri.as_deref(), Some("file:///../../etc/passwd"));
 }
 
@@ -311,7 +313,7 @@ fn sound_and_blobs_lie_in_files_of_our_naming() {
 fn what_is_not_base64_is_saved_as_it_came() {
     let desk = Desk::new();
     let yielded = desk.call(json!([{ "type": "audio", "data": "not base64! ü" }]));
-    assert_eq!(saved(&yielded.parts[0]).2, "not base64! ü".as_bytes());
+    assert_eq!(saved(&yielded.blocks[0]).2, "not base64! ü".as_bytes());
     assert_eq!(remarks(&yielded), ["data is not base64 and was saved as it came"]);
 }
 
@@ -319,19 +321,20 @@ fn what_is_not_base64_is_saved_as_it_came() {
 fn base64_with_breaks_and_without_padding_is_base64() {
     let desk = Desk::new();
     let yielded = desk.call(json!([{ "type": "audio", "data": "YWJj\r\nZGU" }]));
-    assert_eq!(saved(&yielded.parts[0]).2, b"abcde");
+    assert_eq!(saved(&yielded.blocks[0]).2, b"abcde");
 }
 
 #[test]
 fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
-    let desk = Desk::with(Limits { kept_bytes: 2, characters: 3, ..Limits::default() });
+    let desk =
+        Desk::with(OutputLimits { spill_bytes: 2, characters: 3, ..OutputLimits::default() });
     let yielded = desk.call(json!([
         { "type": "text", "text": "abcdef" },
         { "type": "audio", "data": "YWJj", "mimeType": "audio/wav" },
     ]));
-    let unsaved = Part::Unsaved { mime: Some("audio/wav".to_owned()), from_uri: None };
-    assert_eq!(yielded.parts, [text("abc"), unsaved]);
-    assert_eq!(yielded.full, None);
+    let unsaved = ContentBlock::NotSaved { mime: Some("audio/wav".to_owned()), from_uri: None };
+    assert_eq!(yielded.blocks, [text("abc"), unsaved]);
+    assert_eq!(yielded.full_text, None);
     assert_eq!(
         remarks(&yielded),
         [
@@ -341,9 +344,9 @@ fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
         ]
     );
     fs::write(desk.home.path().join("file"), "").expect("a file");
-    let keep = Keep { folder: desk.home.path().join("file"), ..desk.keep.clone() };
+    let keep = SpillStore { folder: desk.home.path().join("file"), ..desk.keep.clone() };
     let yielded = Desk { keep, ..Desk::new() }.call(json!([{ "type": "audio", "data": "YWJj" }]));
-    assert!(matches!(&yielded.parts[..], [Part::Unsaved { .. }]));
+    assert!(matches!(&yielded.blocks[..], [ContentBlock::NotSaved { .. }]));
 }
 
 #[test]
@@ -354,11 +357,11 @@ fn a_resource_is_its_text_or_a_file() {
         { "uri": "a:2", "mimeType": "image/png", "blob": "iVBORw0KGgo=" },
         { "uri": "a:3" },
     ]));
-    let inline = Part::Text { text: "hé".to_owned(), from_uri: Some("a:1".to_owned()) };
-    assert_eq!(yielded.parts[0], inline);
-    assert_eq!(saved(&yielded.parts[1]).1, Some("image/png"));
+    let inline = ContentBlock::Text { text: "hé".to_owned(), from_uri: Some("a:1".to_owned()) };
+    assert_eq!(yielded.blocks[0], inline);
+    assert_eq!(saved(&yielded.blocks[1]).1, Some("image/png"));
     let raw = Payload::from_json(r#"{"uri":"a:3"}"#.into());
-    assert_eq!(yielded.parts[2], Part::Unknown { kind: String::new(), raw });
+    assert_eq!(yielded.blocks[2], ContentBlock::Unknown { kind: String::new(), raw });
 }
 
 #[test]
@@ -371,21 +374,21 @@ fn an_embedded_text_a_link_and_the_unknown_stay_what_they_are() {
         { "type": "resource", "resource": { "uri": "a:1", "text": "inner" } },
         link, strange, lame, 5,
     ]));
-    let raw = |value: &Value| Payload::of(value).expect("JSON");
+    let raw = |value: &Value| Payload::encode(value).expect("JSON");
     assert_eq!(
-        yielded.parts,
+        yielded.blocks,
         [
-            Part::Text { text: "inner".to_owned(), from_uri: Some("a:1".to_owned()) },
-            Part::Link {
+            ContentBlock::Text { text: "inner".to_owned(), from_uri: Some("a:1".to_owned()) },
+            ContentBlock::Link {
                 uri: "a:b".to_owned(),
                 name: Some("n\u{1b}".to_owned()),
                 mime: None,
                 description: None,
                 raw: raw(&link),
             },
-            Part::Unknown { kind: "hologram".to_owned(), raw: raw(&strange) },
-            Part::Unknown { kind: "image".to_owned(), raw: raw(&lame) },
-            Part::Unknown { kind: String::new(), raw: raw(&json!(5)) },
+            ContentBlock::Unknown { kind: "hologram".to_owned(), raw: raw(&strange) },
+            ContentBlock::Unknown { kind: "image".to_owned(), raw: raw(&lame) },
+            ContentBlock::Unknown { kind: String::new(), raw: raw(&json!(5)) },
         ]
     );
 }
@@ -400,7 +403,7 @@ fn structured_content_and_meta_are_kept_to_the_byte() {
     let bytes = |payload: Option<Payload>| payload.map(|payload| payload.as_bytes().clone());
     assert_eq!(bytes(yielded.structured).as_deref(), Some(&br#"{"b": 1.0,  "a":[ ]}"#[..]));
     assert_eq!(bytes(yielded.meta).as_deref(), Some(&br#"{ "x/y":1e2 }"#[..]));
-    assert_eq!((yielded.parts, yielded.is_error), (vec![text("no luck")], true));
+    assert_eq!((yielded.blocks, yielded.is_error), (vec![text("no luck")], true));
 }
 
 #[test]
@@ -408,7 +411,7 @@ fn structured_content_stands_in_for_content_that_is_not_there() {
     for content in ["", r#","content":[]"#] {
         let desk = Desk::new();
         let yielded = desk.raw(&format!(r#"{{"structuredContent":{{"a":1}}{content}}}"#));
-        assert_eq!(yielded.parts, [text(r#"{"a":1}"#)]);
+        assert_eq!(yielded.blocks, [text(r#"{"a":1}"#)]);
         let remark = "the answer has no content; its structured content is shown";
         assert_eq!(remarks(&yielded), [remark]);
     }
@@ -423,7 +426,7 @@ fn an_answer_of_no_known_shape_is_passed_on_as_it_came() {
         let desk = Desk::new();
         let yielded = desk.raw(odd);
         let raw = Payload::from_json(odd.to_owned().into());
-        assert_eq!(yielded.parts, [Part::Unknown { kind: String::new(), raw }], "{odd}");
+        assert_eq!(yielded.blocks, [ContentBlock::Unknown { kind: String::new(), raw }], "{odd}");
         assert_eq!(remarks(&yielded), ["the answer is not shaped as the protocol says"]);
     }
 }
@@ -433,21 +436,21 @@ fn a_part_that_is_a_list_is_of_no_kind_whatever_stands_in_it() {
     let listed = r#"["text","by place"]"#;
     let yielded = Desk::new().raw(&format!(r#"{{"content":[{listed}]}}"#));
     let raw = Payload::from_json(listed.to_owned().into());
-    assert_eq!(yielded.parts, [Part::Unknown { kind: String::new(), raw }]);
+    assert_eq!(yielded.blocks, [ContentBlock::Unknown { kind: String::new(), raw }]);
 }
 
 #[test]
 fn a_long_text_is_cut_between_characters_and_kept_whole() {
-    let desk = Desk::with(Limits { characters: 7, ..Limits::default() });
+    let desk = Desk::with(OutputLimits { characters: 7, ..OutputLimits::default() });
     let yielded = desk.call(json!([
         { "type": "text", "text": "ü€\n😀" },
         { "type": "text", "text": "日本語です" },
         { "type": "text", "text": "nothing of this" },
         { "type": "resource_link", "uri": "a:b" },
     ]));
-    assert_eq!(yielded.parts[..2], [text("ü€\n😀"), text("日本語")]);
-    assert!(matches!(&yielded.parts[2..], [Part::Link { .. }]));
-    let full = yielded.full.as_ref().expect("it is kept");
+    assert_eq!(yielded.blocks[..2], [text("ü€\n😀"), text("日本語")]);
+    assert!(matches!(&yielded.blocks[2..], [ContentBlock::Link { .. }]));
+    let full = yielded.full_text.as_ref().expect("it is kept");
     let whole = "ü€\n😀\n日本語です\nnothing of this";
     assert_eq!(fs::read_to_string(&full.path).expect("a file"), whole);
     let id = &full.id;
@@ -457,7 +460,7 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
             "the text is cut: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
         )]
     );
-    let lines = Lines {
+    let lines = LineRange {
         first: NonZeroU64::new(3).expect("a line"),
         last: NonZeroU64::new(3).expect("a line"),
     };
@@ -467,23 +470,24 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
 #[test]
 fn tokens_are_four_characters_and_the_tighter_limit_counts() {
     let most = |characters, tokens| {
-        Limits { characters, tokens: Some(tokens), ..Limits::default() }.most_characters()
+        OutputLimits { characters, tokens: Some(tokens), ..OutputLimits::default() }
+            .max_characters()
     };
     assert_eq!((most(100, 5), most(10, 5), most(10, usize::MAX)), (20, 10, 10));
-    let desk = Desk::with(Limits { tokens: Some(1), ..Limits::default() });
+    let desk = Desk::with(OutputLimits { tokens: Some(1), ..OutputLimits::default() });
     let yielded = desk.call(json!([{ "type": "text", "text": "abcde" }]));
-    assert_eq!(yielded.parts, [text("abcd")]);
+    assert_eq!(yielded.blocks, [text("abcd")]);
     let yielded = desk.call(json!([{ "type": "text", "text": "abcd" }]));
-    assert_eq!((yielded.parts, yielded.full), (vec![text("abcd")], None));
+    assert_eq!((yielded.blocks, yielded.full_text), (vec![text("abcd")], None));
 }
 
 #[test]
 fn of_too_many_parts_the_rest_is_left_out_and_the_answer_is_kept() {
-    let desk = Desk::with(Limits { parts: 2, ..Limits::default() });
+    let desk = Desk::with(OutputLimits { blocks: 2, ..OutputLimits::default() });
     let one = json!({ "type": "text", "text": "x" });
     let yielded = desk.call(json!([one, one, one, one]));
-    assert_eq!(yielded.parts, [text("x"), text("x")]);
-    let full = yielded.full.as_ref().expect("it is kept");
+    assert_eq!(yielded.blocks, [text("x"), text("x")]);
+    let full = yielded.full_text.as_ref().expect("it is kept");
     assert_eq!(
         fs::read_to_string(&full.path).expect("a file"),
         json!({ "content": [one, one, one, one] }).to_string()
@@ -536,12 +540,12 @@ proptest! {
         blocks in prop::collection::vec(any_block(), 0..6),
         characters in 0usize..20,
     ) {
-        let desk = Desk::with(Limits { characters, ..Limits::default() });
+        let desk = Desk::with(OutputLimits { characters, ..OutputLimits::default() });
         let yielded = desk.call(Value::from(blocks.clone()));
-        let shown: usize = yielded.parts.iter().map(|part| match part {
-            Part::Text { text, .. } => text.chars().count(),
-            Part::Image { .. } | Part::Saved { .. } | Part::Unsaved { .. }
-            | Part::Link { .. } | Part::Unknown { .. } => 0,
+        let shown: usize = yielded.blocks.iter().map(|part| match part {
+            ContentBlock::Text { text, .. } => text.chars().count(),
+            ContentBlock::Image { .. } | ContentBlock::Saved { .. } | ContentBlock::NotSaved { .. }
+            | ContentBlock::Link { .. } | ContentBlock::Unknown { .. } => 0,
         }).sum();
         prop_assert!(shown <= characters);
         let _whatever_it_is = desk.read(Value::from(blocks));

@@ -4,22 +4,22 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::{List, Oddity};
-use switchboard::cause::{Cause, CauseKind, Evidence};
+use switchboard::catalogue::{ListIssueKind, ListKind};
+use switchboard::cause::{ConnectionFailure, Evidence, FailureKind};
 use switchboard::connection::Status;
-use switchboard::connection::state::Persistence;
-use switchboard::wire::dial::Detour;
-use testkit::{Cursors, Quirk, Script, Scripted, processes};
+use switchboard::connection::state::RetryPolicy;
+use switchboard::wire::dial::Fallback;
+use testkit::{Cursors, Quirk, Script, ScriptedProgram, processes};
 
 use crate::support::{Bench, PATIENCE, cause, is_connected, tools, with_member};
 
 /// Long enough for a program to start on a busy machine, short enough to wait for.
 const SHORT: u64 = 1500;
 
-fn said(cause: &Cause) -> String {
+fn said(cause: &ConnectionFailure) -> String {
     let said = cause.evidence.iter().find_map(|it| match it {
         Evidence::Stderr(text) => Some(text.clone()),
-        Evidence::Searched(_)
+        Evidence::SearchedPath(_)
         | Evidence::Body(_)
         | Evidence::Challenge(_)
         | Evidence::RetryAfter(_)
@@ -28,17 +28,17 @@ fn said(cause: &Cause) -> String {
     said.unwrap_or_default()
 }
 
-fn exited(code: i32) -> CauseKind {
-    CauseKind::Exited { code: Some(code), signal: None }
+fn exited(code: i32) -> FailureKind {
+    FailureKind::Exited { code: Some(code), signal: None }
 }
 
 #[tokio::test]
 async fn a_program_that_does_not_begin_to_talk_says_why() {
     let bench = Bench::with(|options| {
-        options.persistence = Persistence::Once;
-        options.local_width = 20;
+        options.retry_policy = RetryPolicy::NoRetry;
+        options.max_concurrent_local = 20;
     });
-    let silent = CauseKind::Silent(Duration::from_millis(SHORT));
+    let silent = FailureKind::Timeout(Duration::from_millis(SHORT));
     let on_start = |quirk| Script::legacy().quirk(quirk).quirks_on("initialize");
     let cases = [
         (
@@ -49,7 +49,7 @@ async fn a_program_that_does_not_begin_to_talk_says_why() {
             exited(3),
         ),
         ("first", Script::legacy().quirk(Quirk::ExitsOnFirstMessage), exited(70)),
-        ("half", on_start(Quirk::HalfALine), exited(70)),
+        ("half", on_start(Quirk::TruncatesAnswer), exited(70)),
         ("mute", Script::legacy().quirk(Quirk::NeverAnswers), silent.clone()),
         ("wrong-ids", Script::legacy().quirk(Quirk::WrongIds), silent),
         (
@@ -63,7 +63,7 @@ async fn a_program_that_does_not_begin_to_talk_says_why() {
     let servers: Vec<(&str, String)> = cases
         .iter()
         .map(|(name, script, _)| {
-            (*name, with_member(&Scripted::entry(script), "timeout", json!(SHORT)))
+            (*name, with_member(&ScriptedProgram::config_entry(script), "timeout", json!(SHORT)))
         })
         .collect();
     bench.apply(&servers).await;
@@ -79,7 +79,7 @@ async fn a_program_that_does_not_begin_to_talk_says_why() {
 
 #[tokio::test]
 async fn a_program_that_cannot_be_started_says_what_was_tried() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let plain = bench.folder.path().join("plain.txt");
     fs::write(&plain, "no program").expect("a file");
     let plain = plain.canonicalize().expect("it is there").display().to_string();
@@ -93,18 +93,18 @@ async fn a_program_that_cannot_be_started_says_what_was_tried() {
     let snapshot = bench.settled().await;
     let absent = cause(&snapshot.servers["absent"]);
     let command = "no-such-program-anywhere".to_owned();
-    assert_eq!(absent.kind, CauseKind::NoProgram { command });
+    assert_eq!(absent.kind, FailureKind::CommandNotFound { command });
     let path = std::env::var("PATH").expect("a path");
-    assert!(absent.evidence.contains(&Evidence::Searched(path)), "{absent:?}");
+    assert!(absent.evidence.contains(&Evidence::SearchedPath(path)), "{absent:?}");
     let homeless = cause(&snapshot.servers["homeless"]);
     assert!(
-        matches!(&homeless.kind, CauseKind::NoFolder { folder } if folder.ends_with("nowhere")),
+        matches!(&homeless.kind, FailureKind::FolderNotFound { folder } if folder.ends_with("nowhere")),
         "{homeless:?}"
     );
     let why = std::io::ErrorKind::PermissionDenied;
     assert_eq!(
         cause(&snapshot.servers["plain"]).kind,
-        CauseKind::NotRunnable { command: plain, why }
+        FailureKind::CommandNotRunnable { command: plain, why }
     );
     bench.stop().await;
 }
@@ -112,8 +112,8 @@ async fn a_program_that_cannot_be_started_says_what_was_tried() {
 #[tokio::test]
 async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
     let bench = Bench::with(|options| {
-        options.persistence = Persistence::Once;
-        options.local_width = 20;
+        options.retry_policy = RetryPolicy::NoRetry;
+        options.max_concurrent_local = 20;
     });
     let cases = [
         ("prints", Quirk::PrintsBeforeProtocol),
@@ -129,7 +129,7 @@ async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
     for (name, quirk) in cases {
         for (era, script) in [("legacy", Script::legacy()), ("modern", Script::modern())] {
             let script = script.tools(2).quirk(quirk.clone());
-            servers.push((format!("{name}-{era}"), Scripted::entry(&script)));
+            servers.push((format!("{name}-{era}"), ScriptedProgram::config_entry(&script)));
         }
     }
     let pairs: Vec<(&str, String)> =
@@ -145,36 +145,36 @@ async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
 
 #[tokio::test]
 async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_twice() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let journal = bench.folder.path().join("journal");
     let script = Script::legacy().quirk(Quirk::ExitsOnProbe).journal(&journal);
-    let servers = [("shy", Scripted::entry(&script))];
+    let servers = [("shy", ScriptedProgram::config_entry(&script))];
     bench.apply(&servers).await;
     let view = bench.view("shy").await;
     assert!(is_connected(&view), "{view:#?}");
-    assert_eq!(view.detour, Some(Detour::StartedAgain));
+    assert_eq!(view.fallback, Some(Fallback::Restarted));
     let folder = bench.folder.clone();
     bench.stop().await;
     let probes = || {
-        let heard = testkit::scripted::journal(&journal);
+        let heard = testkit::scripted::read_journal(&journal);
         heard.iter().filter(|it| it["method"] == "server/discover").count()
     };
     assert_eq!(probes(), 1);
-    let again = Bench::within(folder, |_| {});
+    let again = Bench::in_folder(folder, |_| {});
     again.apply(&servers).await;
     let view = again.view("shy").await;
     assert!(is_connected(&view), "{view:#?}");
-    assert_eq!((view.detour, probes()), (None, 1));
+    assert_eq!((view.fallback, probes()), (None, 1));
     again.stop().await;
 }
 
 #[tokio::test]
 async fn a_message_without_end_is_refused_and_never_kept() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let flood = "read -r line; head -c 69206016 /dev/zero; cat >/dev/null";
     bench.apply(&[("huge", json!({"command": "sh", "args": ["-c", flood]}).to_string())]).await;
     let view = bench.view("huge").await;
-    assert_eq!(cause(&view).kind, CauseKind::TooLarge(64 << 20), "{view:#?}");
+    assert_eq!(cause(&view).kind, FailureKind::MessageTooLarge(64 << 20), "{view:#?}");
     bench.stop().await;
 }
 
@@ -186,12 +186,12 @@ fn resident_kilobytes() -> u64 {
 
 #[tokio::test]
 async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let flood = "head -c 209715200 /dev/zero | tr '\\0' 'x' >&2; exec \"$@\"";
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 2 });
     let entry = json!({
         "command": "sh",
-        "args": ["-c", flood, "sh", testkit::scripted::program(), script.json()],
+        "args": ["-c", flood, "sh", testkit::scripted::program(), script.to_json()],
     });
     let before = resident_kilobytes();
     bench.apply(&[("loud", entry.to_string())]).await;
@@ -199,7 +199,7 @@ async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
     assert!(is_connected(&view), "{view:#?}");
     let grown = resident_kilobytes().saturating_sub(before);
     assert!(grown < 64 * 1024, "{grown} kB more");
-    let files = bench.host.logbook().files("loud");
+    let files = bench.host.stderr_log().files("loud");
     let _folder = bench.folder.clone();
     bench.stop().await;
     let kept: u64 = files.iter().filter_map(|it| fs::metadata(it).ok()).map(|it| it.len()).sum();
@@ -208,11 +208,11 @@ async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
 
 #[tokio::test]
 async fn what_a_program_says_on_standard_error_is_in_its_log() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 500 });
-    bench.apply(&[("talks", Scripted::entry(&script))]).await;
+    bench.apply(&[("talks", ScriptedProgram::config_entry(&script))]).await;
     bench.view("talks").await;
-    let [_, newer] = bench.host.logbook().files("talks");
+    let [_, newer] = bench.host.stderr_log().files("talks");
     let _folder = bench.folder.clone();
     bench.stop().await;
     let text = fs::read_to_string(newer).expect("a log");
@@ -227,7 +227,7 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
     let entry = |quirks: &[Quirk]| {
         let script = quirks.iter().fold(Script::legacy(), |it, quirk| it.quirk(quirk.clone()));
-        with_member(&Scripted::entry(&script), "env", env.clone())
+        with_member(&ScriptedProgram::config_entry(&script), "env", env.clone())
     };
     bench
         .apply(&[
@@ -239,26 +239,26 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
     let snapshot = bench.settled().await;
     assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
     processes::wait_until(PATIENCE, "everybody is there", || {
-        (processes::descendants_with_environment(&marker).len() == 7).then_some(())
+        (processes::processes_with_environment(&marker).len() == 7).then_some(())
     });
     let began = Instant::now();
     bench.stop().await;
     let took = began.elapsed();
     assert!(took < Duration::from_millis(2500), "{took:?}");
-    assert_eq!(processes::descendants_with_environment(&marker), [0; 0]);
+    assert_eq!(processes::processes_with_environment(&marker), [0; 0]);
 }
 
 #[tokio::test]
 async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let marker = format!("ZOO_MARK=mute-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 1 }).quirk(Quirk::NeverAnswers);
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
-    let entry = with_member(&Scripted::entry(&script), "env", env);
+    let entry = with_member(&ScriptedProgram::config_entry(&script), "env", env);
     let there = |count: usize| {
         processes::wait_until(PATIENCE, "as many are there", || {
-            (processes::descendants_with_environment(&marker).len() == count).then_some(())
+            (processes::processes_with_environment(&marker).len() == count).then_some(())
         });
     };
     bench.apply(&[("mute", entry.clone())]).await;
@@ -266,7 +266,7 @@ async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
     let until_there = async {
         let mut watch = bench.host.watch();
         loop {
-            if processes::descendants_with_environment(&marker).len() == 3 {
+            if processes::processes_with_environment(&marker).len() == 3 {
                 return;
             }
             let _woken = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
@@ -281,31 +281,33 @@ async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
 
 #[tokio::test]
 async fn a_program_that_closes_its_output_is_not_waited_for() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let script = Script::legacy().quirk(Quirk::ClosesStreamMidAnswer).quirks_on("initialize");
-    bench.apply(&[("closes", Scripted::entry(&script))]).await;
+    bench.apply(&[("closes", ScriptedProgram::config_entry(&script))]).await;
     let view = bench.view("closes").await;
     // It ends as soon as we let go of it, or a little later.
-    assert!([CauseKind::Closed, exited(0)].contains(&cause(&view).kind), "{view:#?}");
+    assert!([FailureKind::Closed, exited(0)].contains(&cause(&view).kind), "{view:#?}");
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn lists_that_do_not_end_are_cut_and_said_to_be() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     // Its tools would take long; what is true of one list is true of all.
     let endless = |cursors| {
-        let script = Script::legacy().quirk(Quirk::WontListTools).prompts(3);
-        Scripted::entry(&script.quirk(Quirk::EndlessPages { cursors }))
+        let script = Script::legacy().quirk(Quirk::FailsToolList).prompts(3);
+        ScriptedProgram::config_entry(&script.quirk(Quirk::EndlessPages { cursors }))
     };
     bench.apply(&[("same", endless(Cursors::Same)), ("fresh", endless(Cursors::Fresh))]).await;
     let snapshot = bench.settled().await;
-    for (name, oddity, count) in [("same", Oddity::Circle, 3), ("fresh", Oddity::Endless, 6000)] {
+    for (name, oddity, count) in
+        [("same", ListIssueKind::CursorLoop, 3), ("fresh", ListIssueKind::Unbounded, 6000)]
+    {
         let view = &snapshot.servers[name];
         assert!(is_connected(view), "{name}: {:?}", view.status);
-        let notes: Vec<_> = view.catalogue.notes().map(|it| (it.list, &it.oddity)).collect();
-        assert!(notes.contains(&(List::Prompts, &oddity)), "{name}: {notes:?}");
-        assert_eq!(view.catalogue.items(List::Prompts).len(), count, "{name}");
+        let notes: Vec<_> = view.catalogue.issues().map(|it| (it.list, &it.kind)).collect();
+        assert!(notes.contains(&(ListKind::Prompts, &oddity)), "{name}: {notes:?}");
+        assert_eq!(view.catalogue.items(ListKind::Prompts).len(), count, "{name}");
     }
     bench.stop().await;
 }
@@ -324,7 +326,7 @@ done"#;
 
 #[tokio::test]
 async fn ten_thousand_tools_in_pages_are_all_there() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     let write = |name: &str, result: Json| {
         let text = json!({"result": result}).to_string();
         let path = bench.folder.path().join(name);
@@ -350,19 +352,24 @@ async fn ten_thousand_tools_in_pages_are_all_there() {
     let names = tools(&view);
     assert_eq!(names.len(), 10_000, "{:?}", view.status);
     assert_eq!((names[0], names[9_999]), ("tool_0", "tool_9999"));
-    assert_eq!(view.catalogue.notes().count(), 0);
+    assert_eq!(view.catalogue.issues().count(), 0);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
-    let bench = Bench::once();
+    let bench = Bench::without_retries();
     bench
         .apply(&[
-            ("misshapen", Scripted::entry(&Script::legacy().quirk(Quirk::BadToolSchema))),
+            (
+                "misshapen",
+                ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::BadToolSchema)),
+            ),
             (
                 "secretive",
-                Scripted::entry(&Script::legacy().prompts(1).quirk(Quirk::WontListTools)),
+                ScriptedProgram::config_entry(
+                    &Script::legacy().prompts(1).quirk(Quirk::FailsToolList),
+                ),
             ),
         ])
         .await;
@@ -370,7 +377,7 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
     let notes = |name: &str| {
         let view = &snapshot.servers[name];
         assert!(is_connected(view), "{view:#?}");
-        view.catalogue.notes().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        view.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(notes("misshapen"), "1 of tools left out: no name, or one that is taken");
     assert!(
@@ -378,7 +385,7 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
         "{}",
         notes("secretive")
     );
-    assert_eq!(snapshot.servers["secretive"].catalogue.items(List::Prompts).len(), 1);
+    assert_eq!(snapshot.servers["secretive"].catalogue.items(ListKind::Prompts).len(), 1);
     bench.stop().await;
 }
 
@@ -386,13 +393,13 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
 async fn a_program_sees_what_its_entry_says_and_none_of_our_credentials() {
     let bench = Bench::with(|options| {
         for name in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "PLAIN"] {
-            options.around.variables.insert(name.to_owned(), "ours".to_owned());
+            options.env.variables.insert(name.to_owned(), "ours".to_owned());
         }
     });
     let env = json!({"SLACK_TOKEN": "its own"});
-    let entry = with_member(&Scripted::entry(&Script::legacy()), "env", env);
+    let entry = with_member(&ScriptedProgram::config_entry(&Script::legacy()), "env", env);
     bench.apply(&[("s", entry)]).await;
-    let seen = bench.look("s", "env", json!({})).await.expect("it answers");
+    let seen = bench.call_idempotent("s", "env", json!({})).await.expect("it answers");
     let names: Vec<&str> =
         seen["names"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
     for wanted in ["SLACK_TOKEN", "PLAIN", "PATH"] {

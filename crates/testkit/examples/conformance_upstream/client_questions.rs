@@ -11,43 +11,43 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
 use serde_json::{Value as Json, json};
 
-use crate::fixture_lists::built;
+use crate::fixture_lists::from_json;
 
 /// How long a person or a model may think.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One thing that the client is asked.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ClientInput {
     key: &'static str,
     request: Json,
 }
 
-impl Question {
+impl ClientInput {
     /// Asks the person to fill in a form.
-    pub fn form(key: &'static str, message: &str, schema: &Json) -> Question {
+    pub fn form(key: &'static str, message: &str, schema: &Json) -> ClientInput {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
-        Question { key, request: json!({"method": "elicitation/create", "params": params}) }
+        ClientInput { key, request: json!({"method": "elicitation/create", "params": params}) }
     }
 
     /// Asks the person for one field.
-    pub fn field(key: &'static str, message: &str, field: (&str, &str)) -> Question {
+    pub fn field(key: &'static str, message: &str, field: (&str, &str)) -> ClientInput {
         let (name, kind) = field;
         let schema =
             json!({"type": "object", "properties": {name: {"type": kind}}, "required": [name]});
-        Question::form(key, message, &schema)
+        ClientInput::form(key, message, &schema)
     }
 
     /// Asks the client's model.
-    pub fn sampling(key: &'static str, prompt: &str, max_tokens: u32) -> Question {
+    pub fn sampling(key: &'static str, prompt: &str, max_tokens: u32) -> ClientInput {
         let messages = json!([{"role": "user", "content": {"type": "text", "text": prompt}}]);
         let params = json!({"messages": messages, "maxTokens": max_tokens});
-        Question { key, request: json!({"method": "sampling/createMessage", "params": params}) }
+        ClientInput { key, request: json!({"method": "sampling/createMessage", "params": params}) }
     }
 
     /// Asks for the folders that the client works in.
-    pub fn roots(key: &'static str) -> Question {
-        Question { key, request: json!({"method": "roots/list", "params": {}}) }
+    pub fn roots(key: &'static str) -> ClientInput {
+        ClientInput { key, request: json!({"method": "roots/list", "params": {}}) }
     }
 
     /// Under which the answer comes.
@@ -57,11 +57,11 @@ impl Question {
 
     /// The request inside a result, or inside a task.
     pub fn to_input_request(&self) -> InputRequest {
-        built(self.request.clone())
+        from_json(self.request.clone())
     }
 
     /// The capability without which it is not asked, and what an answer to it holds at least.
-    fn needs(&self) -> (&'static str, &'static str) {
+    fn required_capability(&self) -> (&'static str, &'static str) {
         match self.request["method"].as_str() {
             Some("elicitation/create") => ("elicitation", "action"),
             Some("sampling/createMessage") => ("sampling", "content"),
@@ -70,23 +70,23 @@ impl Question {
     }
 
     /// Can the client be asked this?
-    pub fn is_answerable(&self, context: &RequestContext<RoleServer>) -> bool {
+    pub fn is_supported_by(&self, context: &RequestContext<RoleServer>) -> bool {
         let declared = json!(context.client_capabilities());
-        declared.get(self.needs().0).is_some()
+        declared.get(self.required_capability().0).is_some()
     }
 
-    fn is_answered_by(&self, answer: &Json) -> bool {
-        answer.get(self.needs().1).is_some()
+    fn accepts(&self, answer: &Json) -> bool {
+        answer.get(self.required_capability().1).is_some()
     }
 }
 
 /// What came of asking.
 #[derive(Debug)]
-pub enum Asked {
+pub enum InputOutcome {
     /// Every answer.
-    Answers(InputResponses),
+    Responses(InputResponses),
     /// The client has to call again, with the answers.
-    Later(InputRequiredResult),
+    Required(InputRequiredResult),
 }
 
 /// Does the client speak the protocol in which servers send no requests?
@@ -95,20 +95,20 @@ pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Asks everything at once. `given` is what a newer client has answered already.
-pub async fn ask(
+pub async fn request_input(
     context: &RequestContext<RoleServer>,
     given: Option<&InputResponses>,
-    questions: &[Question],
-) -> Result<Asked, ErrorData> {
-    if let Some(question) = questions.iter().find(|it| !it.is_answerable(context)) {
-        return Err(missing_capability(question.needs().0));
+    questions: &[ClientInput],
+) -> Result<InputOutcome, ErrorData> {
+    if let Some(question) = questions.iter().find(|it| !it.is_supported_by(context)) {
+        return Err(missing_capability(question.required_capability().0));
     }
     if !is_modern(context) {
-        let answers = questions.iter().map(|question| request(context, question));
-        return Ok(Asked::Answers(try_join_all(answers).await?.into_iter().collect()));
+        let answers = questions.iter().map(|question| send_request(context, question));
+        return Ok(InputOutcome::Responses(try_join_all(answers).await?.into_iter().collect()));
     }
-    let answer_to = |question: &Question| {
-        given.and_then(|it| it.get(question.key)).filter(|it| question.is_answered_by(it))
+    let answer_to = |question: &ClientInput| {
+        given.and_then(|it| it.get(question.key)).filter(|it| question.accepts(it))
     };
     let open: InputRequests = questions
         .iter()
@@ -116,22 +116,22 @@ pub async fn ask(
         .map(|question| (question.key.to_owned(), question.to_input_request()))
         .collect();
     if open.is_empty() {
-        return Ok(Asked::Answers(given.cloned().unwrap_or_default()));
+        return Ok(InputOutcome::Responses(given.cloned().unwrap_or_default()));
     }
-    Ok(Asked::Later(InputRequiredResult::from_input_requests(open)))
+    Ok(InputOutcome::Required(InputRequiredResult::from_input_requests(open)))
 }
 
 /// The client did not say that it can do what we need.
 pub fn missing_capability(name: &str) -> ErrorData {
-    ErrorData::missing_required_client_capability(built(json!({name: {}})))
+    ErrorData::missing_required_client_capability(from_json(json!({name: {}})))
 }
 
-async fn request(
+async fn send_request(
     context: &RequestContext<RoleServer>,
-    question: &Question,
+    question: &ClientInput,
 ) -> Result<(String, Json), ErrorData> {
-    let request: ServerRequest = built(question.request.clone());
-    let options = PeerRequestOptions::with_timeout(PATIENCE);
+    let request: ServerRequest = from_json(question.request.clone());
+    let options = PeerRequestOptions::with_timeout(CLIENT_TIMEOUT);
     let failed = |error: rmcp::ServiceError| ErrorData::internal_error(error.to_string(), None);
     let handle = context.peer.send_request_with_option(request, options).await.map_err(failed)?;
     let answer = handle.await_response().await.map_err(failed)?;

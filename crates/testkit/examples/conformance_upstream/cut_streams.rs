@@ -11,36 +11,36 @@ use rmcp::transport::streamable_http_server::session::{
 };
 
 /// After how long a client should come back.
-pub const COME_BACK: Duration = Duration::from_millis(300);
-const CUT: &str = "test_reconnection";
+pub const SSE_RETRY: Duration = Duration::from_millis(300);
+const INTERRUPTED_TOOL: &str = "test_reconnection";
 
 /// The sessions.
 #[derive(Debug)]
-pub struct CutStreams {
+pub struct InterruptingSessions {
     sessions: LocalSessionManager,
 }
 
-impl CutStreams {
+impl InterruptingSessions {
     /// No session yet.
-    pub fn new() -> CutStreams {
+    pub fn new() -> InterruptingSessions {
         let mut sessions = LocalSessionManager::default();
-        sessions.session_config.sse_retry = Some(COME_BACK);
-        CutStreams { sessions }
+        sessions.session_config.sse_retry = Some(SSE_RETRY);
+        InterruptingSessions { sessions }
     }
 }
 
 /// How many events of its stream the client gets to see.
-fn events_of(message: &ClientJsonRpcMessage) -> usize {
+fn visible_events(message: &ClientJsonRpcMessage) -> usize {
     if let JsonRpcMessage::Request(request) = message
         && let ClientRequest::CallToolRequest(call) = &request.request
-        && call.params.name == CUT
+        && call.params.name == INTERRUPTED_TOOL
     {
         return 1;
     }
     usize::MAX
 }
 
-impl SessionManager for CutStreams {
+impl SessionManager for InterruptingSessions {
     type Error = <LocalSessionManager as SessionManager>::Error;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
@@ -69,7 +69,7 @@ impl SessionManager for CutStreams {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let events = events_of(&message);
+        let events = visible_events(&message);
         Ok(self.sessions.create_stream(id, message).await?.take(events))
     }
 

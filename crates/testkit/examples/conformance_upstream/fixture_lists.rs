@@ -54,12 +54,12 @@ pub fn fixtures() -> &'static Fixtures {
 }
 
 /// A value of the protocol from the JSON that it is on the wire.
-pub fn built<T: DeserializeOwned>(json: Json) -> T {
+pub fn from_json<T: DeserializeOwned>(json: Json) -> T {
     serde_json::from_value(json).expect("a fixture has the shape of its type")
 }
 
 /// The picture.
-pub fn picture() -> ContentBlock {
+pub fn image_block() -> ContentBlock {
     ContentBlock::image(fixtures().png.clone(), "image/png")
 }
 

@@ -10,22 +10,25 @@ use rmcp::task_manager::TaskManager;
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value as Json, json};
 
-use crate::client_questions::{Asked, Question, ask, is_modern};
-use crate::fixture_lists::{built, fixtures, picture, resource_text};
-use crate::forced_era::Era;
+use crate::client_questions::{ClientInput, InputOutcome, is_modern, request_input};
+use crate::fixture_lists::{fixtures, from_json, image_block, resource_text};
+use crate::forced_era::SupportedEras;
 use crate::sealed_state::Seal;
 use crate::skill_shelf;
-use crate::task_fixtures::ONLY_TASKS;
+use crate::task_fixtures::TASK_ONLY_TOOLS;
 use crate::tool_fixtures::{self, Call};
-use crate::town_crier::{Subscribed, TownCrier, WATCHED, tell_session, tell_subscriber};
+use crate::town_crier::{
+    ChangeNotifier, SubscribedResources, WATCHED_RESOURCE, notify_session, notify_subscriber,
+};
 
 /// What a completion knows.
-const WORDS: &[&str] = &["test", "testify", "testament", "text", "paris", "park", "party"];
+const COMPLETION_WORDS: &[&str] =
+    &["test", "testify", "testament", "text", "paris", "park", "party"];
 
 /// What all connections share.
-pub struct Stage {
+pub struct SharedFixtures {
     /// Tells what changes.
-    pub crier: TownCrier,
+    pub notifier: ChangeNotifier,
     /// Runs what takes long.
     pub tasks: TaskManager,
     /// Seals what clients carry for us.
@@ -36,11 +39,11 @@ pub struct Stage {
 #[derive(Clone)]
 pub struct FixtureServer {
     /// Shared with every other.
-    pub stage: Arc<Stage>,
-    era: Era,
+    pub shared: Arc<SharedFixtures>,
+    era: SupportedEras,
     /// The least that an older client wants to hear.
     level: Arc<Mutex<LoggingLevel>>,
-    subscribed: Arc<Subscribed>,
+    subscribed: Arc<SubscribedResources>,
 }
 
 impl std::fmt::Debug for FixtureServer {
@@ -51,19 +54,19 @@ impl std::fmt::Debug for FixtureServer {
 
 impl FixtureServer {
     /// A server that nobody is connected to.
-    pub fn new(era: Era) -> FixtureServer {
-        let (crier, tasks, seal) = (TownCrier::new(), TaskManager::new(), Seal::new());
-        FixtureServer::on(Arc::new(Stage { crier, tasks, seal }), era)
+    pub fn new(era: SupportedEras) -> FixtureServer {
+        let (crier, tasks, seal) = (ChangeNotifier::new(), TaskManager::new(), Seal::new());
+        FixtureServer::with_shared(Arc::new(SharedFixtures { notifier: crier, tasks, seal }), era)
     }
 
     /// The same server for somebody else.
-    pub fn for_another(&self) -> FixtureServer {
-        FixtureServer::on(self.stage.clone(), self.era)
+    pub fn for_new_connection(&self) -> FixtureServer {
+        FixtureServer::with_shared(self.shared.clone(), self.era)
     }
 
-    fn on(stage: Arc<Stage>, era: Era) -> FixtureServer {
+    fn with_shared(shared: Arc<SharedFixtures>, era: SupportedEras) -> FixtureServer {
         let level = Arc::new(Mutex::new(LoggingLevel::Debug));
-        FixtureServer { stage, era, level, subscribed: Arc::default() }
+        FixtureServer { shared, era, level, subscribed: Arc::default() }
     }
 
     /// Says a line to the client, if it wants to hear such lines.
@@ -79,13 +82,14 @@ impl FixtureServer {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let is_here = |it: &&Tool| self.era.has_tasks() || !ONLY_TASKS.contains(&it.name.as_ref());
-        let changing = self.stage.crier.has_tool().then_some(&fixtures().changing_tool);
+        let is_here =
+            |it: &&Tool| self.era.has_tasks() || !TASK_ONLY_TOOLS.contains(&it.name.as_ref());
+        let changing = self.shared.notifier.has_tool().then_some(&fixtures().changing_tool);
         fixtures().tools.iter().filter(is_here).chain(changing).cloned().collect()
     }
 
     fn prompts(&self) -> Vec<Prompt> {
-        let changing = self.stage.crier.has_prompt().then_some(&fixtures().changing_prompt);
+        let changing = self.shared.notifier.has_prompt().then_some(&fixtures().changing_prompt);
         fixtures().prompts.iter().chain(changing).cloned().collect()
     }
 }
@@ -97,7 +101,7 @@ impl ServerHandler for FixtureServer {
         if self.era.has_tasks() {
             extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         }
-        let capabilities: ServerCapabilities = built(json!({
+        let capabilities: ServerCapabilities = from_json(json!({
             "tools": {"listChanged": true},
             "prompts": {"listChanged": true},
             "resources": {"subscribe": true, "listChanged": true},
@@ -108,8 +112,8 @@ impl ServerHandler for FixtureServer {
         let mut info = ServerConfig::new(capabilities);
         // What `initialize` falls back to; a server of the new protocol alone has nothing to fall back to.
         info.protocol_version = match self.era {
-            Era::Both | Era::Legacy => ProtocolVersion::LATEST_WITH_INITIALIZE,
-            Era::Modern => ProtocolVersion::LATEST,
+            SupportedEras::Both | SupportedEras::Legacy => ProtocolVersion::LATEST_WITH_INITIALIZE,
+            SupportedEras::Modern => ProtocolVersion::LATEST,
         };
         info.server_info = Implementation::new("conformance-upstream", env!("CARGO_PKG_VERSION"));
         info
@@ -126,9 +130,9 @@ impl ServerHandler for FixtureServer {
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
         context.peer.set_peer_info(request);
-        let (subscribed, changes) = (self.subscribed.clone(), self.stage.crier.listen());
+        let (subscribed, changes) = (self.subscribed.clone(), self.shared.notifier.subscribe());
         // Ends with the connection, as soon as there is something to tell.
-        tokio::spawn(async move { tell_session(context.peer, &subscribed, changes).await });
+        tokio::spawn(async move { notify_session(context.peer, &subscribed, changes).await });
         Ok(answer)
     }
 
@@ -219,17 +223,18 @@ impl ServerHandler for FixtureServer {
                 vec![ContentBlock::resource(inside), wish]
             }
             "test_prompt_with_image" => {
-                vec![picture(), ContentBlock::text("Please analyze the image above.")]
+                vec![image_block(), ContentBlock::text("Please analyze the image above.")]
             }
-            "test_changing_prompt" if self.stage.crier.has_prompt() => {
+            "test_changing_prompt" if self.shared.notifier.has_prompt() => {
                 vec![ContentBlock::text("Still here.")]
             }
             "test_input_required_result_prompt" => {
                 let message = "What context should the prompt use?";
-                let question = Question::field("user_context", message, ("context", "string"));
-                match ask(&context, request.input_responses.as_ref(), &[question]).await? {
-                    Asked::Later(later) => return Ok(later.into()),
-                    Asked::Answers(answers) => {
+                let question = ClientInput::field("user_context", message, ("context", "string"));
+                match request_input(&context, request.input_responses.as_ref(), &[question]).await?
+                {
+                    InputOutcome::Required(later) => return Ok(later.into()),
+                    InputOutcome::Responses(answers) => {
                         let answer = &answers["user_context"]["content"]["context"];
                         vec![ContentBlock::text(format!("In this context: {answer}"))]
                     }
@@ -250,11 +255,11 @@ impl ServerHandler for FixtureServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let typed = request.argument.value;
-        let fitting = WORDS.iter().filter(|word| word.starts_with(&typed));
+        let fitting = COMPLETION_WORDS.iter().filter(|word| word.starts_with(&typed));
         let values: Vec<String> = fitting.map(|word| (*word).to_owned()).collect();
         let total = values.len();
         let completion = json!({"values": values, "total": total, "hasMore": false});
-        Ok(CompleteResult::new(built(completion)))
+        Ok(CompleteResult::new(from_json(completion)))
     }
 
     async fn set_level(
@@ -295,7 +300,7 @@ impl ServerHandler for FixtureServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        tell_subscriber(&context, self.stage.crier.listen()).await
+        notify_subscriber(&context, self.shared.notifier.subscribe()).await
     }
 
     async fn on_custom_request(
@@ -304,7 +309,7 @@ impl ServerHandler for FixtureServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let params = request.params.unwrap_or_default();
-        let Some(answer) = skill_shelf::answer(&request.method, &params) else {
+        let Some(answer) = skill_shelf::respond(&request.method, &params) else {
             let message = format!("there is no method `{}`", request.method);
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
         };
@@ -322,7 +327,7 @@ impl ServerHandler for FixtureServer {
         request: GetTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.stage.tasks.get_task(&request.task_id).map(GetTaskResult::new)
+        self.shared.tasks.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
     async fn update_task(
@@ -330,7 +335,7 @@ impl ServerHandler for FixtureServer {
         request: UpdateTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.stage.tasks.update_task(&request.task_id, request.input_responses)
+        self.shared.tasks.update_task(&request.task_id, request.input_responses)
     }
 
     async fn cancel_task(
@@ -338,7 +343,7 @@ impl ServerHandler for FixtureServer {
         request: CancelTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.stage.tasks.cancel_task(&request.task_id)
+        self.shared.tasks.cancel_task(&request.task_id)
     }
 }
 
@@ -359,7 +364,7 @@ fn read(uri: &str) -> Option<ResourceContents> {
             let picture = ResourceContents::blob(fixtures().png.clone(), uri);
             Some(picture.with_mime_type("image/png"))
         }
-        WATCHED => Some(resource_text(uri, "text/plain", "Somebody watches this.")),
+        WATCHED_RESOURCE => Some(resource_text(uri, "text/plain", "Somebody watches this.")),
         _ => skill_shelf::read(uri),
     }
 }

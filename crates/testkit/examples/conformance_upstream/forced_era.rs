@@ -17,17 +17,17 @@ use serde_json::json;
 const VERSION_HEADER: &str = "mcp-protocol-version";
 /// What servers of the older protocol answer to a version that they do not know.
 const BAD_REQUEST: i32 = -32000;
-const OLD: &[ProtocolVersion] = &[
+const LEGACY_VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2024_11_05,
     ProtocolVersion::V_2025_03_26,
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_11_25,
 ];
-const NEW: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
+const MODERN_VERSIONS: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
 
 /// Which protocols the server knows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Era {
+pub enum SupportedEras {
     /// All of them.
     Both,
     /// Only those with `initialize` and sessions.
@@ -36,13 +36,13 @@ pub enum Era {
     Modern,
 }
 
-impl Era {
+impl SupportedEras {
     /// The era of that name.
-    pub fn parse(name: &str) -> Option<Era> {
+    pub fn parse(name: &str) -> Option<SupportedEras> {
         match name {
-            "both" => Some(Era::Both),
-            "legacy" => Some(Era::Legacy),
-            "modern" => Some(Era::Modern),
+            "both" => Some(SupportedEras::Both),
+            "legacy" => Some(SupportedEras::Legacy),
+            "modern" => Some(SupportedEras::Modern),
             _ => None,
         }
     }
@@ -50,23 +50,24 @@ impl Era {
     /// The versions that the server knows.
     pub fn versions(self) -> &'static [ProtocolVersion] {
         match self {
-            Era::Both => ProtocolVersion::KNOWN_VERSIONS,
-            Era::Legacy => OLD,
-            Era::Modern => NEW,
+            SupportedEras::Both => ProtocolVersion::KNOWN_VERSIONS,
+            SupportedEras::Legacy => LEGACY_VERSIONS,
+            SupportedEras::Modern => MODERN_VERSIONS,
         }
     }
 
     /// Tasks are an extension of the new protocol.
     pub fn has_tasks(self) -> bool {
-        self != Era::Legacy
+        self != SupportedEras::Legacy
     }
 }
 
 /// Refuses versions that the older protocol does not have, in the words of its servers.
-pub async fn refuse_the_new(request: Request, next: Next) -> Response<Body> {
+pub async fn reject_modern_versions(request: Request, next: Next) -> Response<Body> {
     let version = request.headers().get(VERSION_HEADER);
-    let is_known = version
-        .is_none_or(|version| OLD.iter().any(|it| version.as_bytes() == it.as_str().as_bytes()));
+    let is_known = version.is_none_or(|version| {
+        LEGACY_VERSIONS.iter().any(|it| version.as_bytes() == it.as_str().as_bytes())
+    });
     if is_known {
         return next.run(request).await;
     }
@@ -82,9 +83,9 @@ pub async fn refuse_the_new(request: Request, next: Next) -> Response<Body> {
 
 /// The same on standard streams: there is no `server/discover`.
 #[derive(Debug)]
-pub struct Undiscovered<S>(pub S);
+pub struct WithoutDiscover<S>(pub S);
 
-impl<S: Service<RoleServer>> Service<RoleServer> for Undiscovered<S> {
+impl<S: Service<RoleServer>> Service<RoleServer> for WithoutDiscover<S> {
     async fn handle_request(
         &self,
         request: ClientRequest,

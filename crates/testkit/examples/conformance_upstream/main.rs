@@ -26,31 +26,31 @@ use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
-use cut_streams::{COME_BACK, CutStreams};
+use cut_streams::{InterruptingSessions, SSE_RETRY};
 use fixture_server::FixtureServer;
-use forced_era::{Era, Undiscovered, refuse_the_new};
+use forced_era::{SupportedEras, WithoutDiscover, reject_modern_versions};
 
 const USAGE: &str =
     "usage: conformance_upstream (--stdio | --http HOST:PORT) [--era both|legacy|modern]";
 /// Pages that a browser may have loaded and that may still talk to us.
 const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
-enum Way {
-    StandardStreams,
+enum Transport {
+    Stdio,
     Http(String),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let Some((way, era)) = parsed(&arguments) else {
+    let Some((way, era)) = parse_arguments(&arguments) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     let server = FixtureServer::new(era);
     let ended = match way {
-        Way::StandardStreams => serve_streams(server, era).await,
-        Way::Http(address) => serve_http(server, era, &address).await,
+        Transport::Stdio => serve_stdio(server, era).await,
+        Transport::Http(address) => serve_http(server, era, &address).await,
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -61,42 +61,51 @@ async fn main() -> ExitCode {
     }
 }
 
-fn parsed(arguments: &[String]) -> Option<(Way, Era)> {
-    let (mut way, mut era) = (None, Era::Both);
+fn parse_arguments(arguments: &[String]) -> Option<(Transport, SupportedEras)> {
+    let (mut way, mut era) = (None, SupportedEras::Both);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--stdio" => way = Some(Way::StandardStreams),
-            "--http" => way = Some(Way::Http(words.next()?.clone())),
-            "--era" => era = Era::parse(words.next()?)?,
+            "--stdio" => way = Some(Transport::Stdio),
+            "--http" => way = Some(Transport::Http(words.next()?.clone())),
+            "--era" => era = SupportedEras::parse(words.next()?)?,
             _ => return None,
         }
     }
     Some((way?, era))
 }
 
-async fn serve_streams(server: FixtureServer, era: Era) -> Result<(), Box<dyn Error>> {
+async fn serve_stdio(server: FixtureServer, era: SupportedEras) -> Result<(), Box<dyn Error>> {
     match era {
-        Era::Both | Era::Modern => drop(server.serve(stdio()).await?.waiting().await?),
-        Era::Legacy => drop(Undiscovered(server).serve(stdio()).await?.waiting().await?),
+        SupportedEras::Both | SupportedEras::Modern => {
+            drop(server.serve(stdio()).await?.waiting().await?)
+        }
+        SupportedEras::Legacy => {
+            drop(WithoutDiscover(server).serve(stdio()).await?.waiting().await?)
+        }
     }
     Ok(())
 }
 
-async fn serve_http(server: FixtureServer, era: Era, at: &str) -> Result<(), Box<dyn Error>> {
+async fn serve_http(
+    server: FixtureServer,
+    era: SupportedEras,
+    at: &str,
+) -> Result<(), Box<dyn Error>> {
     let mut config = StreamableHttpServerConfig::default()
-        .with_sse_retry(Some(COME_BACK))
+        .with_sse_retry(Some(SSE_RETRY))
         .with_allowed_origins(ORIGINS)
         .enforce_origin_validation();
-    if era == Era::Modern {
+    if era == SupportedEras::Modern {
         config =
             config.with_legacy_session_mode(false).with_stateless_protocol_metadata_required(true);
     }
-    let sessions = Arc::new(CutStreams::new());
-    let service = StreamableHttpService::new(move || Ok(server.for_another()), sessions, config);
+    let sessions = Arc::new(InterruptingSessions::new());
+    let service =
+        StreamableHttpService::new(move || Ok(server.for_new_connection()), sessions, config);
     let mut router = Router::new().route_service("/mcp", service);
-    if era == Era::Legacy {
-        router = router.layer(from_fn(refuse_the_new));
+    if era == SupportedEras::Legacy {
+        router = router.layer(from_fn(reject_modern_versions));
     }
     let listener = TcpListener::bind(at).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);

@@ -4,7 +4,7 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
 use aws_lc_rs::rand::SystemRandom;
 
 /// Divides what is said from the proof that we said it.
-const DIVIDER: char = '.';
+const SEPARATOR: char = '.';
 
 /// The key of this process.
 #[derive(Debug)]
@@ -20,14 +20,14 @@ impl Seal {
     }
 
     /// The words with the proof that they are ours.
-    pub fn close(&self, words: &str) -> String {
+    pub fn seal(&self, words: &str) -> String {
         let proof = sign(&self.key, words.as_bytes());
-        format!("{words}{DIVIDER}{}", hex(proof.as_ref()))
+        format!("{words}{SEPARATOR}{}", hex(proof.as_ref()))
     }
 
     /// The words, if they are ours and nobody has changed them.
-    pub fn open<'a>(&self, state: &'a str) -> Option<&'a str> {
-        let (words, proof) = state.rsplit_once(DIVIDER)?;
+    pub fn unseal<'a>(&self, state: &'a str) -> Option<&'a str> {
+        let (words, proof) = state.rsplit_once(SEPARATOR)?;
         verify(&self.key, words.as_bytes(), &unhex(proof)?).ok()?;
         Some(words)
     }

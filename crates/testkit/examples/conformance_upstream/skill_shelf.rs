@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use rmcp::model::{ErrorData, Resource, ResourceContents};
 use serde_json::{Value as Json, json};
 
-use crate::fixture_lists::{built, resource_text};
+use crate::fixture_lists::{from_json, resource_text};
 use crate::sealed_state::hex;
 
 /// The extension, as it is declared.
@@ -13,9 +13,9 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 const MANIFEST: &str = "SKILL.md";
 const MARKDOWN: &str = "text/markdown";
-const FOLDER: &str = "inode/directory";
+const DIRECTORY_MIME_TYPE: &str = "inode/directory";
 /// How long a list stays fresh, in milliseconds.
-const FRESH_FOR: u32 = 60_000;
+const TTL_MS: u32 = 60_000;
 
 /// The first has a folder inside: the suite looks for one in the first skill that is listed.
 const SKILLS: &[Skill] = &[
@@ -99,7 +99,7 @@ pub fn read(uri: &str) -> Option<ResourceContents> {
 }
 
 /// The answer to a request that is about skills; nothing where it is about something else.
-pub fn answer(method: &str, params: &Json) -> Option<Result<Json, ErrorData>> {
+pub fn respond(method: &str, params: &Json) -> Option<Result<Json, ErrorData>> {
     match method {
         "skills/list" => {
             let entries = SKILLS.iter().map(Skill::entry).collect();
@@ -114,7 +114,7 @@ pub fn answer(method: &str, params: &Json) -> Option<Result<Json, ErrorData>> {
 fn get(params: &Json) -> Result<Json, ErrorData> {
     let wanted = SKILLS.iter().find(|it| params["uri"] == it.uri());
     let skill = wanted.ok_or_else(|| unknown("skill", params))?;
-    Ok(json!({"skill": skill.entry(), "ttlMs": FRESH_FOR, "cacheScope": "public"}))
+    Ok(json!({"skill": skill.entry(), "ttlMs": TTL_MS, "cacheScope": "public"}))
 }
 
 /// The direct children of a folder: files, and folders that have files.
@@ -127,7 +127,7 @@ fn directory(params: &Json) -> Result<Json, ErrorData> {
             continue;
         };
         let (name, mime_type) = match path.split_once('/') {
-            Some((name, _)) => (name, FOLDER),
+            Some((name, _)) => (name, DIRECTORY_MIME_TYPE),
             None => (path, MARKDOWN),
         };
         let child = json!({"uri": format!("{folder}/{name}"), "name": name, "mimeType": mime_type});
@@ -148,7 +148,7 @@ fn page(name: &str, entries: Vec<Json>, params: &Json) -> Result<Json, ErrorData
         Some(cursor) => cursor.parse().map_err(|_| unknown("cursor", params))?,
     };
     let entry = entries.get(at).ok_or_else(|| unknown("cursor", params))?;
-    let mut answer = json!({name: [entry], "ttlMs": FRESH_FOR, "cacheScope": "public"});
+    let mut answer = json!({name: [entry], "ttlMs": TTL_MS, "cacheScope": "public"});
     if at + 1 < entries.len() {
         answer["nextCursor"] = json!((at + 1).to_string());
     }
@@ -162,5 +162,5 @@ fn unknown(what: &str, params: &Json) -> ErrorData {
 
 /// What the server declares: all three methods.
 pub fn capability() -> rmcp::model::JsonObject {
-    built(json!({"directoryRead": true}))
+    from_json(json!({"directoryRead": true}))
 }

@@ -11,62 +11,62 @@ use rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskManager, TaskOpt
 use serde_json::Value as Json;
 use tokio::time::sleep;
 
-use crate::client_questions::{Asked, Question, ask};
-use crate::tool_fixtures::{Call, said};
+use crate::client_questions::{ClientInput, InputOutcome, request_input};
+use crate::tool_fixtures::{Call, text_response};
 
 /// Tools that an older client cannot call at all.
-pub const ONLY_TASKS: &[&str] = &["failing_job", "protocol_error_job", "test_tool_with_task"];
+pub const TASK_ONLY_TOOLS: &[&str] = &["failing_job", "protocol_error_job", "test_tool_with_task"];
 /// How often a client should ask, in milliseconds.
-const POLL: u64 = 200;
+const POLL_INTERVAL_MS: u64 = 200;
 /// How long a job works before it fails.
-const WORK: Duration = Duration::from_millis(800);
+const JOB_DURATION: Duration = Duration::from_millis(800);
 /// Longer is not computed.
-const LONGEST: f64 = 600.0;
+const MAX_SECONDS: f64 = 600.0;
 
 /// The answer of a tool of this file; nothing where it is a tool of another.
 pub async fn call(call: &Call<'_>) -> Option<Result<CallToolResponse, ErrorData>> {
     let answer = match call.name() {
         "slow_compute" => slow_compute(call).await,
-        "failing_job" => task(call, |_| Box::pin(failing_job())),
-        "protocol_error_job" => task(call, |_| Box::pin(protocol_error_job())),
+        "failing_job" => start_task(call, |_| Box::pin(failing_job())),
+        "protocol_error_job" => start_task(call, |_| Box::pin(protocol_error_job())),
         "confirm_delete" => confirm_delete(call).await,
         "multi_input" => multi_input(call).await,
-        "test_tool_with_task" => ask_then_work(call).await,
+        "test_tool_with_task" => ask_then_start_task(call).await,
         _ => return None,
     };
     Some(answer)
 }
 
 /// Starts a task, for a client that knows what that is.
-fn task(
+fn start_task(
     call: &Call<'_>,
     work: impl FnOnce(TaskContext) -> TaskFuture,
 ) -> Result<CallToolResponse, ErrorData> {
-    if !knows_tasks(call.context) {
+    if !supports_tasks(call.context) {
         let needed = ClientCapabilities::builder().enable_tasks().build();
         return Err(ErrorData::missing_required_client_capability(needed));
     }
-    let tasks: &TaskManager = &call.server.stage.tasks;
-    let task = tasks.spawn(TaskOptions::new().with_poll_interval_ms(POLL), work);
+    let tasks: &TaskManager = &call.server.shared.tasks;
+    let task = tasks.spawn(TaskOptions::new().with_poll_interval_ms(POLL_INTERVAL_MS), work);
     Ok(CreateTaskResult::new(task).into())
 }
 
-fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
+fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|it| it.supports_tasks())
 }
 
 async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let seconds = call.argument("seconds").and_then(Json::as_f64).unwrap_or_default();
-    let time = Duration::from_secs_f64(seconds.clamp(0.0, LONGEST));
+    let time = Duration::from_secs_f64(seconds.clamp(0.0, MAX_SECONDS));
     let label = call.text("label").unwrap_or("result").to_owned();
-    if !knows_tasks(call.context) {
+    if !supports_tasks(call.context) {
         tokio::select! {
             () = sleep(time) => {}
             () = call.context.ct.cancelled() => {}
         }
-        return Ok(said(&format!("{label}: computed")));
+        return Ok(text_response(&format!("{label}: computed")));
     }
-    task(call, move |task| {
+    start_task(call, move |task| {
         Box::pin(async move {
             tokio::select! {
                 () = sleep(time) => Ok(text(&format!("{label}: computed"))),
@@ -77,34 +77,39 @@ async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
 }
 
 async fn failing_job() -> Result<CallToolResult, TaskExit> {
-    sleep(WORK).await;
+    sleep(JOB_DURATION).await;
     Ok(CallToolResult::error(vec![ContentBlock::text("the job has failed, as it always does")]))
 }
 
 async fn protocol_error_job() -> Result<CallToolResult, TaskExit> {
-    sleep(WORK).await;
+    sleep(JOB_DURATION).await;
     Err(ErrorData::internal_error("the job broke the server's own rules", None).into())
 }
 
 async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let file = call.text("filename").unwrap_or("it").to_owned();
-    let question = Question::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
-    if !knows_tasks(call.context) {
-        return Ok(match ask(call.context, call.given(), &[question]).await? {
-            Asked::Later(later) => later.into(),
-            Asked::Answers(answers) => said(&confirmed(&file, &answers["confirm"])),
-        });
+    let question =
+        ClientInput::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
+    if !supports_tasks(call.context) {
+        return Ok(
+            match request_input(call.context, call.input_responses(), &[question]).await? {
+                InputOutcome::Required(later) => later.into(),
+                InputOutcome::Responses(answers) => {
+                    text_response(&confirmation_text(&file, &answers["confirm"]))
+                }
+            },
+        );
     }
-    task(call, move |task| {
+    start_task(call, move |task| {
         Box::pin(async move {
             let answer = task.request_input("confirm", question.to_input_request()).await?;
-            Ok(text(&confirmed(&file, &answer)))
+            Ok(text(&confirmation_text(&file, &answer)))
         })
     })
 }
 
 /// Nothing is deleted; it is a fixture.
-fn confirmed(file: &str, answer: &Json) -> String {
+fn confirmation_text(file: &str, answer: &Json) -> String {
     match answer["content"]["confirm"].as_bool() {
         Some(true) => format!("{file} would be deleted"),
         Some(false) | None => format!("{file} stays"),
@@ -112,15 +117,19 @@ fn confirmed(file: &str, answer: &Json) -> String {
 }
 
 async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    let first = Question::field("first", "The first name?", ("name", "string"));
-    let second = Question::field("second", "The second name?", ("name", "string"));
-    if !knows_tasks(call.context) {
-        return Ok(match ask(call.context, call.given(), &[first, second]).await? {
-            Asked::Later(later) => later.into(),
-            Asked::Answers(answers) => said(&both(&answers["first"], &answers["second"])),
-        });
+    let first = ClientInput::field("first", "The first name?", ("name", "string"));
+    let second = ClientInput::field("second", "The second name?", ("name", "string"));
+    if !supports_tasks(call.context) {
+        return Ok(
+            match request_input(call.context, call.input_responses(), &[first, second]).await? {
+                InputOutcome::Required(later) => later.into(),
+                InputOutcome::Responses(answers) => {
+                    text_response(&both(&answers["first"], &answers["second"]))
+                }
+            },
+        );
     }
-    task(call, move |task| {
+    start_task(call, move |task| {
         Box::pin(async move {
             let (first, second) = tokio::try_join!(
                 task.request_input("first", first.to_input_request()),
@@ -136,16 +145,16 @@ fn both(first: &Json, second: &Json) -> String {
 }
 
 /// Asks while it is a call still, and works as a task then.
-async fn ask_then_work(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    let question = Question::field("user_name", "What is your name?", ("name", "string"));
-    let answers = match ask(call.context, call.given(), &[question]).await? {
-        Asked::Later(later) => return Ok(later.into()),
-        Asked::Answers(answers) => answers,
+async fn ask_then_start_task(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let question = ClientInput::field("user_name", "What is your name?", ("name", "string"));
+    let answers = match request_input(call.context, call.input_responses(), &[question]).await? {
+        InputOutcome::Required(later) => return Ok(later.into()),
+        InputOutcome::Responses(answers) => answers,
     };
     let name = answers["user_name"]["content"]["name"].as_str().unwrap_or("nobody").to_owned();
-    task(call, move |_| {
+    start_task(call, move |_| {
         Box::pin(async move {
-            sleep(WORK).await;
+            sleep(JOB_DURATION).await;
             Ok(text(&format!("worked for {name}")))
         })
     })

@@ -10,8 +10,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value as Json, json};
 use tokio::time::sleep;
 
-use crate::client_questions::{Asked, Question, ask, is_modern, missing_capability};
-use crate::fixture_lists::{fixtures, picture, resource_text};
+use crate::client_questions::{
+    ClientInput, InputOutcome, is_modern, missing_capability, request_input,
+};
+use crate::fixture_lists::{fixtures, image_block, resource_text};
 use crate::fixture_server::FixtureServer;
 use crate::task_fixtures;
 use crate::town_crier::Change;
@@ -19,7 +21,7 @@ use crate::town_crier::Change;
 /// Between two things that a client should see one after the other.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longer than a client is told to wait before it comes back.
-const AWAY: Duration = Duration::from_millis(1_500);
+const RECONNECT_DELAY: Duration = Duration::from_millis(1_500);
 
 /// One call of a tool, with everything that it may need.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Call<'_> {
     }
 
     /// What the client has answered already.
-    pub fn given(&self) -> Option<&InputResponses> {
+    pub fn input_responses(&self) -> Option<&InputResponses> {
         self.params.input_responses.as_ref()
     }
 
@@ -53,14 +55,14 @@ impl Call<'_> {
         self.argument(name)?.as_str()
     }
 
-    fn needed(&self, name: &str) -> Result<&str, ErrorData> {
+    fn required_text(&self, name: &str) -> Result<&str, ErrorData> {
         let missing = || ErrorData::invalid_params(format!("`{name}` is missing"), None);
         self.text(name).ok_or_else(missing)
     }
 }
 
 /// A text, as a result.
-pub fn said(text: &str) -> CallToolResponse {
+pub fn text_response(text: &str) -> CallToolResponse {
     content(vec![ContentBlock::text(text)])
 }
 
@@ -70,7 +72,7 @@ fn content(blocks: Vec<ContentBlock>) -> CallToolResponse {
 
 /// Calls a tool.
 pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    if let Some(answer) = plain(call) {
+    if let Some(answer) = static_response(call) {
         return Ok(answer);
     }
     if let Some(answer) = task_fixtures::call(call).await {
@@ -80,47 +82,51 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
         "test_tool_with_logging" => Ok(log_three_times(call).await),
         "test_logging_tool" => {
             call.server.log(call.context, "A line from the logging tool").await;
-            Ok(said("Logged, if anybody wanted to hear it"))
+            Ok(text_response("Logged, if anybody wanted to hear it"))
         }
         "test_tool_with_progress" => report_progress(call).await,
         "test_reconnection" => {
-            sleep(AWAY).await;
-            Ok(said("You came back for this"))
+            sleep(RECONNECT_DELAY).await;
+            Ok(text_response("You came back for this"))
         }
         "test_missing_capability" => {
-            match Question::sampling("never asked", "", 1).is_answerable(call.context) {
-                true => Ok(said("The client has a model")),
+            match ClientInput::sampling("never asked", "", 1).is_supported_by(call.context) {
+                true => Ok(text_response("The client has a model")),
                 false => Err(missing_capability("sampling")),
             }
         }
         "test_sampling" => {
-            let question = Question::sampling("answer", call.needed("prompt")?, 100);
-            asked(call, question, |answer| {
+            let question = ClientInput::sampling("answer", call.required_text("prompt")?, 100);
+            respond_after_input(call, question, |answer| {
                 format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default())
             })
             .await
         }
         "test_elicitation" => {
             let schema = &fixtures().forms.user_name_and_email;
-            let question = Question::form("answer", call.needed("message")?, schema);
-            asked(call, question, |it| format!("User response: {}", shown(it))).await
+            let question = ClientInput::form("answer", call.required_text("message")?, schema);
+            respond_after_input(call, question, |it| {
+                format!("User response: {}", format_answer(it))
+            })
+            .await
         }
         "test_elicitation_sep1034_defaults" => form(call, &fixtures().forms.defaults).await,
         "test_elicitation_sep1330_enums" => form(call, &fixtures().forms.enums).await,
         "test_streaming_elicitation" => {
-            let question = Question::field("answer", "Go on?", ("ok", "boolean"));
-            asked(call, question, |it| format!("Answered: {}", shown(it))).await
+            let question = ClientInput::field("answer", "Go on?", ("ok", "boolean"));
+            respond_after_input(call, question, |it| format!("Answered: {}", format_answer(it)))
+                .await
         }
-        _ => in_rounds(call).await,
+        _ => multi_round(call).await,
     }
 }
 
 /// Tools that say what they always say.
-fn plain(call: &Call<'_>) -> Option<CallToolResponse> {
-    let crier = &call.server.stage.crier;
+fn static_response(call: &Call<'_>) -> Option<CallToolResponse> {
+    let crier = &call.server.shared.notifier;
     Some(match call.name() {
-        "test_simple_text" => said("This is a simple text response for testing."),
-        "test_image_content" => content(vec![picture()]),
+        "test_simple_text" => text_response("This is a simple text response for testing."),
+        "test_image_content" => content(vec![image_block()]),
         "test_audio_content" => {
             content(vec![ContentBlock::audio(fixtures().wav.clone(), "audio/wav")])
         }
@@ -133,29 +139,29 @@ fn plain(call: &Call<'_>) -> Option<CallToolResponse> {
             let text = json!({"test": "data", "value": 123}).to_string();
             let inside = resource_text("test://mixed-content-resource", "application/json", &text);
             let title = ContentBlock::text("Multiple content types test:");
-            content(vec![title, picture(), ContentBlock::resource(inside)])
+            content(vec![title, image_block(), ContentBlock::resource(inside)])
         }
         "test_error_handling" => {
             let text = "This tool intentionally returns an error for testing";
             CallToolResult::error(vec![ContentBlock::text(text)]).into()
         }
-        "json_schema_2020_12_tool" => said(&json!(call.params.arguments).to_string()),
+        "json_schema_2020_12_tool" => text_response(&json!(call.params.arguments).to_string()),
         "test_mirrored_header" => {
-            said(&format!("Works in {}", call.text("region").unwrap_or("no region")))
+            text_response(&format!("Works in {}", call.text("region").unwrap_or("no region")))
         }
-        "test_changing_tool" if crier.has_tool() => said("Still here"),
-        "greet" => said(&format!("Hello, {}!", call.text("name").unwrap_or("stranger"))),
+        "test_changing_tool" if crier.has_tool() => text_response("Still here"),
+        "greet" => text_response(&format!("Hello, {}!", call.text("name").unwrap_or("stranger"))),
         "test_trigger_tool_change" => {
-            crier.cry(Change::Tools);
-            said("The tools have changed")
+            crier.publish(Change::Tools);
+            text_response("The tools have changed")
         }
         "test_trigger_prompt_change" => {
-            crier.cry(Change::Prompts);
-            said("The prompts have changed")
+            crier.publish(Change::Prompts);
+            text_response("The prompts have changed")
         }
         "test_trigger_resource_change" => {
-            crier.cry(Change::Watched);
-            said("The watched resource has changed")
+            crier.publish(Change::WatchedResource);
+            text_response("The watched resource has changed")
         }
         _ => return None,
     })
@@ -167,7 +173,7 @@ async fn log_three_times(call: &Call<'_>) -> CallToolResponse {
         sleep(PAUSE).await;
         call.server.log(call.context, line).await;
     }
-    said("Logged three lines")
+    text_response("Logged three lines")
 }
 
 async fn report_progress(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
@@ -178,48 +184,58 @@ async fn report_progress(call: &Call<'_>) -> Result<CallToolResponse, ErrorData>
         }
         sleep(PAUSE).await;
     }
-    Ok(said("Done, step by step"))
+    Ok(text_response("Done, step by step"))
 }
 
 /// Asks one thing and says what came of it.
-async fn asked(
+async fn respond_after_input(
     call: &Call<'_>,
-    question: Question,
+    question: ClientInput,
     say: impl FnOnce(&Json) -> String,
 ) -> Result<CallToolResponse, ErrorData> {
-    Ok(match ask(call.context, call.given(), std::slice::from_ref(&question)).await? {
-        Asked::Later(later) => later.into(),
-        Asked::Answers(answers) => said(&say(&answers[question.key()])),
-    })
+    Ok(
+        match request_input(call.context, call.input_responses(), std::slice::from_ref(&question))
+            .await?
+        {
+            InputOutcome::Required(later) => later.into(),
+            InputOutcome::Responses(answers) => text_response(&say(&answers[question.key()])),
+        },
+    )
 }
 
 async fn form(call: &Call<'_>, schema: &Json) -> Result<CallToolResponse, ErrorData> {
-    let question = Question::form("answer", "Please fill this in", schema);
-    asked(call, question, |it| format!("Elicitation completed: {}", shown(it))).await
+    let question = ClientInput::form("answer", "Please fill this in", schema);
+    respond_after_input(call, question, |it| {
+        format!("Elicitation completed: {}", format_answer(it))
+    })
+    .await
 }
 
-fn shown(answer: &Json) -> String {
+fn format_answer(answer: &Json) -> String {
     format!("action={}, content={}", answer["action"].as_str().unwrap_or("?"), answer["content"])
 }
 
 /// Tools that show how questions and state go to and fro.
-async fn in_rounds(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    let name = Question::field("user_name", "What is your name?", ("name", "string"));
-    let confirm = Question::field("confirm", "Please confirm", ("ok", "boolean"));
+async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
+    let name = ClientInput::field("user_name", "What is your name?", ("name", "string"));
+    let confirm = ClientInput::field("confirm", "Please confirm", ("ok", "boolean"));
     match call.name() {
         "test_input_required_result_elicitation" => {
-            asked(call, name, |it| {
+            respond_after_input(call, name, |it| {
                 format!("Hello, {}!", it["content"]["name"].as_str().unwrap_or("stranger"))
             })
             .await
         }
         "test_input_required_result_sampling" => {
             let question =
-                Question::sampling("capital_question", "What is the capital of France?", 100);
-            asked(call, question, |it| it["content"]["text"].to_string()).await
+                ClientInput::sampling("capital_question", "What is the capital of France?", 100);
+            respond_after_input(call, question, |it| it["content"]["text"].to_string()).await
         }
         "test_input_required_result_list_roots" => {
-            asked(call, Question::roots("client_roots"), |it| it["roots"].to_string()).await
+            respond_after_input(call, ClientInput::roots("client_roots"), |it| {
+                it["roots"].to_string()
+            })
+            .await
         }
         "test_input_required_result_request_state" => {
             with_state(call, &[confirm], "state-ok: it is ours").await
@@ -228,19 +244,21 @@ async fn in_rounds(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
             with_state(call, &[confirm], "nobody has changed the state").await
         }
         "test_input_required_result_multiple_inputs" => {
-            let greeting = Question::sampling("greeting", "Generate a greeting", 50);
-            let questions = [name, greeting, Question::roots("client_roots")];
+            let greeting = ClientInput::sampling("greeting", "Generate a greeting", 50);
+            let questions = [name, greeting, ClientInput::roots("client_roots")];
             with_state(call, &questions, "all three were answered").await
         }
         "test_input_required_result_multi_round" => two_rounds(call).await,
         "test_input_required_result_capabilities" => {
-            let sampling = Question::sampling("greeting", "Generate a greeting", 50);
-            let all = [name, sampling, Question::roots("client_roots")];
-            let can = all.into_iter().filter(|it| it.is_answerable(call.context));
-            let questions: Vec<Question> = can.collect();
-            Ok(match ask(call.context, call.given(), &questions).await? {
-                Asked::Later(later) => later.into(),
-                Asked::Answers(answers) => said(&format!("{} answers", answers.len())),
+            let sampling = ClientInput::sampling("greeting", "Generate a greeting", 50);
+            let all = [name, sampling, ClientInput::roots("client_roots")];
+            let can = all.into_iter().filter(|it| it.is_supported_by(call.context));
+            let questions: Vec<ClientInput> = can.collect();
+            Ok(match request_input(call.context, call.input_responses(), &questions).await? {
+                InputOutcome::Required(later) => later.into(),
+                InputOutcome::Responses(answers) => {
+                    text_response(&format!("{} answers", answers.len()))
+                }
             })
         }
         unknown => Err(ErrorData::invalid_params(format!("there is no tool `{unknown}`"), None)),
@@ -250,58 +268,58 @@ async fn in_rounds(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
 /// Asks, and takes answers only with the state that went out with the questions.
 async fn with_state(
     call: &Call<'_>,
-    questions: &[Question],
+    questions: &[ClientInput],
     say: &str,
 ) -> Result<CallToolResponse, ErrorData> {
-    let seal = &call.server.stage.seal;
+    let seal = &call.server.shared.seal;
     let words = call.name();
-    let brought = echoed(call)?;
-    Ok(match ask(call.context, call.given(), questions).await? {
-        Asked::Later(mut later) => {
-            later.request_state = Some(seal.close(words));
+    let brought = verified_state(call)?;
+    Ok(match request_input(call.context, call.input_responses(), questions).await? {
+        InputOutcome::Required(mut later) => {
+            later.request_state = Some(seal.seal(words));
             later.into()
         }
-        Asked::Answers(_) if is_modern(call.context) && brought != Some(words) => {
+        InputOutcome::Responses(_) if is_modern(call.context) && brought != Some(words) => {
             return Err(ErrorData::invalid_params("the state belongs to another call", None));
         }
-        Asked::Answers(_) => said(say),
+        InputOutcome::Responses(_) => text_response(say),
     })
 }
 
 /// What the client brings back, which must be ours.
-fn echoed<'a>(call: &'a Call<'_>) -> Result<Option<&'a str>, ErrorData> {
+fn verified_state<'a>(call: &'a Call<'_>) -> Result<Option<&'a str>, ErrorData> {
     let Some(state) = &call.params.request_state else {
         return Ok(None);
     };
     let changed = || ErrorData::invalid_params("the state was changed on its way", None);
-    call.server.stage.seal.open(state).map(Some).ok_or_else(changed)
+    call.server.shared.seal.unseal(state).map(Some).ok_or_else(changed)
 }
 
 /// Asks for a name, then for a colour. What was learnt first travels in the state.
 async fn two_rounds(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     const KNOWN: &str = "name:";
-    let first = Question::field("step1", "Step 1: What is your name?", ("name", "string"));
+    let first = ClientInput::field("step1", "Step 1: What is your name?", ("name", "string"));
     let second =
-        Question::field("step2", "Step 2: What is your favorite color?", ("color", "string"));
-    let seal = &call.server.stage.seal;
-    let known = echoed(call)?.and_then(|it| it.strip_prefix(KNOWN)).map(str::to_owned);
+        ClientInput::field("step2", "Step 2: What is your favorite color?", ("color", "string"));
+    let seal = &call.server.shared.seal;
+    let known = verified_state(call)?.and_then(|it| it.strip_prefix(KNOWN)).map(str::to_owned);
     let name = match known {
         Some(name) => name,
-        None => match ask(call.context, call.given(), &[first]).await? {
-            Asked::Later(mut later) => {
-                later.request_state = Some(seal.close("round 1"));
+        None => match request_input(call.context, call.input_responses(), &[first]).await? {
+            InputOutcome::Required(mut later) => {
+                later.request_state = Some(seal.seal("round 1"));
                 return Ok(later.into());
             }
-            Asked::Answers(answers) => answers["step1"]["content"]["name"].to_string(),
+            InputOutcome::Responses(answers) => answers["step1"]["content"]["name"].to_string(),
         },
     };
-    Ok(match ask(call.context, call.given(), &[second]).await? {
-        Asked::Later(mut later) => {
-            later.request_state = Some(seal.close(&format!("{KNOWN}{name}")));
+    Ok(match request_input(call.context, call.input_responses(), &[second]).await? {
+        InputOutcome::Required(mut later) => {
+            later.request_state = Some(seal.seal(&format!("{KNOWN}{name}")));
             later.into()
         }
-        Asked::Answers(answers) => {
-            said(&format!("{name} likes {}", answers["step2"]["content"]["color"]))
+        InputOutcome::Responses(answers) => {
+            text_response(&format!("{name} likes {}", answers["step2"]["content"]["color"]))
         }
     })
 }

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 const BACKLOG: usize = 64;
 
 /// The resource whose changes are told.
-pub const WATCHED: &str = "test://watched-resource";
+pub const WATCHED_RESOURCE: &str = "test://watched-resource";
 
 /// Something is not as it was.
 #[derive(Clone, Copy, Debug)]
@@ -23,21 +23,21 @@ pub enum Change {
     /// The list of prompts.
     Prompts,
     /// The watched resource.
-    Watched,
+    WatchedResource,
 }
 
 /// Keeps what changes, and tells.
 #[derive(Debug)]
-pub struct TownCrier {
+pub struct ChangeNotifier {
     changes: broadcast::Sender<Change>,
     has_tool: AtomicBool,
     has_prompt: AtomicBool,
 }
 
-impl TownCrier {
+impl ChangeNotifier {
     /// Nothing has changed yet.
-    pub fn new() -> TownCrier {
-        TownCrier {
+    pub fn new() -> ChangeNotifier {
+        ChangeNotifier {
             changes: broadcast::Sender::new(BACKLOG),
             has_tool: AtomicBool::new(false),
             has_prompt: AtomicBool::new(false),
@@ -55,23 +55,23 @@ impl TownCrier {
     }
 
     /// Makes the change, and tells everybody.
-    pub fn cry(&self, change: Change) {
+    pub fn publish(&self, change: Change) {
         match change {
             Change::Tools => drop(self.has_tool.fetch_xor(true, Ordering::SeqCst)),
             Change::Prompts => drop(self.has_prompt.fetch_xor(true, Ordering::SeqCst)),
-            Change::Watched => {}
+            Change::WatchedResource => {}
         }
         let _nobody_listens = self.changes.send(change);
     }
 
     /// Hears every change from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Change> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
     }
 }
 
 /// Tells a newer client what it subscribed to, until it leaves.
-pub async fn tell_subscriber(
+pub async fn notify_subscriber(
     subscription: &SubscriptionContext,
     mut changes: broadcast::Receiver<Change>,
 ) -> Result<(), ErrorData> {
@@ -85,7 +85,7 @@ pub async fn tell_subscriber(
         let _not_wanted = match change {
             Ok(Change::Tools) => sink.notify_tool_list_changed().await,
             Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
-            Ok(Change::Watched) => sink.notify_resource_updated(WATCHED).await,
+            Ok(Change::WatchedResource) => sink.notify_resource_updated(WATCHED_RESOURCE).await,
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return Ok(()),
         };
@@ -94,11 +94,11 @@ pub async fn tell_subscriber(
 
 /// The resources that an older client subscribed to.
 #[derive(Debug, Default)]
-pub struct Subscribed {
+pub struct SubscribedResources {
     uris: Mutex<Vec<String>>,
 }
 
-impl Subscribed {
+impl SubscribedResources {
     /// The client wants to hear of it.
     pub fn add(&self, uri: String) {
         self.uris.lock().expect("nobody panics with it").push(uri);
@@ -115,19 +115,22 @@ impl Subscribed {
 }
 
 /// Tells an older client what changes, until a message does not reach it.
-pub async fn tell_session(
+pub async fn notify_session(
     peer: Peer<RoleServer>,
-    subscribed: &Subscribed,
+    subscribed: &SubscribedResources,
     mut changes: broadcast::Receiver<Change>,
 ) {
     loop {
         let told = match changes.recv().await {
             Ok(Change::Tools) => peer.notify_tool_list_changed().await,
             Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
-            Ok(Change::Watched) if subscribed.has(WATCHED) => {
-                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(WATCHED)).await
+            Ok(Change::WatchedResource) if subscribed.has(WATCHED_RESOURCE) => {
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(
+                    WATCHED_RESOURCE,
+                ))
+                .await
             }
-            Ok(Change::Watched) | Err(RecvError::Lagged(_)) => continue,
+            Ok(Change::WatchedResource) | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
         if told.is_err() {

@@ -5,61 +5,65 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use url::Url;
 
-use super::charter::{Consent, Indicator, IssuerParameter};
-use super::enrolment::known;
-use super::ledger::{Code, Grant};
-use super::premises::{Premises, Visitor};
+use super::charter::{Consent, IssuerParameter, ResourceIndicator};
+use super::enrolment::find_client;
+use super::ledger::{AuthorizationCode, Grant};
+use super::premises::{ReceivedRequest, SharedState};
 use super::sighting::Site;
-use crate::scripted::{status, with_header};
+use crate::scripted::{empty_response, with_header};
 
 /// Sends the browser back to whoever sent it, or shows it a page.
-pub(super) async fn authorize(premises: &Premises, visitor: &Visitor) -> Response {
-    let seen = &visitor.seen;
-    let client = known(premises, visitor.site, seen.field("client_id")).await;
+pub(super) async fn authorize(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+    let seen = &visitor.observed;
+    let client = find_client(premises, visitor.site, seen.field("client_id")).await;
     let redirect = seen.field("redirect_uri");
     // Nobody is sent anywhere before it is certain that the client wants them there.
     let (Some(true), Ok(back)) =
-        (client.map(|client| client.may_return_to(redirect)), Url::parse(redirect))
+        (client.map(|client| client.allows_redirect(redirect)), Url::parse(redirect))
     else {
-        return page(StatusCode::BAD_REQUEST, "<h1>Nobody asked for this</h1>");
+        return html_page(StatusCode::BAD_REQUEST, "<h1>Nobody asked for this</h1>");
     };
     let (consent, fault) = {
-        let ledger = premises.ledger();
+        let ledger = premises.store();
         let consent = match visitor.site {
             Site::Identity => Consent::Approves,
-            Site::Resource | Site::Issuer | Site::Elsewhere => ledger.charter.consent,
+            Site::Resource | Site::Issuer | Site::Attacker => ledger.config.consent,
         };
-        (consent, fault(premises, visitor, ledger.charter.indicator))
+        (consent, request_error(premises, visitor, ledger.config.resource_indicator))
     };
     if let Some(error) = fault {
-        return send_back(premises, visitor, back, &[("error", error)]);
+        return redirect_back(premises, visitor, back, &[("error", error)]);
     }
     match consent {
-        Consent::Page if seen.field("approved") != "yes" => {
+        Consent::ShowsPage if seen.field("approved") != "yes" => {
             let query = url::form_urlencoded::Serializer::new(String::new())
                 .extend_pairs(&seen.fields)
                 .append_pair("approved", "yes")
                 .finish()
                 .replace('&', "&amp;");
             let link = format!("<h1>May it?</h1><a href=\"{}?{query}\">Yes</a>", seen.path);
-            page(StatusCode::OK, &link)
+            html_page(StatusCode::OK, &link)
         }
-        Consent::Denies => send_back(premises, visitor, back, &[("error", "access_denied")]),
-        Consent::Elsewhere => {
+        Consent::Denies => redirect_back(premises, visitor, back, &[("error", "access_denied")]),
+        Consent::RedirectsToAttacker => {
             let code = new_code(premises, visitor);
-            let thief = Url::parse(&premises.origins.elsewhere).expect("it is an origin");
-            send_back(premises, visitor, thief, &[("code", &code)])
+            let thief = Url::parse(&premises.origins.attacker).expect("it is an origin");
+            redirect_back(premises, visitor, thief, &[("code", &code)])
         }
-        Consent::Approves | Consent::WrongState | Consent::NoState | Consent::Page => {
+        Consent::Approves | Consent::WrongState | Consent::NoState | Consent::ShowsPage => {
             let code = new_code(premises, visitor);
-            send_back(premises, visitor, back, &[("code", &code)])
+            redirect_back(premises, visitor, back, &[("code", &code)])
         }
     }
 }
 
 /// What is wrong with a request, in the word of the standards.
-fn fault(premises: &Premises, visitor: &Visitor, indicator: Indicator) -> Option<&'static str> {
-    let seen = &visitor.seen;
+fn request_error(
+    premises: &SharedState,
+    visitor: &ReceivedRequest,
+    indicator: ResourceIndicator,
+) -> Option<&'static str> {
+    let seen = &visitor.observed;
     if seen.field("response_type") != "code" {
         return Some("unsupported_response_type");
     }
@@ -67,71 +71,74 @@ fn fault(premises: &Premises, visitor: &Visitor, indicator: Indicator) -> Option
         return Some("invalid_request");
     }
     let is_meant = visitor.site == Site::Identity
-        || indicator == Indicator::Ignored
-        || seen.field("resource") == premises.resource();
+        || indicator == ResourceIndicator::Ignored
+        || seen.field("resource") == premises.resource_url();
     (!is_meant).then_some("invalid_target")
 }
 
-fn new_code(premises: &Premises, visitor: &Visitor) -> String {
-    let seen = &visitor.seen;
-    let mut ledger = premises.ledger();
-    let login = ledger.number();
-    let code = Code {
+fn new_code(premises: &SharedState, visitor: &ReceivedRequest) -> String {
+    let seen = &visitor.observed;
+    let mut ledger = premises.store();
+    let login = ledger.next_number();
+    let code = AuthorizationCode {
         grant: Grant {
             site: visitor.site,
             client: seen.field("client_id").to_owned(),
             scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
             resource: seen.fields.get("resource").cloned(),
-            key: None,
+            dpop_thumbprint: None,
             login,
         },
-        redirect: seen.field("redirect_uri").to_owned(),
+        redirect_uri: seen.field("redirect_uri").to_owned(),
         challenge: seen.field("code_challenge").to_owned(),
         nonce: seen.fields.get("nonce").cloned(),
     };
-    ledger.new_code(code)
+    ledger.store_code(code)
 }
 
-fn send_back(
-    premises: &Premises,
-    visitor: &Visitor,
+fn redirect_back(
+    premises: &SharedState,
+    visitor: &ReceivedRequest,
     mut to: Url,
     said: &[(&str, &str)],
 ) -> Response {
-    let ledger = premises.ledger();
-    let charter = &ledger.charter;
+    let ledger = premises.store();
+    let charter = &ledger.config;
     {
         let mut pairs = to.query_pairs_mut();
         pairs.extend_pairs(said);
-        let state = visitor.seen.field("state");
+        let state = visitor.observed.field("state");
         match charter.consent {
             Consent::NoState => {}
             Consent::WrongState => {
                 pairs.append_pair("state", "nobody-gave-this");
             }
-            Consent::Approves | Consent::Denies | Consent::Page | Consent::Elsewhere => {
+            Consent::Approves
+            | Consent::Denies
+            | Consent::ShowsPage
+            | Consent::RedirectsToAttacker => {
                 pairs.append_pair("state", state);
             }
         }
         let parameter = match visitor.site {
             Site::Identity => IssuerParameter::Announced,
-            Site::Resource | Site::Issuer | Site::Elsewhere => charter.issuer_parameter,
+            Site::Resource | Site::Issuer | Site::Attacker => charter.issuer_parameter,
         };
         match parameter {
             IssuerParameter::Announced | IssuerParameter::Unannounced => {
-                pairs.append_pair("iss", &premises.issuer(charter, visitor.site));
+                pairs.append_pair("iss", &premises.issuer_url(charter, visitor.site));
             }
             IssuerParameter::Wrong => {
-                pairs.append_pair("iss", &premises.origins.elsewhere);
+                pairs.append_pair("iss", &premises.origins.attacker);
             }
             IssuerParameter::Missing | IssuerParameter::Absent => {}
         }
     }
-    with_header(status(StatusCode::FOUND), "location", to.as_str())
+    with_header(empty_response(StatusCode::FOUND), "location", to.as_str())
 }
 
-fn page(code: StatusCode, text: &str) -> Response {
-    let mut response = status(code);
+fn html_page(code: StatusCode, text: &str) -> Response {
+    let mut response = empty_response(code);
     *response.body_mut() = Body::from(text.to_owned());
     with_header(response, "content-type", "text/html")
 }

@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
-use super::lapse::{Endpoint, How, Lapse};
+use super::lapse::{Endpoint, EndpointFault, ResponseFault};
 use crate::script::Script;
 
 /// Where the resource's metadata lies (RFC 9728).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ResourcePaper {
+pub enum ResourceMetadataLocation {
     /// Behind the well-known path, with the resource's own path at its end.
     #[default]
     AtPath,
@@ -22,7 +22,7 @@ pub enum ResourcePaper {
 
 /// Where the authorization server's metadata lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum IssuerPaper {
+pub enum IssuerMetadataLocation {
     /// RFC 8414: the well-known part comes before the issuer's path.
     #[default]
     OauthInserted,
@@ -36,12 +36,12 @@ pub enum IssuerPaper {
 
 /// Who is at which origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Housing {
+pub enum IssuerOrigin {
     /// The authorization server has an origin of its own.
     #[default]
-    Apart,
+    Separate,
     /// It shares the origin of the resource.
-    Together,
+    SameAsResource,
 }
 
 /// What a request without a good token is told.
@@ -51,11 +51,11 @@ pub enum Challenge {
     #[default]
     Full,
     /// One header without a word about metadata.
-    Bare,
+    WithoutMetadata,
     /// No header at all.
     None,
     /// Three headers, ours the last.
-    Several,
+    Multiple,
 }
 
 /// What becomes of a client that registers itself.
@@ -74,12 +74,12 @@ pub enum Registration {
 
 /// Are documents taken that clients publish about themselves?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Documents {
+pub enum ClientMetadataDocuments {
     /// Not known.
     #[default]
-    Unknown,
+    Unsupported,
     /// They are fetched.
-    Taken,
+    Supported,
 }
 
 /// What the person at the browser does, or what the server makes of it.
@@ -95,9 +95,9 @@ pub enum Consent {
     /// Says yes, and the server forgets the state.
     NoState,
     /// Sees a page first, with a link that says yes.
-    Page,
+    ShowsPage,
     /// Says yes, and is sent to somebody else's host.
-    Elsewhere,
+    RedirectsToAttacker,
 }
 
 /// What an answer says about who sent it (RFC 9207).
@@ -118,7 +118,7 @@ pub enum IssuerParameter {
 
 /// Must requests name the resource that a token is for (RFC 8707)?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Indicator {
+pub enum ResourceIndicator {
     /// Yes, and the right one.
     #[default]
     Required,
@@ -128,32 +128,32 @@ pub enum Indicator {
 
 /// Are tokens bound to a key (RFC 9449)?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Binding {
+pub enum DpopPolicy {
     /// Nobody looks at proofs.
     #[default]
     Ignored,
     /// Whoever shows a proof gets a token that needs one.
-    Offered,
+    Optional,
     /// Every token needs proofs.
-    Demanded,
+    Required,
     /// The same, with a number from the server in each of them.
-    WithNonce,
+    RequiredWithNonce,
 }
 
 /// What comes of a device's polling (RFC 8628).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceCourse {
+pub struct DevicePolling {
     /// How often it is told to wait.
     pub pending: usize,
     /// How often after that it is told to ask less often.
     pub slow_down: usize,
     /// How it ends.
-    pub ending: DeviceEnding,
+    pub outcome: DeviceOutcome,
 }
 
 /// How a device's polling ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceEnding {
+pub enum DeviceOutcome {
     /// With tokens.
     Approved,
     /// The person said no.
@@ -164,7 +164,7 @@ pub enum DeviceEnding {
 
 /// A client that is known beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownClient {
+pub struct PreregisteredClient {
     /// Its id.
     pub id: String,
     /// Its secret, where it has one.
@@ -175,57 +175,57 @@ pub struct KnownClient {
 
 /// What a method or tool needs besides a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct ScopeRequirement {
     /// A method such as `tools/list`, or the name of a tool.
-    pub what: String,
+    pub target: String,
     /// The scope that it takes.
     pub scope: String,
 }
 
 /// What an authority says that is unusual, though not a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Habit {
+pub enum OAuthQuirk {
     /// Errors of the token endpoint come with status 200 and `"ok": false`.
-    ErrorsLookWell,
+    ErrorsWithStatus200,
     /// A dead refresh token is refused with this word.
-    RefusesRefreshAs(String),
+    RefreshErrorCode(String),
     /// `expires_in` is a text.
-    ExpiryIsText,
+    ExpiresInAsString,
     /// There is no `expires_in`.
-    NoExpiry,
+    NoExpiresIn,
     /// There is no `token_type`.
     NoTokenType,
     /// Tokens are inside `authed_user`.
-    NestedTokens,
+    TokensInAuthedUser,
     /// Scopes are separated by commas.
-    ScopesWithCommas,
+    CommaSeparatedScopes,
     /// A refresh token stays good when it is used.
-    NoRotation,
+    NoRefreshRotation,
     /// There are no refresh tokens.
     NoRefreshTokens,
     /// The metadata names another issuer.
-    NamesAnotherIssuer,
+    WrongIssuerInMetadata,
     /// The resource's metadata is about another resource.
-    NamesAnotherResource,
+    WrongResourceInMetadata,
     /// People are sent here to sign in, whatever it is.
-    SendsPeopleTo(String),
+    AuthorizationEndpoint(String),
     /// Whatever scope a token has, calls of tools need more.
-    NeverEnough,
+    AlwaysInsufficientScope,
 }
 
 /// What an authority is and does.
 #[derive(Debug, Clone)]
-pub struct Charter {
+pub struct AuthorizationConfig {
     /// The server behind the gate.
     pub script: Script,
     /// Where its metadata lies.
-    pub resource_paper: ResourcePaper,
+    pub resource_metadata: ResourceMetadataLocation,
     /// Where the authorization server's metadata lies.
-    pub issuer_paper: IssuerPaper,
+    pub issuer_metadata: IssuerMetadataLocation,
     /// The path of the issuer's address; empty, or with a slash at its beginning.
     pub issuer_path: String,
     /// Who is at which origin.
-    pub housing: Housing,
+    pub issuer_origin: IssuerOrigin,
     /// What a request without a good token is told.
     pub challenge: Challenge,
     /// The scope that a challenge asks for.
@@ -233,11 +233,11 @@ pub struct Charter {
     /// What becomes of a client that registers itself.
     pub registration: Registration,
     /// Are documents taken that clients publish?
-    pub documents: Documents,
+    pub client_metadata_documents: ClientMetadataDocuments,
     /// Clients that are known beforehand.
-    pub clients: Vec<KnownClient>,
+    pub clients: Vec<PreregisteredClient>,
     /// The id that the identity provider's clients have at the authorization server; the same where none is said.
-    pub enterprise_client: Option<String>,
+    pub id_jag_client: Option<String>,
     /// How clients may show who they are at the token endpoint.
     pub auth_methods: Vec<String>,
     /// What the person does.
@@ -245,114 +245,115 @@ pub struct Charter {
     /// What an answer says about who sent it.
     pub issuer_parameter: IssuerParameter,
     /// Must requests name the resource?
-    pub indicator: Indicator,
+    pub resource_indicator: ResourceIndicator,
     /// Are tokens bound to a key?
-    pub binding: Binding,
+    pub dpop: DpopPolicy,
     /// The scopes that the resource's metadata lists.
     pub resource_scopes: Vec<String>,
     /// The scopes that the authorization server lists.
     pub issuer_scopes: Vec<String>,
     /// What needs which scope.
-    pub needs: Vec<Need>,
+    pub scope_requirements: Vec<ScopeRequirement>,
     /// How long a token for the resource lives, in seconds.
-    pub lifetime: u64,
+    pub token_lifetime: u64,
     /// How long an exchange for tokens takes, so that several can meet.
-    pub token_ms: u64,
+    pub token_delay_ms: u64,
     /// What comes of a device's polling; without it there are no devices.
-    pub device: Option<DeviceCourse>,
+    pub device: Option<DevicePolling>,
     /// What is unusual.
-    pub habits: Vec<Habit>,
+    pub quirks: Vec<OAuthQuirk>,
     /// What goes wrong.
-    pub lapses: Vec<Lapse>,
+    pub faults: Vec<EndpointFault>,
 }
 
-impl Default for Charter {
-    fn default() -> Charter {
-        Charter {
+impl Default for AuthorizationConfig {
+    fn default() -> AuthorizationConfig {
+        AuthorizationConfig {
             script: Script::both(),
-            resource_paper: ResourcePaper::default(),
-            issuer_paper: IssuerPaper::default(),
+            resource_metadata: ResourceMetadataLocation::default(),
+            issuer_metadata: IssuerMetadataLocation::default(),
             issuer_path: String::new(),
-            housing: Housing::default(),
+            issuer_origin: IssuerOrigin::default(),
             challenge: Challenge::default(),
             challenge_scope: None,
             registration: Registration::default(),
-            documents: Documents::default(),
+            client_metadata_documents: ClientMetadataDocuments::default(),
             clients: Vec::new(),
-            enterprise_client: None,
+            id_jag_client: None,
             auth_methods: ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
                 .map(str::to_owned)
                 .to_vec(),
             consent: Consent::default(),
             issuer_parameter: IssuerParameter::default(),
-            indicator: Indicator::default(),
-            binding: Binding::default(),
+            resource_indicator: ResourceIndicator::default(),
+            dpop: DpopPolicy::default(),
             resource_scopes: Vec::new(),
             issuer_scopes: Vec::new(),
-            needs: Vec::new(),
-            lifetime: 3600,
-            token_ms: 0,
+            scope_requirements: Vec::new(),
+            token_lifetime: 3600,
+            token_delay_ms: 0,
             device: None,
-            habits: Vec::new(),
-            lapses: Vec::new(),
+            quirks: Vec::new(),
+            faults: Vec::new(),
         }
     }
 }
 
-impl Charter {
+impl AuthorizationConfig {
     /// An authority that does everything right.
-    pub fn good() -> Charter {
-        Charter::default()
+    pub fn compliant() -> AuthorizationConfig {
+        AuthorizationConfig::default()
     }
 
     /// With one more habit.
-    pub fn habit(mut self, habit: Habit) -> Charter {
-        self.habits.push(habit);
+    pub fn quirk(mut self, habit: OAuthQuirk) -> AuthorizationConfig {
+        self.quirks.push(habit);
         self
     }
 
     /// With something that goes wrong every time.
-    pub fn lapse(mut self, at: Endpoint, how: How) -> Charter {
-        self.lapses.push(Lapse { at, how, from: 0, times: None });
+    pub fn fault(mut self, at: Endpoint, how: ResponseFault) -> AuthorizationConfig {
+        self.faults.push(EndpointFault { endpoint: at, kind: how, after: 0, times: None });
         self
     }
 
     /// With something that goes wrong once.
-    pub fn lapse_once(mut self, at: Endpoint, how: How) -> Charter {
-        self.lapses.push(Lapse { at, how, from: 0, times: Some(1) });
+    pub fn fault_once(mut self, at: Endpoint, how: ResponseFault) -> AuthorizationConfig {
+        self.faults.push(EndpointFault { endpoint: at, kind: how, after: 0, times: Some(1) });
         self
     }
 
     /// With a client that is known beforehand.
-    pub fn client(mut self, id: &str, secret: Option<&str>) -> Charter {
+    pub fn client(mut self, id: &str, secret: Option<&str>) -> AuthorizationConfig {
         let secret = secret.map(str::to_owned);
-        self.clients.push(KnownClient { id: id.to_owned(), secret, key: None });
+        self.clients.push(PreregisteredClient { id: id.to_owned(), secret, key: None });
         self
     }
 
     /// With a client that is known beforehand by its public key.
-    pub fn signing_client(mut self, id: &str, key: Value) -> Charter {
-        self.clients.push(KnownClient { id: id.to_owned(), secret: None, key: Some(key) });
+    pub fn client_with_key(mut self, id: &str, key: Value) -> AuthorizationConfig {
+        self.clients.push(PreregisteredClient { id: id.to_owned(), secret: None, key: Some(key) });
         self
     }
 
     /// With a scope that a method or tool needs.
-    pub fn need(mut self, what: &str, scope: &str) -> Charter {
-        self.needs.push(Need { what: what.to_owned(), scope: scope.to_owned() });
+    pub fn scope_requirement(mut self, what: &str, scope: &str) -> AuthorizationConfig {
+        self.scope_requirements
+            .push(ScopeRequirement { target: what.to_owned(), scope: scope.to_owned() });
         self
     }
 
     /// Taking only these ways of showing who a client is.
-    pub fn auth_methods(mut self, methods: &[&str]) -> Charter {
+    pub fn auth_methods(mut self, methods: &[&str]) -> AuthorizationConfig {
         self.auth_methods = methods.iter().map(|&it| it.to_owned()).collect();
         self
     }
 
-    pub(crate) fn has(&self, habit: &Habit) -> bool {
-        self.habits.contains(habit)
+    pub(crate) fn has_quirk(&self, habit: &OAuthQuirk) -> bool {
+        self.quirks.contains(habit)
     }
 
-    pub(crate) fn habit_with<T>(&self, pick: impl Fn(&Habit) -> Option<T>) -> Option<T> {
-        self.habits.iter().find_map(pick)
+    pub(crate) fn find_quirk<T>(&self, pick: impl Fn(&OAuthQuirk) -> Option<T>) -> Option<T> {
+        self.quirks.iter().find_map(pick)
     }
 }

@@ -5,36 +5,36 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::charter::DeviceEnding;
-use super::enrolment::{Refusal, identify, not_stored};
-use super::ledger::{Device, Grant, Ledger};
-use super::premises::{Premises, Visitor};
+use super::charter::DeviceOutcome;
+use super::enrolment::{OAuthError, authenticate_client, with_no_store};
+use super::ledger::{DeviceAuthorization, Grant, GrantStore};
+use super::premises::{ReceivedRequest, SharedState};
 use super::sighting::Site;
-use crate::scripted::{document, status};
+use crate::scripted::{empty_response, json_response};
 
 /// Gives a device its codes.
-pub(super) fn begin(premises: &Premises, visitor: &Visitor) -> Response {
-    let mut ledger = premises.ledger();
-    if ledger.charter.device.is_none() {
-        return status(StatusCode::NOT_FOUND);
+pub(super) fn start(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+    let mut ledger = premises.store();
+    if ledger.config.device.is_none() {
+        return empty_response(StatusCode::NOT_FOUND);
     }
-    let client = match identify(premises, &mut ledger, visitor) {
+    let client = match authenticate_client(premises, &mut ledger, visitor) {
         Ok(client) => client,
-        Err(refusal) => return refusal.response(&ledger.charter),
+        Err(refusal) => return refusal.to_response(&ledger.config),
     };
-    let code = ledger.word("device");
-    let login = ledger.number();
-    let seen = &visitor.seen;
+    let code = ledger.new_token("device");
+    let login = ledger.next_number();
+    let seen = &visitor.observed;
     let grant = Grant {
         site: visitor.site,
         client,
         scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
         resource: seen.fields.get("resource").cloned(),
-        key: None,
+        dpop_thumbprint: None,
         login,
     };
-    ledger.devices.insert(code.clone(), Device { grant, polls: 0 });
-    let page = format!("{}/activate", premises.issuer(&ledger.charter, Site::Issuer));
+    ledger.devices.insert(code.clone(), DeviceAuthorization { grant, polls: 0 });
+    let page = format!("{}/activate", premises.issuer_url(&ledger.config, Site::Issuer));
     let answer = json!({
         "device_code": code,
         "user_code": "WDJB-MJHT",
@@ -43,14 +43,18 @@ pub(super) fn begin(premises: &Premises, visitor: &Visitor) -> Response {
         "expires_in": 600,
         "interval": 1,
     });
-    not_stored(document(StatusCode::OK, Body::from(answer.to_string())))
+    with_no_store(json_response(StatusCode::OK, Body::from(answer.to_string())))
 }
 
 /// What a device is told that asks whether somebody said yes.
-pub(super) fn poll(ledger: &mut Ledger, visitor: &Visitor, client: &str) -> Result<Grant, Refusal> {
-    let no = |error| Err(Refusal::new(error, "the device is not signed in"));
-    let code = visitor.seen.field("device_code");
-    let course = ledger.charter.device;
+pub(super) fn poll(
+    ledger: &mut GrantStore,
+    visitor: &ReceivedRequest,
+    client: &str,
+) -> Result<Grant, OAuthError> {
+    let no = |error| Err(OAuthError::new(error, "the device is not signed in"));
+    let code = visitor.observed.field("device_code");
+    let course = ledger.config.device;
     let (Some(course), Some(device)) = (course, ledger.devices.get_mut(code)) else {
         return no("invalid_grant");
     };
@@ -64,13 +68,13 @@ pub(super) fn poll(ledger: &mut Ledger, visitor: &Visitor, client: &str) -> Resu
     if device.polls <= course.pending + course.slow_down {
         return no("slow_down");
     }
-    match course.ending {
-        DeviceEnding::Approved => {
+    match course.outcome {
+        DeviceOutcome::Approved => {
             let device = ledger.devices.remove(code).expect("it was there just now");
-            ledger.tally.logins += 1;
+            ledger.counters.logins += 1;
             Ok(device.grant)
         }
-        DeviceEnding::Denied => no("access_denied"),
-        DeviceEnding::Expired => no("expired_token"),
+        DeviceOutcome::Denied => no("access_denied"),
+        DeviceOutcome::Expired => no("expired_token"),
     }
 }

@@ -14,75 +14,75 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
 
-use super::charter::{Charter, Documents, Habit, Registration};
-use super::ledger::{Client, Ledger};
-use super::premises::{Premises, Visitor};
+use super::charter::{AuthorizationConfig, ClientMetadataDocuments, OAuthQuirk, Registration};
+use super::ledger::{GrantStore, RegisteredClient};
+use super::premises::{ReceivedRequest, SharedState};
 use super::sighting::Site;
-use super::signature_key::Unverified;
-use crate::scripted::{document, with_header};
+use super::signature_key::UnverifiedJwt;
+use crate::scripted::{json_response, with_header};
 
 /// How long a client's document may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How large it may be.
-const LARGEST: usize = 64 * 1024;
-const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
+const JWT_BEARER_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Why a request at a token endpoint is refused: the word of the standards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct OAuthError {
     pub status: u16,
     pub error: String,
     pub description: &'static str,
 }
 
-impl Refusal {
-    pub fn new(error: &str, description: &'static str) -> Refusal {
+impl OAuthError {
+    pub fn new(error: &str, description: &'static str) -> OAuthError {
         let status = if error == "invalid_client" { 401 } else { 400 };
-        Refusal { status, error: error.to_owned(), description }
+        OAuthError { status, error: error.to_owned(), description }
     }
 
     /// As an answer of this authority.
-    pub fn response(&self, charter: &Charter) -> Response {
+    pub fn to_response(&self, charter: &AuthorizationConfig) -> Response {
         let mut body = json!({"error": self.error, "error_description": self.description});
-        let code = match charter.has(&Habit::ErrorsLookWell) {
+        let code = match charter.has_quirk(&OAuthQuirk::ErrorsWithStatus200) {
             true => {
                 body["ok"] = json!(false);
                 StatusCode::OK
             }
             false => StatusCode::from_u16(self.status).expect("these are real statuses"),
         };
-        not_stored(document(code, Body::from(body.to_string())))
+        with_no_store(json_response(code, Body::from(body.to_string())))
     }
 }
 
 /// With the header that keeps an answer out of every cache.
-pub(super) fn not_stored(response: Response) -> Response {
+pub(super) fn with_no_store(response: Response) -> Response {
     with_header(response, "cache-control", "no-store")
 }
 
 /// Registers a client (RFC 7591).
-pub(super) fn register(premises: &Premises, visitor: &Visitor) -> Response {
-    let mut ledger = premises.ledger();
-    let asked: Value = serde_json::from_str(&visitor.seen.body).unwrap_or_default();
+pub(super) fn register(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+    let mut ledger = premises.store();
+    let asked: Value = serde_json::from_str(&visitor.observed.body).unwrap_or_default();
     let redirects: Option<Vec<String>> = asked["redirect_uris"]
         .as_array()
         .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     let method = asked["token_endpoint_auth_method"].as_str().unwrap_or("client_secret_basic");
-    let secret = match ledger.charter.registration {
-        Registration::Absent => return document(StatusCode::NOT_FOUND, Body::empty()),
+    let secret = match ledger.config.registration {
+        Registration::Absent => return json_response(StatusCode::NOT_FOUND, Body::empty()),
         Registration::Refused => {
-            let refusal = Refusal::new("access_denied", "nobody may register here");
-            return Refusal { status: 403, ..refusal }.response(&ledger.charter);
+            let refusal = OAuthError::new("access_denied", "nobody may register here");
+            return OAuthError { status: 403, ..refusal }.to_response(&ledger.config);
         }
-        Registration::WithSecret => Some(ledger.word("secret")),
+        Registration::WithSecret => Some(ledger.new_token("secret")),
         Registration::Public => None,
     };
     if redirects.as_ref().is_none_or(Vec::is_empty) {
-        let refusal = Refusal::new("invalid_redirect_uri", "there is no redirect_uri");
-        return refusal.response(&ledger.charter);
+        let refusal = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
+        return refusal.to_response(&ledger.config);
     }
-    let id = ledger.word("client");
-    ledger.tally.registrations += 1;
+    let id = ledger.new_token("client");
+    ledger.counters.registrations += 1;
     let mut answer = asked.clone();
     answer["client_id"] = json!(id);
     answer["token_endpoint_auth_method"] = match (&secret, method) {
@@ -94,34 +94,40 @@ pub(super) fn register(premises: &Premises, visitor: &Visitor) -> Response {
         answer["client_secret"] = json!(secret);
         answer["client_secret_expires_at"] = json!(0);
     }
-    ledger.clients.insert(id, Client { secret, key: None, redirects });
-    not_stored(document(StatusCode::CREATED, Body::from(answer.to_string())))
+    ledger.clients.insert(id, RegisteredClient { secret, key: None, redirect_uris: redirects });
+    with_no_store(json_response(StatusCode::CREATED, Body::from(answer.to_string())))
 }
 
 /// A client by its id; one whose id is an address is asked there, where documents are taken.
-pub(super) async fn known(premises: &Premises, site: Site, id: &str) -> Option<Client> {
+pub(super) async fn find_client(
+    premises: &SharedState,
+    site: Site,
+    id: &str,
+) -> Option<RegisteredClient> {
     {
-        let ledger = premises.ledger();
+        let ledger = premises.store();
         if let Some(client) = ledger.clients.get(id) {
             return Some(client.clone());
         }
-        if site == Site::Identity || ledger.charter.documents == Documents::Unknown {
+        if site == Site::Identity
+            || ledger.config.client_metadata_documents == ClientMetadataDocuments::Unsupported
+        {
             return None;
         }
     }
     let url = Url::parse(id).ok()?;
-    let published = timeout(PATIENCE, fetch(&url)).await.ok()??;
+    let published = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
     if published["client_id"] != id {
         return None;
     }
     let redirects = published["redirect_uris"].as_array()?.iter();
     let redirects = redirects.filter_map(Value::as_str).map(str::to_owned).collect();
-    let client = Client { redirects: Some(redirects), ..Client::default() };
-    premises.ledger().clients.insert(id.to_owned(), client.clone());
+    let client = RegisteredClient { redirect_uris: Some(redirects), ..RegisteredClient::default() };
+    premises.store().clients.insert(id.to_owned(), client.clone());
     Some(client)
 }
 
-async fn fetch(url: &Url) -> Option<Value> {
+async fn fetch_client_metadata(url: &Url) -> Option<Value> {
     let address = url.socket_addrs(|| None).ok()?;
     let stream = TcpStream::connect(&address[..]).await.ok()?;
     let (mut sender, connection) =
@@ -130,16 +136,17 @@ async fn fetch(url: &Url) -> Option<Value> {
     let request = hyper::Request::get(url.path()).header("host", url.authority());
     let request = request.body(Empty::<Bytes>::new()).ok()?;
     let response = sender.send_request(request).await.ok()?;
-    let body = Limited::new(response.into_body(), LARGEST).collect().await.ok()?.to_bytes();
+    let body =
+        Limited::new(response.into_body(), MAX_DOCUMENT_BYTES).collect().await.ok()?.to_bytes();
     driver.abort();
     serde_json::from_slice(&body).ok()
 }
 
-impl Client {
+impl RegisteredClient {
     /// May its people be sent here? The port of a loopback address is free (RFC 8252).
-    pub fn may_return_to(&self, redirect: &str) -> bool {
+    pub fn allows_redirect(&self, redirect: &str) -> bool {
         let Ok(wanted) = Url::parse(redirect) else { return false };
-        let Some(redirects) = &self.redirects else { return is_loopback(&wanted) };
+        let Some(redirects) = &self.redirect_uris else { return is_loopback(&wanted) };
         redirects.iter().any(|allowed| match Url::parse(allowed) {
             Ok(mut allowed) if is_loopback(&allowed) => {
                 allowed.set_port(wanted.port()).is_ok() && allowed == wanted
@@ -154,13 +161,13 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// Who asks for tokens, once they have shown it.
-pub(super) fn identify(
-    premises: &Premises,
-    ledger: &mut Ledger,
-    visitor: &Visitor,
-) -> Result<String, Refusal> {
-    let seen = &visitor.seen;
-    let no = |description| Err(Refusal::new("invalid_client", description));
+pub(super) fn authenticate_client(
+    premises: &SharedState,
+    ledger: &mut GrantStore,
+    visitor: &ReceivedRequest,
+) -> Result<String, OAuthError> {
+    let seen = &visitor.observed;
+    let no = |description| Err(OAuthError::new("invalid_client", description));
     let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
     let ways = [
         basic.is_some(),
@@ -168,20 +175,20 @@ pub(super) fn identify(
         seen.fields.contains_key("client_assertion"),
     ];
     if ways.iter().filter(|&&it| it).count() > 1 {
-        return Err(Refusal::new("invalid_request", "a client shows who it is in one way only"));
+        return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
     }
     let (method, id, shown) = if let Some(basic) = basic {
-        let Some((id, secret)) = from_basic(basic) else { return no("that is no Basic") };
+        let Some((id, secret)) = parse_basic(basic) else { return no("that is no Basic") };
         ("client_secret_basic", id, Some(secret))
     } else if seen.fields.contains_key("client_assertion") {
-        let id = signer(premises, ledger, visitor)?;
+        let id = client_assertion_subject(premises, ledger, visitor)?;
         ("private_key_jwt", id, None)
     } else {
         let secret = seen.fields.get("client_secret").cloned();
         let method = if secret.is_some() { "client_secret_post" } else { "none" };
         (method, seen.field("client_id").to_owned(), secret)
     };
-    let is_taken = ledger.charter.auth_methods.iter().any(|it| it == method);
+    let is_taken = ledger.config.auth_methods.iter().any(|it| it == method);
     if visitor.site != Site::Identity && !is_taken {
         return no("clients do not show who they are in this way here");
     }
@@ -197,7 +204,7 @@ pub(super) fn identify(
     }
 }
 
-fn from_basic(text: &str) -> Option<(String, String)> {
+fn parse_basic(text: &str) -> Option<(String, String)> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (id, secret) = text.split_once(':')?;
@@ -208,12 +215,16 @@ fn from_basic(text: &str) -> Option<(String, String)> {
 }
 
 /// Who signed a client's assertion (RFC 7523).
-fn signer(premises: &Premises, ledger: &mut Ledger, visitor: &Visitor) -> Result<String, Refusal> {
-    let no = |description| Err(Refusal::new("invalid_client", description));
-    if visitor.seen.field("client_assertion_type") != ASSERTION {
+fn client_assertion_subject(
+    premises: &SharedState,
+    ledger: &mut GrantStore,
+    visitor: &ReceivedRequest,
+) -> Result<String, OAuthError> {
+    let no = |description| Err(OAuthError::new("invalid_client", description));
+    if visitor.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
         return no("that is no assertion of a known type");
     }
-    let Some(token) = Unverified::read(visitor.seen.field("client_assertion")) else {
+    let Some(token) = UnverifiedJwt::parse(visitor.observed.field("client_assertion")) else {
         return no("the assertion is no token");
     };
     let claims = &token.claims;
@@ -222,7 +233,7 @@ fn signer(premises: &Premises, ledger: &mut Ledger, visitor: &Visitor) -> Result
     if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
         return no("the assertion is signed by somebody else");
     }
-    let issuer = premises.issuer(&ledger.charter, visitor.site);
+    let issuer = premises.issuer_url(&ledger.config, visitor.site);
     let endpoint = format!("{issuer}/token");
     let is_for = |audience: &Value| *audience == json!(issuer) || *audience == json!(endpoint);
     let is_for_us = match claims["aud"].as_array() {
@@ -232,11 +243,11 @@ fn signer(premises: &Premises, ledger: &mut Ledger, visitor: &Visitor) -> Result
     if !is_for_us {
         return no("the assertion is for somebody else");
     }
-    if claims["exp"].as_u64().is_none_or(|until| until <= super::now()) {
+    if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
         return no("the assertion is over");
     }
     match claims["jti"].as_str() {
-        Some(name) if ledger.used_names.insert(format!("assertion {name}")) => Ok(id),
+        Some(name) if ledger.used_jtis.insert(format!("assertion {name}")) => Ok(id),
         Some(_) | None => no("the assertion was used before, or has no name"),
     }
 }

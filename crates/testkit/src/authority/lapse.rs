@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 
-use crate::scripted::{document, status, with_header};
+use crate::scripted::{empty_response, json_response, with_header};
 
 /// An endpoint of an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,102 +36,106 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// Is what happens here also said of `other`? Refreshing is one way to have tokens.
-    pub(crate) fn covers(self, other: Endpoint) -> bool {
+    pub(crate) fn includes(self, other: Endpoint) -> bool {
         self == other || (self == Endpoint::Token && other == Endpoint::Refresh)
     }
 }
 
 /// How something goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum ResponseFault {
     /// It answers this, whatever is asked, and does nothing.
-    Says {
+    Responds {
         /// The status.
         status: u16,
         /// The body.
         body: String,
     },
     /// It is down: 503.
-    Down,
+    Unavailable,
     /// It is down now and then, in an order that looks like chance: once in so many times.
-    DownOnceIn(u64),
+    UnavailableOnceIn(u64),
     /// It sends whoever asks to another origin, with everything that they sent.
-    RedirectsElsewhere,
+    RedirectsToAttacker,
     /// It answers with so many bytes.
-    Huge(usize),
+    OversizedBody(usize),
     /// It answers after a while.
-    Late(Duration),
+    Delayed(Duration),
     /// It answers a byte at a time.
-    Trickles,
+    TricklesBody,
     /// It takes requests and never answers.
-    Hangs,
+    NeverResponds,
     /// It does what it is asked, and the connection breaks before the answer is there.
-    LosesTheAnswer,
+    DropsResponse,
 }
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lapse {
+pub struct EndpointFault {
     /// Where.
-    pub at: Endpoint,
+    pub endpoint: Endpoint,
     /// How.
-    pub how: How,
+    pub kind: ResponseFault,
     /// After how many requests it begins.
-    pub from: usize,
+    pub after: usize,
     /// How often it happens; `None` for always.
     pub times: Option<usize>,
 }
 
-impl Lapse {
+impl EndpointFault {
     /// Does it happen to the request of this number?
-    pub(crate) fn happens_at(&self, number: usize) -> bool {
-        let last = self.times.map_or(usize::MAX, |times| self.from.saturating_add(times));
-        let is_due = (self.from..last).contains(&number);
-        match self.how {
+    pub(crate) fn applies_to(&self, number: usize) -> bool {
+        let last = self.times.map_or(usize::MAX, |times| self.after.saturating_add(times));
+        let is_due = (self.after..last).contains(&number);
+        match self.kind {
             // A number spread widely; the constant is that of the golden ratio.
-            How::DownOnceIn(n) => {
+            ResponseFault::UnavailableOnceIn(n) => {
                 let spread = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
                 is_due && spread.is_multiple_of(n)
             }
-            How::Says { .. }
-            | How::Down
-            | How::RedirectsElsewhere
-            | How::Huge(_)
-            | How::Late(_)
-            | How::Trickles
-            | How::Hangs
-            | How::LosesTheAnswer => is_due,
+            ResponseFault::Responds { .. }
+            | ResponseFault::Unavailable
+            | ResponseFault::RedirectsToAttacker
+            | ResponseFault::OversizedBody(_)
+            | ResponseFault::Delayed(_)
+            | ResponseFault::TricklesBody
+            | ResponseFault::NeverResponds
+            | ResponseFault::DropsResponse => is_due,
         }
     }
 }
 
-impl How {
+impl ResponseFault {
     /// The answer that is given instead of doing anything, where one is. May take its time.
-    pub(crate) async fn instead(&self, elsewhere: &str) -> Option<Response> {
+    pub(crate) async fn replacement_response(&self, elsewhere: &str) -> Option<Response> {
         match self {
-            How::Says { status, body } => {
+            ResponseFault::Responds { status, body } => {
                 let code = StatusCode::from_u16(*status).expect("a charter has real statuses");
-                Some(document(code, Body::from(body.clone())))
+                Some(json_response(code, Body::from(body.clone())))
             }
-            How::Down | How::DownOnceIn(_) => Some(status(StatusCode::SERVICE_UNAVAILABLE)),
-            How::RedirectsElsewhere => {
-                let redirect = status(StatusCode::TEMPORARY_REDIRECT);
+            ResponseFault::Unavailable | ResponseFault::UnavailableOnceIn(_) => {
+                Some(empty_response(StatusCode::SERVICE_UNAVAILABLE))
+            }
+            ResponseFault::RedirectsToAttacker => {
+                let redirect = empty_response(StatusCode::TEMPORARY_REDIRECT);
                 Some(with_header(redirect, "location", &format!("{elsewhere}/stolen")))
             }
-            How::Huge(bytes) => Some(document(StatusCode::OK, Body::from(vec![b' '; *bytes]))),
-            How::Late(while_) => {
+            ResponseFault::OversizedBody(bytes) => {
+                Some(json_response(StatusCode::OK, Body::from(vec![b' '; *bytes])))
+            }
+            ResponseFault::Delayed(while_) => {
                 tokio::time::sleep(*while_).await;
                 None
             }
-            How::Hangs => std::future::pending().await,
-            How::Trickles | How::LosesTheAnswer => None,
+            ResponseFault::NeverResponds => std::future::pending().await,
+            ResponseFault::TricklesBody | ResponseFault::DropsResponse => None,
         }
     }
 
     /// What becomes of the answer on its way out.
-    pub(crate) async fn afterwards(&self, response: Response) -> Response {
+    pub(crate) async fn alter_response(&self, response: Response) -> Response {
         match self {
-            How::Trickles => {
+            ResponseFault::TricklesBody => {
                 let (parts, body) = response.into_parts();
                 let whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
                 let slowly = stream::unfold(whole, async |mut left: Bytes| {
@@ -146,18 +150,18 @@ impl How {
                 parts.headers.remove("content-length");
                 Response::from_parts(parts, Body::from_stream(slowly))
             }
-            How::LosesTheAnswer => {
+            ResponseFault::DropsResponse => {
                 let (parts, _) = response.into_parts();
                 let lost = stream::iter([Err::<Bytes, _>(std::io::Error::other("lost"))]);
                 Response::from_parts(parts, Body::from_stream(lost))
             }
-            How::Says { .. }
-            | How::Down
-            | How::DownOnceIn(_)
-            | How::RedirectsElsewhere
-            | How::Huge(_)
-            | How::Late(_)
-            | How::Hangs => response,
+            ResponseFault::Responds { .. }
+            | ResponseFault::Unavailable
+            | ResponseFault::UnavailableOnceIn(_)
+            | ResponseFault::RedirectsToAttacker
+            | ResponseFault::OversizedBody(_)
+            | ResponseFault::Delayed(_)
+            | ResponseFault::NeverResponds => response,
         }
     }
 }
@@ -166,21 +170,21 @@ impl How {
 mod tests {
     use super::*;
 
-    fn at(how: How, from: usize, times: Option<usize>) -> Vec<usize> {
-        let lapse = Lapse { at: Endpoint::Token, how, from, times };
-        (0..40).filter(|&number| lapse.happens_at(number)).collect()
+    fn at(how: ResponseFault, from: usize, times: Option<usize>) -> Vec<usize> {
+        let lapse = EndpointFault { endpoint: Endpoint::Token, kind: how, after: from, times };
+        (0..40).filter(|&number| lapse.applies_to(number)).collect()
     }
 
     #[test]
     fn a_lapse_begins_and_ends_where_it_is_told() {
-        assert_eq!(at(How::Down, 2, Some(2)), [2, 3]);
-        assert_eq!(at(How::Down, 0, None).len(), 40);
+        assert_eq!(at(ResponseFault::Unavailable, 2, Some(2)), [2, 3]);
+        assert_eq!(at(ResponseFault::Unavailable, 0, None).len(), 40);
     }
 
     #[test]
     fn chance_is_the_same_each_time_and_not_a_rhythm() {
-        let some = at(How::DownOnceIn(4), 0, None);
-        assert_eq!(some, at(How::DownOnceIn(4), 0, None));
+        let some = at(ResponseFault::UnavailableOnceIn(4), 0, None);
+        assert_eq!(some, at(ResponseFault::UnavailableOnceIn(4), 0, None));
         assert!((4..20).contains(&some.len()), "{some:?}");
         let gaps: std::collections::BTreeSet<usize> =
             some.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::charter::{Charter, Habit};
-use super::lapse::{Endpoint, How};
-use super::sighting::{Sighting, Site};
-use super::signature_key::unguessable;
+use super::charter::{AuthorizationConfig, OAuthQuirk};
+use super::lapse::{Endpoint, ResponseFault};
+use super::sighting::{ObservedRequest, Site};
+use super::signature_key::random_token;
 
 /// How often things happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counters {
     /// Requests at each endpoint.
     pub requests: BTreeMap<Endpoint, usize>,
     /// Clients that registered.
@@ -20,24 +20,24 @@ pub struct Tally {
     /// Refresh tokens that became new ones.
     pub refreshes: usize,
     /// The most refreshes that were under way at once.
-    pub most_refreshes_at_once: usize,
+    pub peak_concurrent_refreshes: usize,
     /// Refresh tokens that were shown a second time, each of which ended a login.
-    pub reused: usize,
+    pub refresh_tokens_reused: usize,
     /// Codes that were shown a second time.
     pub codes_reused: usize,
     /// Logins that were given back.
     pub revocations: usize,
     /// Proofs that were shown a second time.
-    pub proofs_reused: usize,
+    pub dpop_proofs_reused: usize,
 }
 
 /// A client.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Client {
+pub(super) struct RegisteredClient {
     pub secret: Option<String>,
     pub key: Option<serde_json::Value>,
     /// Where its people may be sent back to; `None` for any loopback address.
-    pub redirects: Option<Vec<String>>,
+    pub redirect_uris: Option<Vec<String>>,
 }
 
 /// What a token is good for.
@@ -48,109 +48,109 @@ pub(super) struct Grant {
     pub scopes: BTreeSet<String>,
     pub resource: Option<String>,
     /// The thumbprint of the key that it is bound to.
-    pub key: Option<String>,
+    pub dpop_thumbprint: Option<String>,
     /// The login that it belongs to.
     pub login: u64,
 }
 
 /// A code on its way from a browser.
 #[derive(Debug, Clone)]
-pub(super) struct Code {
+pub(super) struct AuthorizationCode {
     pub grant: Grant,
-    pub redirect: String,
+    pub redirect_uri: String,
     pub challenge: String,
     /// A number that an id token repeats.
     pub nonce: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Refresh {
+struct RefreshToken {
     grant: Grant,
     is_spent: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Access {
+struct AccessToken {
     grant: Grant,
-    until: Instant,
+    expires_at: Instant,
 }
 
 /// A device that waits.
 #[derive(Debug, Clone)]
-pub(super) struct Device {
+pub(super) struct DeviceAuthorization {
     pub grant: Grant,
     pub polls: usize,
 }
 
 /// Two tokens as they are handed out.
 #[derive(Debug, Clone)]
-pub(super) struct Pair {
+pub(super) struct TokenPair {
     pub access: String,
     pub refresh: Option<String>,
 }
 
 /// What became of a refresh token that was shown.
 #[derive(Debug)]
-pub(super) enum Shown {
-    Good(Grant),
+pub(super) enum RefreshOutcome {
+    Valid(Grant),
     /// Unknown, over, or used before; in that case the whole login is over now.
-    Dead,
+    Invalid,
 }
 
 /// All of it.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    pub charter: Charter,
-    pub sightings: Vec<Sighting>,
-    pub tally: Tally,
-    pub clients: HashMap<String, Client>,
-    pub devices: HashMap<String, Device>,
+pub(super) struct GrantStore {
+    pub config: AuthorizationConfig,
+    pub requests: Vec<ObservedRequest>,
+    pub counters: Counters,
+    pub clients: HashMap<String, RegisteredClient>,
+    pub devices: HashMap<String, DeviceAuthorization>,
     /// Names of tokens that are good once: proofs and assertions.
-    pub used_names: HashSet<String>,
-    codes: HashMap<String, Code>,
+    pub used_jtis: HashSet<String>,
+    codes: HashMap<String, AuthorizationCode>,
     spent_codes: HashMap<String, u64>,
-    refreshes: HashMap<String, Refresh>,
-    accesses: HashMap<String, Access>,
-    ended: HashSet<u64>,
+    refresh_tokens: HashMap<String, RefreshToken>,
+    access_tokens: HashMap<String, AccessToken>,
+    ended_logins: HashSet<u64>,
     refreshing: usize,
-    lapses_seen: Vec<usize>,
-    next: u64,
+    fault_request_counts: Vec<usize>,
+    last_number: u64,
 }
 
-impl Ledger {
-    pub fn new(charter: Charter) -> Ledger {
-        let known = charter.clients.iter().map(|known| {
+impl GrantStore {
+    pub fn new(config: AuthorizationConfig) -> GrantStore {
+        let known = config.clients.iter().map(|known| {
             let (secret, key) = (known.secret.clone(), known.key.clone());
-            (known.id.clone(), Client { secret, key, redirects: None })
+            (known.id.clone(), RegisteredClient { secret, key, redirect_uris: None })
         });
-        Ledger {
+        GrantStore {
             clients: known.collect(),
-            charter,
-            sightings: Vec::new(),
-            tally: Tally::default(),
+            config,
+            requests: Vec::new(),
+            counters: Counters::default(),
             devices: HashMap::new(),
-            used_names: HashSet::new(),
+            used_jtis: HashSet::new(),
             codes: HashMap::new(),
             spent_codes: HashMap::new(),
-            refreshes: HashMap::new(),
-            accesses: HashMap::new(),
-            ended: HashSet::new(),
+            refresh_tokens: HashMap::new(),
+            access_tokens: HashMap::new(),
+            ended_logins: HashSet::new(),
             refreshing: 0,
-            lapses_seen: Vec::new(),
-            next: 0,
+            fault_request_counts: Vec::new(),
+            last_number: 0,
         }
     }
 
     /// Counts a request, and says what goes wrong with it.
-    pub fn count(&mut self, endpoint: Endpoint) -> Vec<How> {
-        *self.tally.requests.entry(endpoint).or_default() += 1;
-        let lapses = &self.charter.lapses;
-        self.lapses_seen.resize(lapses.len(), 0);
+    pub fn count_request(&mut self, endpoint: Endpoint) -> Vec<ResponseFault> {
+        *self.counters.requests.entry(endpoint).or_default() += 1;
+        let lapses = &self.config.faults;
+        self.fault_request_counts.resize(lapses.len(), 0);
         let mut due = Vec::new();
-        for (lapse, seen) in lapses.iter().zip(&mut self.lapses_seen) {
-            if lapse.at.covers(endpoint) {
-                if lapse.happens_at(*seen) {
-                    due.push(lapse.how.clone());
+        for (lapse, seen) in lapses.iter().zip(&mut self.fault_request_counts) {
+            if lapse.endpoint.includes(endpoint) {
+                if lapse.applies_to(*seen) {
+                    due.push(lapse.kind.clone());
                 }
                 *seen += 1;
             }
@@ -159,32 +159,32 @@ impl Ledger {
     }
 
     /// Another charter from now on; what was given out stays good.
-    pub fn change(&mut self, change: impl FnOnce(&mut Charter)) {
-        change(&mut self.charter);
-        self.lapses_seen.clear();
+    pub fn reconfigure(&mut self, change: impl FnOnce(&mut AuthorizationConfig)) {
+        change(&mut self.config);
+        self.fault_request_counts.clear();
     }
 
-    pub fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+    pub fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
     /// A word that says what it is, and that nobody can guess.
-    pub fn word(&mut self, kind: &str) -> String {
-        format!("{kind}-{}-{}", self.number(), unguessable())
+    pub fn new_token(&mut self, kind: &str) -> String {
+        format!("{kind}-{}-{}", self.next_number(), random_token())
     }
 
-    pub fn new_code(&mut self, code: Code) -> String {
-        let word = self.word("code");
+    pub fn store_code(&mut self, code: AuthorizationCode) -> String {
+        let word = self.new_token("code");
         self.codes.insert(word.clone(), code);
         word
     }
 
     /// Takes a code, which is good once. Whoever shows it again ends the login that came of it.
-    pub fn take_code(&mut self, word: &str) -> Option<Code> {
+    pub fn take_code(&mut self, word: &str) -> Option<AuthorizationCode> {
         if let Some(login) = self.spent_codes.get(word) {
-            self.tally.codes_reused += 1;
-            self.ended.insert(*login);
+            self.counters.codes_reused += 1;
+            self.ended_logins.insert(*login);
         }
         let code = self.codes.remove(word)?;
         self.spent_codes.insert(word.to_owned(), code.grant.login);
@@ -192,76 +192,82 @@ impl Ledger {
     }
 
     /// New tokens of a login.
-    pub fn issue(&mut self, grant: &Grant, with_refresh: WithRefresh) -> Pair {
-        let access = self.word("access");
-        let until = Instant::now() + Duration::from_secs(self.charter.lifetime);
-        self.accesses.insert(access.clone(), Access { grant: grant.clone(), until });
-        let wanted = with_refresh == WithRefresh::Yes && !self.charter.has(&Habit::NoRefreshTokens);
+    pub fn issue(&mut self, grant: &Grant, with_refresh: RefreshTokenIssue) -> TokenPair {
+        let access = self.new_token("access");
+        let until = Instant::now() + Duration::from_secs(self.config.token_lifetime);
+        self.access_tokens
+            .insert(access.clone(), AccessToken { grant: grant.clone(), expires_at: until });
+        let wanted = with_refresh == RefreshTokenIssue::Yes
+            && !self.config.has_quirk(&OAuthQuirk::NoRefreshTokens);
         let refresh = wanted.then(|| {
-            let refresh = self.word("refresh");
-            self.refreshes
-                .insert(refresh.clone(), Refresh { grant: grant.clone(), is_spent: false });
+            let refresh = self.new_token("refresh");
+            self.refresh_tokens
+                .insert(refresh.clone(), RefreshToken { grant: grant.clone(), is_spent: false });
             refresh
         });
-        Pair { access, refresh }
+        TokenPair { access, refresh }
     }
 
-    pub fn show_refresh(&mut self, word: &str) -> Shown {
-        let rotates = !self.charter.has(&Habit::NoRotation);
-        let Some(refresh) = self.refreshes.get_mut(word) else { return Shown::Dead };
+    pub fn redeem_refresh_token(&mut self, word: &str) -> RefreshOutcome {
+        let rotates = !self.config.has_quirk(&OAuthQuirk::NoRefreshRotation);
+        let Some(refresh) = self.refresh_tokens.get_mut(word) else {
+            return RefreshOutcome::Invalid;
+        };
         if refresh.is_spent {
-            self.tally.reused += 1;
-            self.ended.insert(refresh.grant.login);
+            self.counters.refresh_tokens_reused += 1;
+            self.ended_logins.insert(refresh.grant.login);
         }
-        if self.ended.contains(&refresh.grant.login) {
-            return Shown::Dead;
+        if self.ended_logins.contains(&refresh.grant.login) {
+            return RefreshOutcome::Invalid;
         }
         refresh.is_spent = rotates;
-        self.tally.refreshes += 1;
-        Shown::Good(refresh.grant.clone())
+        self.counters.refreshes += 1;
+        RefreshOutcome::Valid(refresh.grant.clone())
     }
 
     /// What a token for the resource is good for, while it is.
-    pub fn access(&self, word: &str) -> Option<&Grant> {
-        let access = self.accesses.get(word)?;
-        let is_good = Instant::now() < access.until && !self.ended.contains(&access.grant.login);
+    pub fn access_grant(&self, word: &str) -> Option<&Grant> {
+        let access = self.access_tokens.get(word)?;
+        let is_good =
+            Instant::now() < access.expires_at && !self.ended_logins.contains(&access.grant.login);
         is_good.then_some(&access.grant)
     }
 
     /// Ends the login that a token belongs to.
     pub fn revoke(&mut self, word: &str) {
-        let of_refresh = self.refreshes.get(word).map(|it| it.grant.login);
-        let login = of_refresh.or_else(|| self.accesses.get(word).map(|it| it.grant.login));
+        let of_refresh = self.refresh_tokens.get(word).map(|it| it.grant.login);
+        let login = of_refresh.or_else(|| self.access_tokens.get(word).map(|it| it.grant.login));
         if let Some(login) = login {
-            self.tally.revocations += 1;
-            self.ended.insert(login);
+            self.counters.revocations += 1;
+            self.ended_logins.insert(login);
         }
     }
 
-    pub fn begin_refresh(&mut self) {
+    pub fn refresh_started(&mut self) {
         self.refreshing += 1;
-        self.tally.most_refreshes_at_once = self.tally.most_refreshes_at_once.max(self.refreshing);
+        self.counters.peak_concurrent_refreshes =
+            self.counters.peak_concurrent_refreshes.max(self.refreshing);
     }
 
-    pub fn end_refresh(&mut self) {
+    pub fn refresh_ended(&mut self) {
         self.refreshing -= 1;
     }
 
     /// Makes every token for the resource worthless.
-    pub fn forget_access(&mut self) {
-        self.accesses.clear();
+    pub fn revoke_access_tokens(&mut self) {
+        self.access_tokens.clear();
     }
 
     /// Ends every login.
-    pub fn end_all(&mut self) {
-        self.ended.extend(self.refreshes.values().map(|it| it.grant.login));
-        self.ended.extend(self.accesses.values().map(|it| it.grant.login));
+    pub fn end_all_logins(&mut self) {
+        self.ended_logins.extend(self.refresh_tokens.values().map(|it| it.grant.login));
+        self.ended_logins.extend(self.access_tokens.values().map(|it| it.grant.login));
     }
 }
 
 /// Does a grant come with a refresh token?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WithRefresh {
+pub(super) enum RefreshTokenIssue {
     Yes,
     No,
 }

@@ -3,28 +3,31 @@
 
 use serde_json::{Value, json};
 
-use super::charter::{Binding, Charter, Documents, Habit, IssuerParameter, Registration};
-use super::premises::Premises;
+use super::charter::{
+    AuthorizationConfig, ClientMetadataDocuments, DpopPolicy, IssuerParameter, OAuthQuirk,
+    Registration,
+};
+use super::premises::SharedState;
 use super::sighting::Site;
 
 /// The resource's metadata (RFC 9728).
-pub fn of_resource(premises: &Premises, charter: &Charter) -> Value {
-    let resource = match charter.has(&Habit::NamesAnotherResource) {
-        true => format!("{}/mcp", premises.origins.elsewhere),
-        false => premises.resource(),
+pub fn protected_resource_metadata(premises: &SharedState, charter: &AuthorizationConfig) -> Value {
+    let resource = match charter.has_quirk(&OAuthQuirk::WrongResourceInMetadata) {
+        true => format!("{}/mcp", premises.origins.attacker),
+        false => premises.resource_url(),
     };
     let mut paper = json!({
         "resource": resource,
-        "authorization_servers": [premises.issuer(charter, Site::Issuer)],
+        "authorization_servers": [premises.issuer_url(charter, Site::Issuer)],
         "bearer_methods_supported": ["header"],
     });
     if !charter.resource_scopes.is_empty() {
         paper["scopes_supported"] = json!(charter.resource_scopes);
     }
-    match charter.binding {
-        Binding::Ignored => {}
-        Binding::Offered => paper["dpop_signing_alg_values_supported"] = json!(["ES256"]),
-        Binding::Demanded | Binding::WithNonce => {
+    match charter.dpop {
+        DpopPolicy::Ignored => {}
+        DpopPolicy::Optional => paper["dpop_signing_alg_values_supported"] = json!(["ES256"]),
+        DpopPolicy::Required | DpopPolicy::RequiredWithNonce => {
             paper["dpop_signing_alg_values_supported"] = json!(["ES256"]);
             paper["dpop_bound_access_tokens_required"] = json!(true);
         }
@@ -33,26 +36,29 @@ pub fn of_resource(premises: &Premises, charter: &Charter) -> Value {
 }
 
 /// The authorization server's metadata (RFC 8414, or OpenID Connect's).
-pub fn of_issuer(premises: &Premises, charter: &Charter) -> Value {
-    let issuer = premises.issuer(charter, Site::Issuer);
-    let named = match charter.has(&Habit::NamesAnotherIssuer) {
-        true => premises.origins.elsewhere.clone(),
+pub fn authorization_server_metadata(
+    premises: &SharedState,
+    charter: &AuthorizationConfig,
+) -> Value {
+    let issuer = premises.issuer_url(charter, Site::Issuer);
+    let named = match charter.has_quirk(&OAuthQuirk::WrongIssuerInMetadata) {
+        true => premises.origins.attacker.clone(),
         false => issuer.clone(),
     };
-    let elsewhere = charter.habit_with(|habit| match habit {
-        Habit::SendsPeopleTo(url) => Some(url.clone()),
-        Habit::ErrorsLookWell
-        | Habit::RefusesRefreshAs(_)
-        | Habit::ExpiryIsText
-        | Habit::NoExpiry
-        | Habit::NoTokenType
-        | Habit::NestedTokens
-        | Habit::ScopesWithCommas
-        | Habit::NoRotation
-        | Habit::NoRefreshTokens
-        | Habit::NamesAnotherIssuer
-        | Habit::NamesAnotherResource
-        | Habit::NeverEnough => None,
+    let elsewhere = charter.find_quirk(|habit| match habit {
+        OAuthQuirk::AuthorizationEndpoint(url) => Some(url.clone()),
+        OAuthQuirk::ErrorsWithStatus200
+        | OAuthQuirk::RefreshErrorCode(_)
+        | OAuthQuirk::ExpiresInAsString
+        | OAuthQuirk::NoExpiresIn
+        | OAuthQuirk::NoTokenType
+        | OAuthQuirk::TokensInAuthedUser
+        | OAuthQuirk::CommaSeparatedScopes
+        | OAuthQuirk::NoRefreshRotation
+        | OAuthQuirk::NoRefreshTokens
+        | OAuthQuirk::WrongIssuerInMetadata
+        | OAuthQuirk::WrongResourceInMetadata
+        | OAuthQuirk::AlwaysInsufficientScope => None,
     });
     let mut paper = json!({
         "issuer": named,
@@ -77,7 +83,7 @@ pub fn of_issuer(premises: &Premises, charter: &Charter) -> Value {
             paper["registration_endpoint"] = json!(format!("{issuer}/register"));
         }
     }
-    if charter.documents == Documents::Taken {
+    if charter.client_metadata_documents == ClientMetadataDocuments::Supported {
         paper["client_id_metadata_document_supported"] = json!(true);
     }
     match charter.issuer_parameter {
@@ -86,7 +92,7 @@ pub fn of_issuer(premises: &Premises, charter: &Charter) -> Value {
             paper["authorization_response_iss_parameter_supported"] = json!(true);
         }
     }
-    if charter.binding != Binding::Ignored {
+    if charter.dpop != DpopPolicy::Ignored {
         paper["dpop_signing_alg_values_supported"] = json!(["ES256"]);
     }
     if !charter.issuer_scopes.is_empty() {
@@ -102,7 +108,7 @@ pub fn of_issuer(premises: &Premises, charter: &Charter) -> Value {
 }
 
 /// The identity provider's metadata.
-pub fn of_identity(premises: &Premises) -> Value {
+pub fn identity_provider_metadata(premises: &SharedState) -> Value {
     let issuer = &premises.origins.identity;
     json!({
         "issuer": issuer,

@@ -13,19 +13,23 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::charter::{Charter, Housing, IssuerPaper, ResourcePaper};
+use super::charter::{
+    AuthorizationConfig, IssuerMetadataLocation, IssuerOrigin, ResourceMetadataLocation,
+};
 use super::lapse::Endpoint;
-use super::ledger::Ledger;
-use super::sighting::{Sighting, Site};
-use super::signature_key::SignatureKey;
+use super::ledger::GrantStore;
+use super::sighting::{ObservedRequest, Site};
+use super::signature_key::SigningKey;
 use super::{approval_page, device_counter, enrolment, gatehouse, mint, papers};
-use crate::loopback::{Keeper, Port};
-use crate::scripted::{Actor, Transport, document, recorded_headers, router, status};
+use crate::loopback::{LoopbackListener, ServerThread};
+use crate::scripted::{
+    ServerState, Transport, empty_response, json_response, recorded_headers, router,
+};
 
 /// Where the resource's metadata lies when only a challenge says so.
-pub(super) const HIDDEN_PAPER: &str = "/about/this-resource.json";
+pub(super) const UNLISTED_METADATA_PATH: &str = "/about/this-resource.json";
 /// The key by which the identity provider's tokens say who signed them.
-pub(super) const KEY_NAME: &str = "identity-1";
+pub(super) const KEY_ID: &str = "identity-1";
 
 /// The origins, without a slash at their end.
 #[derive(Debug, Clone)]
@@ -33,81 +37,81 @@ pub(super) struct Origins {
     pub resource: String,
     pub issuer: String,
     pub identity: String,
-    pub elsewhere: String,
+    pub attacker: String,
 }
 
 /// What all requests share.
 #[derive(Debug)]
-pub(super) struct Premises {
+pub(super) struct SharedState {
     pub origins: Origins,
-    pub identity_key: SignatureKey,
+    pub identity_key: SigningKey,
     /// A document that a client publishes about itself, elsewhere.
     pub client_document: Mutex<Option<Value>>,
-    ledger: Mutex<Ledger>,
+    store: Mutex<GrantStore>,
 }
 
 /// One request, its body read.
 #[derive(Debug)]
-pub(super) struct Visitor {
-    pub seen: Sighting,
+pub(super) struct ReceivedRequest {
+    pub observed: ObservedRequest,
     pub site: Site,
 }
 
-impl Premises {
-    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().expect("nobody panics with it")
+impl SharedState {
+    pub fn store(&self) -> MutexGuard<'_, GrantStore> {
+        self.store.lock().expect("nobody panics with it")
     }
 
-    pub fn charter(&self) -> Charter {
-        self.ledger().charter.clone()
+    pub fn config(&self) -> AuthorizationConfig {
+        self.store().config.clone()
     }
 
     /// The protected server's address.
-    pub fn resource(&self) -> String {
+    pub fn resource_url(&self) -> String {
         format!("{}/mcp", self.origins.resource)
     }
 
     /// Who issues tokens at a site.
-    pub fn issuer(&self, charter: &Charter, site: Site) -> String {
-        match (site, charter.housing) {
+    pub fn issuer_url(&self, charter: &AuthorizationConfig, site: Site) -> String {
+        match (site, charter.issuer_origin) {
             (Site::Identity, _) => self.origins.identity.clone(),
-            (Site::Resource | Site::Issuer | Site::Elsewhere, Housing::Apart) => {
+            (Site::Resource | Site::Issuer | Site::Attacker, IssuerOrigin::Separate) => {
                 format!("{}{}", self.origins.issuer, charter.issuer_path)
             }
-            (Site::Resource | Site::Issuer | Site::Elsewhere, Housing::Together) => {
+            (Site::Resource | Site::Issuer | Site::Attacker, IssuerOrigin::SameAsResource) => {
                 format!("{}{}", self.origins.resource, charter.issuer_path)
             }
         }
     }
 
     /// The endpoint that a request means.
-    fn endpoint(&self, visitor: &Visitor) -> Option<Endpoint> {
-        let ledger = self.ledger();
-        let charter = &ledger.charter;
-        let path = visitor.seen.path.as_str();
+    fn endpoint(&self, visitor: &ReceivedRequest) -> Option<Endpoint> {
+        let ledger = self.store();
+        let charter = &ledger.config;
+        let path = visitor.observed.path.as_str();
         if visitor.site == Site::Resource {
             if path == "/mcp" {
                 return Some(Endpoint::Resource);
             }
-            if Some(path) == resource_paper(charter.resource_paper) {
+            if Some(path) == resource_metadata_path(charter.resource_metadata) {
                 return Some(Endpoint::ResourceMetadata);
             }
         }
-        let issues = match charter.housing {
-            Housing::Apart => Site::Issuer,
-            Housing::Together => Site::Resource,
+        let issues = match charter.issuer_origin {
+            IssuerOrigin::Separate => Site::Issuer,
+            IssuerOrigin::SameAsResource => Site::Resource,
         };
         let (paper, base) = match visitor.site {
             Site::Identity => (Some("/.well-known/openid-configuration".to_owned()), ""),
-            site if site == issues => (issuer_paper(charter), charter.issuer_path.as_str()),
-            Site::Resource | Site::Issuer | Site::Elsewhere => return None,
+            site if site == issues => (issuer_metadata_path(charter), charter.issuer_path.as_str()),
+            Site::Resource | Site::Issuer | Site::Attacker => return None,
         };
         if paper.is_some_and(|it| it == path) {
             return Some(Endpoint::IssuerMetadata);
         }
         match path.strip_prefix(base)? {
             "/authorize" => Some(Endpoint::Authorize),
-            "/token" if visitor.seen.field("grant_type") == "refresh_token" => {
+            "/token" if visitor.observed.field("grant_type") == "refresh_token" => {
                 Some(Endpoint::Refresh)
             }
             "/token" => Some(Endpoint::Token),
@@ -120,65 +124,76 @@ impl Premises {
     }
 }
 
-fn resource_paper(place: ResourcePaper) -> Option<&'static str> {
+fn resource_metadata_path(place: ResourceMetadataLocation) -> Option<&'static str> {
     match place {
-        ResourcePaper::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
-        ResourcePaper::AtRoot => Some("/.well-known/oauth-protected-resource"),
-        ResourcePaper::InChallengeOnly => Some(HIDDEN_PAPER),
-        ResourcePaper::Absent => None,
+        ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
+        ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
+        ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
+        ResourceMetadataLocation::Absent => None,
     }
 }
 
-fn issuer_paper(charter: &Charter) -> Option<String> {
+fn issuer_metadata_path(charter: &AuthorizationConfig) -> Option<String> {
     let path = &charter.issuer_path;
-    match charter.issuer_paper {
-        IssuerPaper::OauthInserted => {
+    match charter.issuer_metadata {
+        IssuerMetadataLocation::OauthInserted => {
             Some(format!("/.well-known/oauth-authorization-server{path}"))
         }
-        IssuerPaper::OidcInserted => Some(format!("/.well-known/openid-configuration{path}")),
-        IssuerPaper::OidcAppended => Some(format!("{path}/.well-known/openid-configuration")),
-        IssuerPaper::Absent => None,
+        IssuerMetadataLocation::OidcInserted => {
+            Some(format!("/.well-known/openid-configuration{path}"))
+        }
+        IssuerMetadataLocation::OidcAppended => {
+            Some(format!("{path}/.well-known/openid-configuration"))
+        }
+        IssuerMetadataLocation::Absent => None,
     }
 }
 
 /// Opens all origins.
-pub(super) fn open(charter: Charter, actor: Arc<Actor>) -> io::Result<(Arc<Premises>, Keeper)> {
-    let [resource, issuer, identity, elsewhere] =
-        [Port::open()?, Port::open()?, Port::open()?, Port::open()?];
-    let premises = Arc::new(Premises {
+pub(super) fn start(
+    charter: AuthorizationConfig,
+    actor: Arc<ServerState>,
+) -> io::Result<(Arc<SharedState>, ServerThread)> {
+    let [resource, issuer, identity, elsewhere] = [
+        LoopbackListener::bind()?,
+        LoopbackListener::bind()?,
+        LoopbackListener::bind()?,
+        LoopbackListener::bind()?,
+    ];
+    let premises = Arc::new(SharedState {
         origins: Origins {
             resource: resource.origin.clone(),
             issuer: issuer.origin.clone(),
             identity: identity.origin.clone(),
-            elsewhere: elsewhere.origin.clone(),
+            attacker: elsewhere.origin.clone(),
         },
-        identity_key: SignatureKey::new(),
+        identity_key: SigningKey::new(),
         client_document: Mutex::default(),
-        ledger: Mutex::new(Ledger::new(charter)),
+        store: Mutex::new(GrantStore::new(charter)),
     });
-    let nobody = || Router::new().fallback(async || status(StatusCode::NOT_FOUND));
+    let nobody = || Router::new().fallback(async || empty_response(StatusCode::NOT_FOUND));
     let sites = [
         (Site::Resource, resource, router(Transport::Http, actor)),
         (Site::Issuer, issuer, nobody()),
         (Site::Identity, identity, nobody()),
-        (Site::Elsewhere, elsewhere, nobody()),
+        (Site::Attacker, elsewhere, nobody()),
     ];
     let servers = sites.map(|(site, port, behind)| {
         let state = (Arc::clone(&premises), site);
         (port, behind.layer(from_fn_with_state(state, receive)))
     });
-    let keeper = Keeper::serve("authority", Vec::from(servers))?;
+    let keeper = ServerThread::spawn("authority", Vec::from(servers))?;
     Ok((premises, keeper))
 }
 
 async fn receive(
-    State((premises, site)): State<(Arc<Premises>, Site)>,
+    State((premises, site)): State<(Arc<SharedState>, Site)>,
     request: Request,
     next: Next,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
-        return status(StatusCode::BAD_REQUEST);
+        return empty_response(StatusCode::BAD_REQUEST);
     };
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
     fields.extend(
@@ -191,7 +206,7 @@ async fn receive(
     if is_form {
         fields.extend(form_urlencoded::parse(&bytes).into_owned());
     }
-    let seen = Sighting {
+    let seen = ObservedRequest {
         site,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
@@ -201,57 +216,65 @@ async fn receive(
         status: None,
     };
     let number = {
-        let mut ledger = premises.ledger();
-        ledger.sightings.push(seen.clone());
-        ledger.sightings.len() - 1
+        let mut ledger = premises.store();
+        ledger.requests.push(seen.clone());
+        ledger.requests.len() - 1
     };
     let request = Request::from_parts(parts, Body::from(bytes));
-    let response = answer(&premises, Visitor { seen, site }, (request, next)).await;
-    premises.ledger().sightings[number].status = Some(response.status().as_u16());
+    let response =
+        respond(&premises, ReceivedRequest { observed: seen, site }, (request, next)).await;
+    premises.store().requests[number].status = Some(response.status().as_u16());
     response
 }
 
-async fn answer(premises: &Arc<Premises>, visitor: Visitor, onward: (Request, Next)) -> Response {
-    let Some(endpoint) = premises.endpoint(&visitor) else { return otherwise(premises, &visitor) };
-    let due = premises.ledger().count(endpoint);
+async fn respond(
+    premises: &Arc<SharedState>,
+    visitor: ReceivedRequest,
+    onward: (Request, Next),
+) -> Response {
+    let Some(endpoint) = premises.endpoint(&visitor) else {
+        return attacker_response(premises, &visitor);
+    };
+    let due = premises.store().count_request(endpoint);
     for how in &due {
-        if let Some(response) = how.instead(&premises.origins.elsewhere).await {
+        if let Some(response) = how.replacement_response(&premises.origins.attacker).await {
             return response;
         }
     }
-    let mut response = at(endpoint, premises, &visitor, onward).await;
+    let mut response = respond_at(endpoint, premises, &visitor, onward).await;
     for how in &due {
-        response = how.afterwards(response).await;
+        response = how.alter_response(response).await;
     }
     response
 }
 
-async fn at(
+async fn respond_at(
     endpoint: Endpoint,
-    premises: &Arc<Premises>,
-    visitor: &Visitor,
+    premises: &Arc<SharedState>,
+    visitor: &ReceivedRequest,
     (request, next): (Request, Next),
 ) -> Response {
     match endpoint {
-        Endpoint::ResourceMetadata => {
-            paper(&papers::of_resource(premises, &premises.ledger().charter))
-        }
+        Endpoint::ResourceMetadata => metadata_response(&papers::protected_resource_metadata(
+            premises,
+            &premises.store().config,
+        )),
         Endpoint::IssuerMetadata => match visitor.site {
-            Site::Identity => paper(&papers::of_identity(premises)),
-            Site::Resource | Site::Issuer | Site::Elsewhere => {
-                paper(&papers::of_issuer(premises, &premises.ledger().charter))
-            }
+            Site::Identity => metadata_response(&papers::identity_provider_metadata(premises)),
+            Site::Resource | Site::Issuer | Site::Attacker => metadata_response(
+                &papers::authorization_server_metadata(premises, &premises.store().config),
+            ),
         },
         Endpoint::Registration => enrolment::register(premises, visitor),
         Endpoint::Authorize => approval_page::authorize(premises, visitor).await,
-        Endpoint::Token | Endpoint::Refresh => mint::tokens(premises, visitor).await,
+        Endpoint::Token | Endpoint::Refresh => mint::respond(premises, visitor).await,
         Endpoint::Revocation => mint::revoke(premises, visitor),
-        Endpoint::Device => device_counter::begin(premises, visitor),
+        Endpoint::Device => device_counter::start(premises, visitor),
         Endpoint::Keys => {
-            let mut key = premises.identity_key.public();
-            key["kid"] = json!(KEY_NAME);
+            let mut key = premises.identity_key.public_jwk();
+            key["kid"] = json!(KEY_ID);
             key["use"] = json!("sig");
-            paper(&json!({"keys": [key]}))
+            metadata_response(&json!({"keys": [key]}))
         }
         Endpoint::Resource => match gatehouse::check(premises, visitor) {
             Ok(()) => next.run(request).await,
@@ -261,18 +284,18 @@ async fn at(
 }
 
 /// Somebody else answers everything, as a thief would.
-fn otherwise(premises: &Premises, visitor: &Visitor) -> Response {
-    if visitor.site != Site::Elsewhere {
-        return status(StatusCode::NOT_FOUND);
+fn attacker_response(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+    if visitor.site != Site::Attacker {
+        return empty_response(StatusCode::NOT_FOUND);
     }
     let published = premises.client_document.lock().expect("nobody panics with it").clone();
-    match published.filter(|_| visitor.seen.path == "/client.json") {
-        Some(published) => paper(&published),
-        None => paper(&json!({})),
+    match published.filter(|_| visitor.observed.path == "/client.json") {
+        Some(published) => metadata_response(&published),
+        None => metadata_response(&json!({})),
     }
 }
 
 /// A document that may be kept for a while.
-fn paper(value: &Value) -> Response {
-    document(StatusCode::OK, Body::from(value.to_string()))
+fn metadata_response(value: &Value) -> Response {
+    json_response(StatusCode::OK, Body::from(value.to_string()))
 }

@@ -2,26 +2,26 @@
 
 use serde_json::json;
 
-use super::charter::Binding;
-use super::ledger::Ledger;
-use super::sighting::Sighting;
-use super::signature_key::{Unverified, hashed, thumbprint};
+use super::charter::DpopPolicy;
+use super::ledger::GrantStore;
+use super::sighting::ObservedRequest;
+use super::signature_key::{UnverifiedJwt, jwk_thumbprint, sha256_base64url};
 
 /// How old a proof may be, in seconds.
-const OLDEST: u64 = 300;
+const MAX_AGE_SECONDS: u64 = 300;
 
 /// What is wrong with a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProofFault {
+pub(super) enum DpopError {
     /// It is none, or says something else.
     Invalid(&'static str),
     /// It does not repeat the number of the server.
-    Nonce,
+    NonceRequired,
 }
 
 /// What a proof has to be about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct ExpectedProof<'a> {
     /// The address of the request, without a query.
     pub url: &'a str,
     /// The number that it has to repeat, where one is wanted.
@@ -31,18 +31,18 @@ pub(super) struct About<'a> {
 }
 
 /// The thumbprint of the key behind a request's proof; `None` where there is no proof.
-pub(super) fn check(
-    ledger: &mut Ledger,
-    seen: &Sighting,
-    about: About<'_>,
-) -> Result<Option<String>, ProofFault> {
-    let wrong = |why| Err(ProofFault::Invalid(why));
+pub(super) fn verify_proof(
+    ledger: &mut GrantStore,
+    seen: &ObservedRequest,
+    about: ExpectedProof<'_>,
+) -> Result<Option<String>, DpopError> {
+    let wrong = |why| Err(DpopError::Invalid(why));
     let mut proofs = seen.headers.iter().filter(|(name, _)| name == "dpop");
     let Some((_, proof)) = proofs.next() else { return Ok(None) };
     if proofs.next().is_some() {
         return wrong("there are two proofs");
     }
-    let Some(proof) = Unverified::read(proof) else { return wrong("the proof is no token") };
+    let Some(proof) = UnverifiedJwt::parse(proof) else { return wrong("the proof is no token") };
     let key = &proof.header["jwk"];
     if proof.header["typ"] != "dpop+jwt" || key.get("d").is_some() || !proof.is_signed_by(key) {
         return wrong("the proof is not signed with the key that it names");
@@ -51,24 +51,25 @@ pub(super) fn check(
     if claims["htm"] != json!(seen.method) || claims["htu"] != about.url {
         return wrong("the proof is for another request");
     }
-    let is_fresh = claims["iat"].as_u64().is_some_and(|at| at.abs_diff(super::now()) <= OLDEST);
+    let is_fresh =
+        claims["iat"].as_u64().is_some_and(|at| at.abs_diff(super::unix_time()) <= MAX_AGE_SECONDS);
     if !is_fresh {
         return wrong("the proof is too old, or from the future");
     }
     if let Some(token) = about.token
-        && claims["ath"] != hashed(token.as_bytes())
+        && claims["ath"] != sha256_base64url(token.as_bytes())
     {
         return wrong("the proof is for another token");
     }
-    if ledger.charter.binding == Binding::WithNonce && claims["nonce"] != about.nonce {
-        return Err(ProofFault::Nonce);
+    if ledger.config.dpop == DpopPolicy::RequiredWithNonce && claims["nonce"] != about.nonce {
+        return Err(DpopError::NonceRequired);
     }
     match claims["jti"].as_str() {
-        Some(name) if ledger.used_names.insert(format!("proof {name}")) => {
-            Ok(Some(thumbprint(key)))
+        Some(name) if ledger.used_jtis.insert(format!("proof {name}")) => {
+            Ok(Some(jwk_thumbprint(key)))
         }
         Some(_) => {
-            ledger.tally.proofs_reused += 1;
+            ledger.counters.dpop_proofs_reused += 1;
             wrong("the proof was used before")
         }
         None => wrong("the proof has no name"),

@@ -12,12 +12,12 @@ pub enum Site {
     /// The identity provider.
     Identity,
     /// Somebody else, whom nobody should tell anything.
-    Elsewhere,
+    Attacker,
 }
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ObservedRequest {
     /// Where it arrived.
     pub site: Site,
     /// The HTTP method.
@@ -34,7 +34,7 @@ pub struct Sighting {
     pub status: Option<u16>,
 }
 
-impl Sighting {
+impl ObservedRequest {
     /// The first header of this name, in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
@@ -46,7 +46,7 @@ impl Sighting {
     }
 
     /// Is this text anywhere in it?
-    pub fn holds(&self, text: &str) -> bool {
+    pub fn contains(&self, text: &str) -> bool {
         let mut texts = vec![self.path.as_str(), self.body.as_str()];
         texts.extend(self.fields.values().map(String::as_str));
         texts.extend(self.headers.iter().map(|(_, value)| value.as_str()));

@@ -11,38 +11,38 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 /// A key that signs. It does not print.
-pub struct SignatureKey {
+pub struct SigningKey {
     pair: EcdsaKeyPair,
 }
 
-impl std::fmt::Debug for SignatureKey {
+impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SignatureKey(…)")
     }
 }
 
-impl Default for SignatureKey {
-    fn default() -> SignatureKey {
-        SignatureKey::new()
+impl Default for SigningKey {
+    fn default() -> SigningKey {
+        SigningKey::new()
     }
 }
 
-impl SignatureKey {
+impl SigningKey {
     /// A new key.
-    pub fn new() -> SignatureKey {
+    pub fn new() -> SigningKey {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
-        SignatureKey { pair: pair.expect("a key can be made") }
+        SigningKey { pair: pair.expect("a key can be made") }
     }
 
     /// The public half.
-    pub fn public(&self) -> Value {
+    pub fn public_jwk(&self) -> Value {
         // An uncompressed point: a byte that says so, then both coordinates.
         let point = self.pair.public_key().as_ref();
-        json!({"kty": "EC", "crv": "P-256", "x": encoded(&point[1..33]), "y": encoded(&point[33..65])})
+        json!({"kty": "EC", "crv": "P-256", "x": base64url_encode(&point[1..33]), "y": base64url_encode(&point[33..65])})
     }
 
     /// The private half in PKCS #8, as the text that files hold.
-    pub fn pem(&self) -> String {
+    pub fn to_pem(&self) -> String {
         let der = self.pair.to_pkcs8v1().expect("a key that was made can be written");
         let text = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
         let lines: Vec<&str> =
@@ -51,22 +51,22 @@ impl SignatureKey {
     }
 
     /// A signed token. The header gets `alg` by itself.
-    pub fn sign(&self, mut header: Value, claims: &Value) -> String {
+    pub fn sign_jwt(&self, mut header: Value, claims: &Value) -> String {
         header["alg"] = json!("ES256");
         let message = format!(
             "{}.{}",
-            encoded(header.to_string().as_bytes()),
-            encoded(claims.to_string().as_bytes())
+            base64url_encode(header.to_string().as_bytes()),
+            base64url_encode(claims.to_string().as_bytes())
         );
         let signature = self.pair.sign(&SystemRandom::new(), message.as_bytes());
         let signature = signature.expect("a message can be signed");
-        format!("{message}.{}", encoded(signature.as_ref()))
+        format!("{message}.{}", base64url_encode(signature.as_ref()))
     }
 }
 
 /// A token that was read; nothing is checked yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unverified {
+pub struct UnverifiedJwt {
     /// Its header.
     pub header: Value,
     /// What it says.
@@ -75,23 +75,24 @@ pub struct Unverified {
     signature: Vec<u8>,
 }
 
-impl Unverified {
+impl UnverifiedJwt {
     /// Reads a token.
-    pub fn read(token: &str) -> Option<Unverified> {
+    pub fn parse(token: &str) -> Option<UnverifiedJwt> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
-        let json = |part: &str| serde_json::from_slice(&decoded(part)?).ok();
-        Some(Unverified {
+        let json = |part: &str| serde_json::from_slice(&base64url_decode(part)?).ok();
+        Some(UnverifiedJwt {
             header: json(header)?,
             claims: json(claims)?,
             message: message.to_owned(),
-            signature: decoded(signature)?,
+            signature: base64url_decode(signature)?,
         })
     }
 
     /// Did the owner of this public key sign it, with ES256?
     pub fn is_signed_by(&self, key: &Value) -> bool {
-        let coordinate = |name: &str| decoded(key[name].as_str()?).filter(|it| it.len() == 32);
+        let coordinate =
+            |name: &str| base64url_decode(key[name].as_str()?).filter(|it| it.len() == 32);
         let (Some(x), Some(y)) = (coordinate("x"), coordinate("y")) else { return false };
         let point = [&[4], &x[..], &y[..]].concat();
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
@@ -101,32 +102,32 @@ impl Unverified {
 }
 
 /// The thumbprint of a public key (RFC 7638).
-pub fn thumbprint(key: &Value) -> String {
+pub fn jwk_thumbprint(key: &Value) -> String {
     // The members that count, in the order of their names, without a blank.
     let canonical = format!(
         "{{\"crv\":{},\"kty\":{},\"x\":{},\"y\":{}}}",
         key["crv"], key["kty"], key["x"], key["y"]
     );
-    hashed(canonical.as_bytes())
+    sha256_base64url(canonical.as_bytes())
 }
 
 /// SHA-256 in the alphabet of URLs.
-pub fn hashed(bytes: &[u8]) -> String {
-    encoded(digest(&SHA256, bytes).as_ref())
+pub fn sha256_base64url(bytes: &[u8]) -> String {
+    base64url_encode(digest(&SHA256, bytes).as_ref())
 }
 
 /// Text that nobody can guess.
-pub fn unguessable() -> String {
+pub fn random_token() -> String {
     let mut bytes = [0_u8; 12];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
-    encoded(&bytes)
+    base64url_encode(&bytes)
 }
 
-fn encoded(bytes: &[u8]) -> String {
+fn base64url_encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn decoded(text: &str) -> Option<Vec<u8>> {
+fn base64url_decode(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
 
@@ -136,19 +137,19 @@ mod tests {
 
     #[test]
     fn only_the_key_that_signed_verifies_and_only_what_it_signed() {
-        let (key, other) = (SignatureKey::new(), SignatureKey::new());
-        let token = key.sign(json!({"typ": "JWT"}), &json!({"sub": "ada"}));
-        let read = Unverified::read(&token).unwrap();
+        let (key, other) = (SigningKey::new(), SigningKey::new());
+        let token = key.sign_jwt(json!({"typ": "JWT"}), &json!({"sub": "ada"}));
+        let read = UnverifiedJwt::parse(&token).unwrap();
         assert_eq!(read.claims, json!({"sub": "ada"}));
-        assert!(read.is_signed_by(&key.public()));
-        assert!(!read.is_signed_by(&other.public()));
+        assert!(read.is_signed_by(&key.public_jwk()));
+        assert!(!read.is_signed_by(&other.public_jwk()));
         let (_, signature) = token.rsplit_once('.').unwrap();
-        let forged = other.sign(json!({}), &json!({"sub": "eve"}));
+        let forged = other.sign_jwt(json!({}), &json!({"sub": "eve"}));
         let (message, _) = forged.rsplit_once('.').unwrap();
         assert!(
-            !Unverified::read(&format!("{message}.{signature}"))
+            !UnverifiedJwt::parse(&format!("{message}.{signature}"))
                 .unwrap()
-                .is_signed_by(&key.public())
+                .is_signed_by(&key.public_jwk())
         );
     }
 
@@ -158,6 +159,6 @@ mod tests {
         let key = json!({"kty": "EC", "crv": "P-256",
             "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs",
             "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA"});
-        assert_eq!(thumbprint(&key), "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I");
+        assert_eq!(jwk_thumbprint(&key), "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I");
     }
 }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Ending, Frame, Piece, halves, has_calls};
+use super::{ReplyEnd, ReplyPart, StreamEvent, halves, has_tool_calls};
 
-pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
+pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent> {
     let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
     let mut calls = 0;
     for piece in pieces {
         match piece {
-            Piece::Say(text) if ending == Ending::Refusal => {
+            ReplyPart::Text(text) if ending == ReplyEnd::Refusal => {
                 frames.push(delta(json!({"refusal": text})));
             }
-            Piece::Say(text) => frames.push(delta(json!({"content": text}))),
-            Piece::Think(text) => frames.push(delta(json!({"reasoning_content": text}))),
-            Piece::Call { id, tool, arguments } => {
+            ReplyPart::Text(text) => frames.push(delta(json!({"content": text}))),
+            ReplyPart::Thinking(text) => frames.push(delta(json!({"reasoning_content": text}))),
+            ReplyPart::ToolCall { id, tool, arguments } => {
                 let [first, second] = halves(arguments);
                 let function = json!({"name": tool, "arguments": ""});
                 let begun =
@@ -26,19 +26,19 @@ pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
                 }
                 calls += 1;
             }
-            Piece::Stall => frames.push(Frame::Stall),
-            Piece::BreakOff => frames.push(Frame::BreakOff),
-            Piece::Overloaded => {
+            ReplyPart::Stall => frames.push(StreamEvent::Stall),
+            ReplyPart::Disconnect => frames.push(StreamEvent::Disconnect),
+            ReplyPart::Overloaded => {
                 let error = json!({"type": "server_error", "code": "rate_limit_exceeded", "message": "Overloaded"});
                 frames.push(event(json!({"error": error})));
             }
         }
     }
     let reason = match ending {
-        Ending::Done if has_calls(pieces) => "tool_calls",
-        Ending::Done | Ending::Refusal => "stop",
-        Ending::Length => "length",
-        Ending::Silence => return frames,
+        ReplyEnd::EndTurn if has_tool_calls(pieces) => "tool_calls",
+        ReplyEnd::EndTurn | ReplyEnd::Refusal => "stop",
+        ReplyEnd::MaxTokens => "length",
+        ReplyEnd::Missing => return frames,
     };
     let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
     frames.push(event(chunk(json!([choice]), Value::Null)));
@@ -47,11 +47,11 @@ pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
         "prompt_tokens_details": {"cached_tokens": 30},
     });
     frames.push(event(chunk(json!([]), usage)));
-    frames.push(Frame::Event("data: [DONE]\n\n".to_owned()));
+    frames.push(StreamEvent::Event("data: [DONE]\n\n".to_owned()));
     frames
 }
 
-fn delta(delta: Value) -> Frame {
+fn delta(delta: Value) -> StreamEvent {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
     event(chunk(json!([choice]), Value::Null))
 }
@@ -63,6 +63,6 @@ fn chunk(choices: Value, usage: Value) -> Value {
     })
 }
 
-fn event(value: Value) -> Frame {
-    Frame::Event(format!("data: {value}\n\n"))
+fn event(value: Value) -> StreamEvent {
+    StreamEvent::Event(format!("data: {value}\n\n"))
 }

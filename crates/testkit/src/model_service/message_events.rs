@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Ending, Frame, Piece, halves, has_calls};
+use super::{ReplyEnd, ReplyPart, StreamEvent, halves, has_tool_calls};
 
-pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
+pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent> {
     let usage = json!({
         "input_tokens": 60, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 30,
         "output_tokens": 1,
@@ -18,55 +18,65 @@ pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
     let (mut at, mut text_at) = (0, None);
     for piece in pieces {
         // Words that follow each other belong to one block.
-        if let (Some(open), false) = (text_at, matches!(piece, Piece::Say(_) | Piece::Stall)) {
-            frames.push(stop(open));
+        if let (Some(open), false) =
+            (text_at, matches!(piece, ReplyPart::Text(_) | ReplyPart::Stall))
+        {
+            frames.push(block_stop(open));
             text_at = None;
         }
         match piece {
-            Piece::Say(text) => {
+            ReplyPart::Text(text) => {
                 if text_at.is_none() {
-                    frames.push(start(at, json!({"type": "text", "text": ""})));
+                    frames.push(block_start(at, json!({"type": "text", "text": ""})));
                     text_at = Some(at);
                     at += 1;
                 }
                 let delta = json!({"type": "text_delta", "text": text});
-                frames.push(more(text_at.expect("just begun"), delta));
+                frames.push(block_delta(text_at.expect("just begun"), delta));
             }
-            Piece::Think(text) => {
-                frames
-                    .push(start(at, json!({"type": "thinking", "thinking": "", "signature": ""})));
+            ReplyPart::Thinking(text) => {
+                frames.push(block_start(
+                    at,
+                    json!({"type": "thinking", "thinking": "", "signature": ""}),
+                ));
                 for half in halves(text) {
-                    frames.push(more(at, json!({"type": "thinking_delta", "thinking": half})));
-                }
-                frames.push(more(at, json!({"type": "signature_delta", "signature": "sealed-1"})));
-                frames.push(stop(at));
-                at += 1;
-            }
-            Piece::Call { id, tool, arguments } => {
-                let block = json!({"type": "tool_use", "id": id, "name": tool, "input": {}});
-                frames.push(start(at, block));
-                for half in halves(arguments) {
                     frames
-                        .push(more(at, json!({"type": "input_json_delta", "partial_json": half})));
+                        .push(block_delta(at, json!({"type": "thinking_delta", "thinking": half})));
                 }
-                frames.push(stop(at));
+                frames.push(block_delta(
+                    at,
+                    json!({"type": "signature_delta", "signature": "sealed-1"}),
+                ));
+                frames.push(block_stop(at));
                 at += 1;
             }
-            Piece::Stall => frames.push(Frame::Stall),
-            Piece::BreakOff => frames.push(Frame::BreakOff),
-            Piece::Overloaded => {
+            ReplyPart::ToolCall { id, tool, arguments } => {
+                let block = json!({"type": "tool_use", "id": id, "name": tool, "input": {}});
+                frames.push(block_start(at, block));
+                for half in halves(arguments) {
+                    frames.push(block_delta(
+                        at,
+                        json!({"type": "input_json_delta", "partial_json": half}),
+                    ));
+                }
+                frames.push(block_stop(at));
+                at += 1;
+            }
+            ReplyPart::Stall => frames.push(StreamEvent::Stall),
+            ReplyPart::Disconnect => frames.push(StreamEvent::Disconnect),
+            ReplyPart::Overloaded => {
                 let error = json!({"type": "overloaded_error", "message": "Overloaded"});
                 frames.push(event(json!({"type": "error", "error": error})));
             }
         }
     }
-    frames.extend(text_at.map(stop));
+    frames.extend(text_at.map(block_stop));
     let reason = match ending {
-        Ending::Done if has_calls(pieces) => "tool_use",
-        Ending::Done => "end_turn",
-        Ending::Length => "max_tokens",
-        Ending::Refusal => "refusal",
-        Ending::Silence => return frames,
+        ReplyEnd::EndTurn if has_tool_calls(pieces) => "tool_use",
+        ReplyEnd::EndTurn => "end_turn",
+        ReplyEnd::MaxTokens => "max_tokens",
+        ReplyEnd::Refusal => "refusal",
+        ReplyEnd::Missing => return frames,
     };
     let delta = json!({"stop_reason": reason, "stop_sequence": null});
     frames.push(event(
@@ -76,19 +86,19 @@ pub(super) fn frames(pieces: &[Piece], ending: Ending) -> Vec<Frame> {
     frames
 }
 
-fn event(value: Value) -> Frame {
+fn event(value: Value) -> StreamEvent {
     let name = value["type"].as_str().unwrap_or_default();
-    Frame::Event(format!("event: {name}\ndata: {value}\n\n"))
+    StreamEvent::Event(format!("event: {name}\ndata: {value}\n\n"))
 }
 
-fn start(at: u64, block: Value) -> Frame {
+fn block_start(at: u64, block: Value) -> StreamEvent {
     event(json!({"type": "content_block_start", "index": at, "content_block": block}))
 }
 
-fn more(at: u64, delta: Value) -> Frame {
+fn block_delta(at: u64, delta: Value) -> StreamEvent {
     event(json!({"type": "content_block_delta", "index": at, "delta": delta}))
 }
 
-fn stop(at: u64) -> Frame {
+fn block_stop(at: u64) -> StreamEvent {
     event(json!({"type": "content_block_stop", "index": at}))
 }

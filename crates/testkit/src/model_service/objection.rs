@@ -5,14 +5,20 @@ use std::collections::BTreeSet;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-use super::{KEY, Shape};
+use super::{API_KEY, ModelApi};
 
 /// What is wrong with a request: the status and the words.
-pub(super) fn to(shape: Shape, headers: &HeaderMap, body: Option<&Value>) -> Option<(u16, String)> {
+pub(super) fn rejection(
+    shape: ModelApi,
+    headers: &HeaderMap,
+    body: Option<&Value>,
+) -> Option<(u16, String)> {
     let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let is_known = match shape {
-        Shape::Messages => header("x-api-key") == KEY,
-        Shape::Completions | Shape::Responses => header("authorization") == format!("Bearer {KEY}"),
+        ModelApi::Messages => header("x-api-key") == API_KEY,
+        ModelApi::Completions | ModelApi::Responses => {
+            header("authorization") == format!("Bearer {API_KEY}")
+        }
     };
     if !is_known {
         let shown = format!("{}{}", header("x-api-key"), header("authorization"));
@@ -23,9 +29,9 @@ pub(super) fn to(shape: Shape, headers: &HeaderMap, body: Option<&Value>) -> Opt
         return Some((400, "only streams are served here".to_owned()));
     }
     let wrong = match shape {
-        Shape::Messages => messages(headers, body),
-        Shape::Completions => completions(body),
-        Shape::Responses => responses(body),
+        ModelApi::Messages => check_messages(headers, body),
+        ModelApi::Completions => check_completions(body),
+        ModelApi::Responses => check_responses(body),
     };
     wrong.map(|message| (400, message))
 }
@@ -39,7 +45,7 @@ fn ids<'a>(items: impl Iterator<Item = &'a Value>, kind: &str, name: &str) -> BT
     of_kind.map(|it| it[name].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-fn messages(headers: &HeaderMap, body: &Value) -> Option<String> {
+fn check_messages(headers: &HeaderMap, body: &Value) -> Option<String> {
     if !headers.contains_key("anthropic-version") || !body["max_tokens"].is_u64() {
         return Some("anthropic-version and max_tokens are required".to_owned());
     }
@@ -73,7 +79,7 @@ fn messages(headers: &HeaderMap, body: &Value) -> Option<String> {
     (marks > 4).then(|| "at most 4 blocks with cache_control".to_owned())
 }
 
-fn completions(body: &Value) -> Option<String> {
+fn check_completions(body: &Value) -> Option<String> {
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for message in list(&body["messages"]) {
         if message["role"] == "tool" {
@@ -92,7 +98,7 @@ fn completions(body: &Value) -> Option<String> {
     (!wanted.is_empty()).then(|| format!("the calls {wanted:?} have no results"))
 }
 
-fn responses(body: &Value) -> Option<String> {
+fn check_responses(body: &Value) -> Option<String> {
     let calls = ids(list(&body["input"]), "function_call", "call_id");
     let outputs = ids(list(&body["input"]), "function_call_output", "call_id");
     (calls != outputs).then(|| format!("the calls {calls:?} have the outputs {outputs:?}"))

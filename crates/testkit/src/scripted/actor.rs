@@ -10,29 +10,29 @@ use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::{Value, json};
 
-use super::conversation::Conversation;
+use super::conversation::ClientSession;
 use super::mischief;
-use super::outlet::{Frame, Outlet};
+use super::outlet::{ClientChannel, Frame};
 use crate::quirk::Quirk;
 use crate::script::Script;
 
 /// The exit code of a server that crashes.
-pub const CRASHED: i32 = 70;
+pub const CRASH_EXIT_CODE: i32 = 70;
 
 /// Where a server lives, and so what happens when it is to exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum RunMode {
     /// A program on standard streams.
-    Stdio,
+    StdioProgram,
     /// A program on the network.
-    Network,
+    NetworkProgram,
     /// A thread of a test: it drops connections instead.
-    Guest,
+    InTest,
 }
 
 /// One HTTP request, or one WebSocket message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// The HTTP method; `MESSAGE` for a WebSocket message.
     pub method: String,
     /// Path and query.
@@ -43,50 +43,50 @@ pub struct Recorded {
     pub body: Option<Value>,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// The first header of this name, in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
     /// The method of the message in the body.
-    pub fn asked(&self) -> Option<&str> {
+    pub fn rpc_method(&self) -> Option<&str> {
         self.body.as_ref()?.get("method")?.as_str()
     }
 }
 
 /// What a modern `ask` waits for.
 #[derive(Debug)]
-pub struct Round {
+pub struct PendingInput {
     /// How many rounds are still to come.
-    pub left: u64,
+    pub rounds_left: u64,
     /// The id of the request that was answered so.
-    pub id: Value,
+    pub request_id: Value,
     /// What was answered in earlier rounds.
-    pub answers: Vec<Value>,
+    pub responses: Vec<Value>,
 }
 
 /// Who plays a script.
 #[derive(Debug)]
-pub struct Actor {
+pub struct ServerState {
     pub script: Script,
-    pub life: Life,
+    pub run_mode: RunMode,
     /// What modern questions wait for, by the state that has to come back.
-    pub rounds: Mutex<HashMap<String, Round>>,
-    heard: Mutex<Heard>,
-    conversations: Mutex<Vec<Weak<Conversation>>>,
-    recorded: Mutex<Vec<Recorded>>,
+    pub pending_inputs: Mutex<HashMap<String, PendingInput>>,
+    received: Mutex<ReceivedCounts>,
+    sessions: Mutex<Vec<Weak<ClientSession>>>,
+    recorded: Mutex<Vec<RecordedRequest>>,
     journal: Option<Mutex<File>>,
     next_number: AtomicUsize,
     added_tools: AtomicUsize,
     /// Has somebody visited the page that opens it?
-    pub gate: AtomicBool,
-    busy: AtomicUsize,
-    answered: AtomicBool,
+    pub is_gate_open: AtomicBool,
+    in_flight: AtomicUsize,
+    has_responded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct ReceivedCounts {
     messages: usize,
     requests: usize,
     methods: BTreeMap<String, usize>,
@@ -96,55 +96,55 @@ struct Heard {
 
 /// Whether the server still lives after it heard something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alive {
-    Yes,
+pub enum AfterMessage {
+    Continue,
     /// It lives inside a test, so only the connection is to end.
-    No,
+    Disconnect,
 }
 
-impl Actor {
-    pub fn new(script: Script, life: Life) -> Arc<Actor> {
+impl ServerState {
+    pub fn new(script: Script, life: RunMode) -> Arc<ServerState> {
         let journal = script.journal.as_ref().map(|path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
             Mutex::new(file.expect("the journal can be written"))
         });
-        Arc::new(Actor {
+        Arc::new(ServerState {
             script,
-            life,
-            rounds: Mutex::default(),
-            heard: Mutex::default(),
-            conversations: Mutex::default(),
+            run_mode: life,
+            pending_inputs: Mutex::default(),
+            received: Mutex::default(),
+            sessions: Mutex::default(),
             recorded: Mutex::default(),
             journal,
             next_number: AtomicUsize::new(1),
             added_tools: AtomicUsize::new(0),
-            gate: AtomicBool::new(false),
-            busy: AtomicUsize::new(0),
-            answered: AtomicBool::new(false),
+            is_gate_open: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            has_responded: AtomicBool::new(false),
         })
     }
 
     /// Counts a message, writes it down, and dies of it if that is in the script.
-    pub fn hear(&self, message: &Value) -> Alive {
+    pub fn receive(&self, message: &Value) -> AfterMessage {
         let method = message.get("method").and_then(Value::as_str).unwrap_or("answer");
         if let Some(journal) = &self.journal {
             let line = format!("{message}\n");
             let mut file = journal.lock().expect("nobody panics with it");
             file.write_all(line.as_bytes()).expect("the journal can be written");
         }
-        let (is_first, is_first_request) = self.count(method, message);
+        let (is_first, is_first_request) = self.count_message(method, message);
         if is_first_request {
             mischief::flood_stderr(&self.script);
         }
         let script = &self.script;
-        let dies = (is_first && script.does(&Quirk::ExitsOnFirstMessage))
-            || (method == "server/discover" && script.does(&Quirk::ExitsOnProbe))
-            || (method == "tools/call" && script.does(&Quirk::CrashesMidCall));
-        if dies { self.die() } else { Alive::Yes }
+        let dies = (is_first && script.has_quirk(&Quirk::ExitsOnFirstMessage))
+            || (method == "server/discover" && script.has_quirk(&Quirk::ExitsOnProbe))
+            || (method == "tools/call" && script.has_quirk(&Quirk::CrashesMidCall));
+        if dies { self.crash() } else { AfterMessage::Continue }
     }
 
-    fn count(&self, method: &str, message: &Value) -> (bool, bool) {
-        let mut heard = self.heard.lock().expect("nobody panics with it");
+    fn count_message(&self, method: &str, message: &Value) -> (bool, bool) {
+        let mut heard = self.received.lock().expect("nobody panics with it");
         heard.messages += 1;
         *heard.methods.entry(method.to_owned()).or_default() += 1;
         if method == "tools/call"
@@ -158,25 +158,25 @@ impl Actor {
     }
 
     /// Ends the program; a server inside a test lives on.
-    pub fn die(&self) -> Alive {
-        match self.life {
-            Life::Stdio | Life::Network => process::exit(CRASHED),
-            Life::Guest => Alive::No,
+    pub fn crash(&self) -> AfterMessage {
+        match self.run_mode {
+            RunMode::StdioProgram | RunMode::NetworkProgram => process::exit(CRASH_EXIT_CODE),
+            RunMode::InTest => AfterMessage::Disconnect,
         }
     }
 
     /// What was heard so far.
     pub fn counts(&self) -> Value {
-        let heard = self.heard.lock().expect("nobody panics with it");
+        let heard = self.received.lock().expect("nobody panics with it");
         json!({"methods": heard.methods, "tools": heard.tools, "cancelled": heard.cancelled})
     }
 
-    pub fn note_cancelled(&self, what: &str) {
-        self.heard.lock().expect("nobody panics with it").cancelled.push(what.to_owned());
+    pub fn record_cancelled(&self, what: &str) {
+        self.received.lock().expect("nobody panics with it").cancelled.push(what.to_owned());
     }
 
     /// A number nobody had before.
-    pub fn number(&self) -> usize {
+    pub fn next_id(&self) -> usize {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -187,71 +187,71 @@ impl Actor {
     /// Adds a tool and tells everybody who listens.
     pub fn change_tools(&self) -> String {
         let name = format!("added_{}", self.added_tools.fetch_add(1, Ordering::Relaxed));
-        self.announce("notifications/tools/list_changed", &json!({}));
+        self.notify_all("notifications/tools/list_changed", &json!({}));
         name
     }
 
     /// Tells every client that wants to know.
-    pub fn announce(&self, method: &str, params: &Value) {
+    pub fn notify_all(&self, method: &str, params: &Value) {
         let everyone: Vec<_> = {
-            let mut conversations = self.conversations.lock().expect("nobody panics with it");
+            let mut conversations = self.sessions.lock().expect("nobody panics with it");
             conversations.retain(|it| it.strong_count() > 0);
             conversations.iter().filter_map(Weak::upgrade).collect()
         };
         for conversation in everyone {
-            conversation.announce(method, params);
+            conversation.notify(method, params);
         }
     }
 
     /// Answers every request that listens, which ends it.
-    pub fn end_listening(&self) {
-        let conversations = self.conversations.lock().expect("nobody panics with it");
+    pub fn end_subscriptions(&self) {
+        let conversations = self.sessions.lock().expect("nobody panics with it");
         for conversation in conversations.iter().filter_map(Weak::upgrade) {
-            conversation.end_listening();
+            conversation.end_subscriptions();
         }
     }
 
-    pub fn knows(&self, conversation: &Arc<Conversation>) {
-        let mut conversations = self.conversations.lock().expect("nobody panics with it");
+    pub fn add_session(&self, conversation: &Arc<ClientSession>) {
+        let mut conversations = self.sessions.lock().expect("nobody panics with it");
         conversations.push(Arc::downgrade(conversation));
     }
 
-    pub fn record(&self, recorded: Recorded) {
+    pub fn record(&self, recorded: RecordedRequest) {
         self.recorded.lock().expect("nobody panics with it").push(recorded);
     }
 
-    pub fn recorded(&self) -> Vec<Recorded> {
+    pub fn recorded(&self) -> Vec<RecordedRequest> {
         self.recorded.lock().expect("nobody panics with it").clone()
     }
 
     /// Was anything answered before? From now on, it was.
-    pub fn has_answered(&self) -> bool {
-        self.answered.swap(true, Ordering::Relaxed)
+    pub fn mark_responded(&self) -> bool {
+        self.has_responded.swap(true, Ordering::Relaxed)
     }
 
     /// How many requests are being answered.
-    pub fn busy(&self) -> usize {
-        self.busy.load(Ordering::Acquire)
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
     }
 
     /// One request more is being answered, until this is dropped.
-    pub fn at_work(self: &Arc<Self>) -> AtWork {
-        self.busy.fetch_add(1, Ordering::AcqRel);
-        AtWork(Arc::clone(self))
+    pub fn begin_request(self: &Arc<Self>) -> InFlightGuard {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        InFlightGuard(Arc::clone(self))
     }
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct AtWork(Arc<Actor>);
+pub struct InFlightGuard(Arc<ServerState>);
 
-impl Drop for AtWork {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Breaks a connection on purpose.
-pub fn cut(outlet: &Outlet) {
-    outlet.send(Frame::Cut);
+pub fn disconnect(outlet: &ClientChannel) {
+    outlet.send(Frame::Disconnect);
 }

@@ -8,105 +8,112 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::actor::{Life, Round};
-use super::conversation::{Asked, Conversation, Ending, with_unknown_content};
-use super::eras::{Dialect, Trouble};
+use super::actor::{PendingInput, RunMode};
+use super::conversation::{ClientRequest, ClientSession, RequestFailure, add_unknown_content};
+use super::eras::{RequestEra, RpcError};
 use super::{mischief, repertoire};
 use crate::quirk::Quirk;
 
-const CREATE: &str = "elicitation/create";
+const ELICITATION_CREATE: &str = "elicitation/create";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Calls a tool.
-pub async fn perform(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Ending> {
-    let actor = &conversation.actor;
+pub async fn call_tool(
+    conversation: &Arc<ClientSession>,
+    asked: &ClientRequest,
+) -> Result<Value, RequestFailure> {
+    let actor = &conversation.server;
     let name = asked.params["name"].as_str().unwrap_or_default();
     let arguments = &asked.params["arguments"];
     let mut result = match name {
-        "echo" => text(arguments["text"].as_str().unwrap_or_default()),
+        "echo" => text_result(arguments["text"].as_str().unwrap_or_default()),
         "add" => {
             let number = |it: &str| arguments[it].as_f64().unwrap_or_default();
             let sum = number("a") + number("b");
-            both(&json!({"sum": sum}), &sum.to_string())
+            structured_and_text(&json!({"sum": sum}), &sum.to_string())
         }
         "slow" => slow(asked).await,
-        "big" => text(&mischief::many(count(&arguments["bytes"], 0))),
-        "fail" => failure(arguments["text"].as_str().unwrap_or("it failed")),
+        "big" => text_result(&mischief::repeated_letters(count_or(&arguments["bytes"], 0))),
+        "fail" => error_result(arguments["text"].as_str().unwrap_or("it failed")),
         "explode" => {
             let code = arguments["code"].as_i64().unwrap_or(-32603);
-            let mut trouble = Trouble::new(code, "it exploded");
+            let mut trouble = RpcError::new(code, "it exploded");
             trouble.data = arguments.get("data").cloned();
             return Err(trouble.into());
         }
-        "crash" => return Err(Ending::Crash),
-        "ask" if arguments["kind"] == "gate" => gate(conversation)?,
-        "ask" if arguments["kind"] == "withdrawn" => withdrawn(conversation, asked).await,
-        "ask" if arguments["kind"] == "crowd" => crowd(conversation, asked).await,
-        "ask" => match asked.dialect {
-            Dialect::Legacy => ask(conversation, asked).await,
-            Dialect::Modern => ask_back(conversation, asked)?,
+        "crash" => return Err(RequestFailure::Crash),
+        "ask" if arguments["kind"] == "gate" => gated(conversation)?,
+        "ask" if arguments["kind"] == "withdrawn" => {
+            cancelled_then_asked_again(conversation, asked).await
+        }
+        "ask" if arguments["kind"] == "crowd" => hundred_requests(conversation, asked).await,
+        "ask" => match asked.era {
+            RequestEra::Legacy => ask_legacy(conversation, asked).await,
+            RequestEra::Modern => ask_modern(conversation, asked)?,
         },
-        "env" => match actor.life {
-            Life::Stdio => {
+        "env" => match actor.run_mode {
+            RunMode::StdioProgram => {
                 let names: Vec<String> =
                     env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-                spoken(&json!({"names": names}))
+                structured_result(&json!({"names": names}))
             }
-            Life::Network | Life::Guest => failure("only over stdio"),
+            RunMode::NetworkProgram | RunMode::InTest => error_result("only over stdio"),
         },
-        "change_tools" => spoken(&json!({"added": actor.change_tools()})),
+        "change_tools" => structured_result(&json!({"added": actor.change_tools()})),
         "touch" => {
             let params = json!({"uri": arguments["uri"]});
-            actor.announce("notifications/resources/updated", &params);
-            text("touched")
+            actor.notify_all("notifications/resources/updated", &params);
+            text_result("touched")
         }
-        "count" => spoken(&actor.counts()),
-        "whoami" => spoken(&whoami(conversation, asked)),
-        "route" => text(arguments["region"].as_str().unwrap_or("nowhere")),
-        "say" if actor.script.does(&Quirk::SaysWhatItIsTold) => arguments["result"].clone(),
-        "talk" if actor.script.does(&Quirk::Talks) => talk(conversation, asked).await?,
+        "count" => structured_result(&actor.counts()),
+        "whoami" => structured_result(&whoami(conversation, asked)),
+        "route" => text_result(arguments["region"].as_str().unwrap_or("nowhere")),
+        "say" if actor.script.has_quirk(&Quirk::HasSayTool) => arguments["result"].clone(),
+        "talk" if actor.script.has_quirk(&Quirk::HasTalkTool) => talk(conversation, asked).await?,
         "end_listening" => {
-            actor.end_listening();
-            text("ended")
+            actor.end_subscriptions();
+            text_result("ended")
         }
-        name if repertoire::has_tool(actor, name) => text(&format!("{name} got {arguments}")),
-        name => return Err(Trouble::invalid(format!("there is no tool `{name}`")).into()),
+        name if repertoire::has_generated_tool(actor, name) => {
+            text_result(&format!("{name} got {arguments}"))
+        }
+        name => return Err(RpcError::invalid_params(format!("there is no tool `{name}`")).into()),
     };
-    with_unknown_content(actor, &mut result);
+    add_unknown_content(actor, &mut result);
     Ok(result)
 }
 
-fn text(text: &str) -> Value {
+fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-fn failure(why: &str) -> Value {
+fn error_result(why: &str) -> Value {
     json!({"content": [{"type": "text", "text": why}], "isError": true})
 }
 
 /// A result for machines, with a text for the others.
-fn both(structured: &Value, shown: &str) -> Value {
+fn structured_and_text(structured: &Value, shown: &str) -> Value {
     json!({"content": [{"type": "text", "text": shown}], "structuredContent": structured})
 }
 
-fn spoken(structured: &Value) -> Value {
-    both(structured, &structured.to_string())
+fn structured_result(structured: &Value) -> Value {
+    structured_and_text(structured, &structured.to_string())
 }
 
-fn count(value: &Value, otherwise: usize) -> usize {
+fn count_or(value: &Value, otherwise: usize) -> usize {
     value.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(otherwise)
 }
 
-async fn slow(asked: &Asked) -> Value {
+async fn slow(asked: &ClientRequest) -> Value {
     let arguments = &asked.params["arguments"];
     let ms = arguments["ms"].as_u64().unwrap_or(100);
-    let steps = count(&arguments["steps"], 5).max(1);
+    let steps = count_or(&arguments["steps"], 5).max(1);
     let token = &asked.params["_meta"]["progressToken"];
     for step in 1..=steps {
         let step_ms = ms / u64::try_from(steps).unwrap_or(u64::MAX);
         tokio::time::sleep(Duration::from_millis(step_ms)).await;
         if !token.is_null() {
-            asked.aside.say(&json!({
+            asked.notifications.send_message(&json!({
                 "jsonrpc": "2.0",
                 "method": "notifications/progress",
                 "params": {"progressToken": token, "progress": step, "total": steps,
@@ -114,27 +121,29 @@ async fn slow(asked: &Asked) -> Value {
             }));
         }
     }
-    text(&format!("took {ms} ms"))
+    text_result(&format!("took {ms} ms"))
 }
 
 /// Says its text in progress and logs, and in a question where one is wanted, before it returns it.
-async fn talk(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Trouble> {
+async fn talk(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Result<Value, RpcError> {
     let arguments = &asked.params["arguments"];
     let text = arguments["text"].as_str().unwrap_or_default();
-    let rounds = &conversation.actor.rounds;
+    let rounds = &conversation.server.pending_inputs;
     if let Some(state) = asked.params["requestState"].as_str() {
         let known = rounds.lock().expect("nobody panics with it").remove(state);
-        known.ok_or_else(|| Trouble::invalid("`requestState` is not as it was given"))?;
-        return Ok(talked(text, &asked.params["inputResponses"]["talk"]));
+        known.ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
+        return Ok(talk_result(text, &asked.params["inputResponses"]["talk"]));
     }
     let meta = &asked.params["_meta"];
-    let steps = count(&arguments["steps"], 1);
+    let steps = count_or(&arguments["steps"], 1);
     let pause = arguments["ms"].as_u64().unwrap_or(0) / u64::try_from(steps.max(1)).unwrap_or(1);
     let says = |method: &str, params: &Value| {
-        asked.aside.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        asked
+            .notifications
+            .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     };
     // A modern server logs only for those who want it.
-    let logs = asked.dialect == Dialect::Legacy || !meta[LOG_LEVEL].is_null();
+    let logs = asked.era == RequestEra::Legacy || !meta[LOG_LEVEL].is_null();
     for step in 1..=steps {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         if !meta["progressToken"].is_null() {
@@ -149,59 +158,66 @@ async fn talk(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, 
         }
     }
     if arguments["ask"] != true {
-        return Ok(talked(text, &Value::Null));
+        return Ok(talk_result(text, &Value::Null));
     }
-    let question = named_question(text);
-    match asked.dialect {
-        Dialect::Legacy => match conversation.ask(&asked.aside, CREATE, &question).await {
-            Some(answer) => Ok(talked(text, &answer)),
-            None => Ok(failure("nobody answered")),
+    let question = name_form(text);
+    match asked.era {
+        RequestEra::Legacy => match conversation
+            .send_request(&asked.notifications, ELICITATION_CREATE, &question)
+            .await
+        {
+            Some(answer) => Ok(talk_result(text, &answer)),
+            None => Ok(error_result("nobody answered")),
         },
-        Dialect::Modern => {
-            let state = format!("{text} {}", conversation.actor.number());
-            let round = Round { left: 1, id: asked.id.clone(), answers: Vec::new() };
+        RequestEra::Modern => {
+            let state = format!("{text} {}", conversation.server.next_id());
+            let round = PendingInput {
+                rounds_left: 1,
+                request_id: asked.id.clone(),
+                responses: Vec::new(),
+            };
             rounds.lock().expect("nobody panics with it").insert(state.clone(), round);
-            let request = json!({"method": CREATE, "params": question});
+            let request = json!({"method": ELICITATION_CREATE, "params": question});
             Ok(json!({"resultType": "input_required", "requestState": state,
                       "inputRequests": {"talk": request}}))
         }
     }
 }
 
-fn talked(text: &str, answer: &Value) -> Value {
+fn talk_result(text: &str, answer: &Value) -> Value {
     let answer = answer.get("result").unwrap_or(answer);
-    spoken(&json!({"text": text, "answer": answer}))
+    structured_result(&json!({"text": text, "answer": answer}))
 }
 
-fn whoami(conversation: &Conversation, asked: &Asked) -> Value {
+fn whoami(conversation: &ClientSession, asked: &ClientRequest) -> Value {
     let meta = &asked.params["_meta"];
-    let opened = conversation.client();
-    let (era, version, client) = match asked.dialect {
-        Dialect::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
-        Dialect::Modern => {
+    let opened = conversation.initialize_params();
+    let (era, version, client) = match asked.era {
+        RequestEra::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
+        RequestEra::Modern => {
             let version = &meta["io.modelcontextprotocol/protocolVersion"];
             ("modern", version, &meta["io.modelcontextprotocol/clientInfo"])
         }
     };
-    let name = &conversation.actor.script.name;
+    let name = &conversation.server.script.name;
     json!({"name": name, "pid": std::process::id(), "era": era, "version": version,
            "client": client, "headers": asked.headers})
 }
 
 /// Sends people to a page first. Somebody visits it by and by, of which everybody is told.
-fn gate(conversation: &Arc<Conversation>) -> Result<Value, Trouble> {
-    let actor = &conversation.actor;
-    if actor.gate.load(Ordering::Relaxed) {
-        return Ok(text("the gate is open"));
+fn gated(conversation: &Arc<ClientSession>) -> Result<Value, RpcError> {
+    let actor = &conversation.server;
+    if actor.is_gate_open.load(Ordering::Relaxed) {
+        return Ok(text_result("the gate is open"));
     }
     let opener = actor.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        opener.gate.store(true, Ordering::Relaxed);
+        opener.is_gate_open.store(true, Ordering::Relaxed);
         let params = json!({"elicitationId": "gate-1"});
-        opener.announce("notifications/elicitation/complete", &params);
+        opener.notify_all("notifications/elicitation/complete", &params);
     });
-    let mut trouble = Trouble::new(-32042, "a page has to be visited first");
+    let mut trouble = RpcError::new(-32042, "a page has to be visited first");
     trouble.data = Some(json!({"elicitations": [{
         "mode": "url", "message": "Open the gate.",
         "url": "https://example.com/gate", "elicitationId": "gate-1",
@@ -210,7 +226,7 @@ fn gate(conversation: &Arc<Conversation>) -> Result<Value, Trouble> {
 }
 
 /// What is asked: a key for the answer, the method, the parameters.
-fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
+fn input_requests(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
     let form = json!({
         "mode": "form", "message": "What is your name?",
         "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
@@ -259,35 +275,39 @@ fn questions(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
     }
 }
 
-fn named_question(message: &str) -> Value {
+fn name_form(message: &str) -> Value {
     let name =
         json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     json!({"message": message, "requestedSchema": name})
 }
 
 /// Asks, thinks better of it while somebody answers, and asks something else.
-async fn withdrawn(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
-    let first = named_question("The first question?");
-    let (id, answered) = conversation.begin_asking(&asked.aside, CREATE, &first);
+async fn cancelled_then_asked_again(
+    conversation: &Arc<ClientSession>,
+    asked: &ClientRequest,
+) -> Value {
+    let first = name_form("The first question?");
+    let (id, answered) =
+        conversation.begin_request(&asked.notifications, ELICITATION_CREATE, &first);
     let patience = Duration::from_millis(asked.params["arguments"]["ms"].as_u64().unwrap_or(1000));
     if let Ok(Ok(answer)) = tokio::time::timeout(patience, answered).await {
-        return spoken(&json!({"rounds": [{"first": answer["result"]}]}));
+        return structured_result(&json!({"rounds": [{"first": answer["result"]}]}));
     }
-    asked.aside.say(&json!({
+    asked.notifications.send_message(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
     }));
-    let second = named_question("The second question?");
-    match conversation.ask(&asked.aside, CREATE, &second).await {
-        Some(answer) => spoken(&json!({"rounds": [{"second": answer["result"]}]})),
-        None => failure("nobody answered"),
+    let second = name_form("The second question?");
+    match conversation.send_request(&asked.notifications, ELICITATION_CREATE, &second).await {
+        Some(answer) => structured_result(&json!({"rounds": [{"second": answer["result"]}]})),
+        None => error_result("nobody answered"),
     }
 }
 
 /// Asks a hundred things at once, and counts what comes of it.
-async fn crowd(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
+async fn hundred_requests(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Value {
     let begin = |number: usize| {
-        let question = named_question(&format!("Question {number}?"));
-        conversation.begin_asking(&asked.aside, CREATE, &question).1
+        let question = name_form(&format!("Question {number}?"));
+        conversation.begin_request(&asked.notifications, ELICITATION_CREATE, &question).1
     };
     let waiting: Vec<_> = (0..100).map(begin).collect();
     let mut actions: BTreeMap<String, usize> = BTreeMap::new();
@@ -296,18 +316,20 @@ async fn crowd(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
         let action = answer["result"]["action"].as_str().unwrap_or("error");
         *actions.entry(action.to_owned()).or_default() += 1;
     }
-    spoken(&json!(actions))
+    structured_result(&json!(actions))
 }
 
 /// Asks in the legacy way: one request to the client after the other.
-async fn ask(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
+async fn ask_legacy(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Value {
     let arguments = &asked.params["arguments"];
     let mut rounds = Vec::new();
-    for _ in 0..count(&arguments["rounds"], 1) {
+    for _ in 0..count_or(&arguments["rounds"], 1) {
         let mut answers = BTreeMap::new();
-        for (key, method, params) in questions(arguments) {
-            let Some(answer) = conversation.ask(&asked.aside, method, &params).await else {
-                return failure("nobody answered");
+        for (key, method, params) in input_requests(arguments) {
+            let Some(answer) =
+                conversation.send_request(&asked.notifications, method, &params).await
+            else {
+                return error_result("nobody answered");
             };
             let answer = match answer.get("result") {
                 Some(result) => result.clone(),
@@ -317,51 +339,55 @@ async fn ask(conversation: &Arc<Conversation>, asked: &Asked) -> Value {
         }
         rounds.push(json!(answers));
     }
-    spoken(&json!({"rounds": rounds}))
+    structured_result(&json!({"rounds": rounds}))
 }
 
 /// Asks in the modern way: the answer is what is needed, and the request comes again with it.
-fn ask_back(conversation: &Arc<Conversation>, asked: &Asked) -> Result<Value, Trouble> {
-    let actor = &conversation.actor;
+fn ask_modern(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Result<Value, RpcError> {
+    let actor = &conversation.server;
     let arguments = &asked.params["arguments"];
     let wanted = arguments["rounds"].as_u64().unwrap_or(1);
-    let mut round = Round { left: wanted, id: Value::Null, answers: Vec::new() };
+    let mut round =
+        PendingInput { rounds_left: wanted, request_id: Value::Null, responses: Vec::new() };
     if let Some(state) = asked.params.get("requestState") {
         let known = state
             .as_str()
-            .and_then(|it| actor.rounds.lock().expect("nobody panics with it").remove(it));
-        round = known.ok_or_else(|| Trouble::invalid("`requestState` is not as it was given"))?;
-        if round.id == asked.id {
-            return Err(Trouble::new(-32600, "a retry has an id of its own"));
+            .and_then(|it| actor.pending_inputs.lock().expect("nobody panics with it").remove(it));
+        round = known
+            .ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
+        if round.request_id == asked.id {
+            return Err(RpcError::new(-32600, "a retry has an id of its own"));
         }
         let responses = asked.params.get("inputResponses").cloned().unwrap_or(json!({}));
-        if let Some((key, ..)) = questions(arguments).iter().find(|it| responses[it.0].is_null()) {
-            return Err(Trouble::invalid(format!("`inputResponses` lacks `{key}`")));
+        if let Some((key, ..)) =
+            input_requests(arguments).iter().find(|it| responses[it.0].is_null())
+        {
+            return Err(RpcError::invalid_params(format!("`inputResponses` lacks `{key}`")));
         }
-        round.answers.push(responses);
-        round.left -= 1;
+        round.responses.push(responses);
+        round.rounds_left -= 1;
     } else if asked.params.get("inputResponses").is_some() {
-        return Err(Trouble::invalid("`inputResponses` without `requestState`"));
+        return Err(RpcError::invalid_params("`inputResponses` without `requestState`"));
     }
-    if round.left == 0 {
-        return Ok(spoken(&json!({"rounds": round.answers})));
+    if round.rounds_left == 0 {
+        return Ok(structured_result(&json!({"rounds": round.responses})));
     }
-    round.id = asked.id.clone();
+    round.request_id = asked.id.clone();
     // Nobody who takes this text apart and puts it together again gets it right by accident.
-    let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", actor.number());
+    let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", actor.next_id());
     let mut result = json!({"resultType": "input_required", "requestState": state});
-    for (key, method, params) in questions(arguments) {
+    for (key, method, params) in input_requests(arguments) {
         result["inputRequests"][key] = match params.is_null() {
             true => json!({"method": method}),
             false => json!({"method": method, "params": params}),
         };
     }
-    actor.rounds.lock().expect("nobody panics with it").insert(state, round);
+    actor.pending_inputs.lock().expect("nobody panics with it").insert(state, round);
     Ok(result)
 }
 
 /// The tool's arguments that a header has to repeat, as header name and value.
-pub fn repeated_in_headers(params: &Value) -> Option<(&'static str, Option<String>)> {
+pub fn param_header(params: &Value) -> Option<(&'static str, Option<String>)> {
     (params["name"] == "route").then(|| {
         let region = params["arguments"]["region"].as_str().map(str::to_owned);
         ("mcp-param-region", region)

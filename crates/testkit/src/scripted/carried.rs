@@ -19,11 +19,11 @@ use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, Life, Recorded};
-use super::conversation::Conversation;
-use super::eras::Opened;
-use super::outlet::Outlet;
-use super::over_http::Session;
+use super::actor::{RecordedRequest, RunMode, ServerState};
+use super::conversation::ClientSession;
+use super::eras::Initialized;
+use super::outlet::ClientChannel;
+use super::over_http::HttpSession;
 use super::{over_http, over_sse, over_websocket};
 use crate::quirk::Quirk;
 use crate::script::Script;
@@ -51,17 +51,22 @@ impl Transport {
 
 /// A server that runs. Dropping it ends it and every connection to it.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     pub(crate) url: String,
     pub(crate) port: u16,
-    pub(crate) actor: Arc<Actor>,
+    pub(crate) server: Arc<ServerState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts a server; port 0 is any free one.
-pub fn run(transport: Transport, script: Script, life: Life, port: u16) -> io::Result<Running> {
-    let actor = Actor::new(script, life);
+pub fn spawn_server(
+    transport: Transport,
+    script: Script,
+    life: RunMode,
+    port: u16,
+) -> io::Result<RunningServer> {
+    let actor = ServerState::new(script, life);
     let (stop, stopped) = oneshot::channel();
     let (ready, started) = mpsc::sync_channel(1);
     let played = Arc::clone(&actor);
@@ -88,17 +93,23 @@ pub fn run(transport: Transport, script: Script, life: Life, port: u16) -> io::R
         });
     })?;
     let port = started.recv().map_err(io::Error::other)??;
-    Ok(Running { url: transport.url(port), port, actor, stop: Some(stop), thread: Some(thread) })
+    Ok(RunningServer {
+        url: transport.url(port),
+        port,
+        server: actor,
+        stop: Some(stop),
+        thread: Some(thread),
+    })
 }
 
-impl Running {
+impl RunningServer {
     /// Where it is reached.
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _has_ended = stop.send(());
@@ -111,58 +122,64 @@ impl Drop for Running {
 
 /// What the requests of one server share.
 #[derive(Debug)]
-pub struct House {
-    pub actor: Arc<Actor>,
+pub struct HttpState {
+    pub server: Arc<ServerState>,
     /// Conversations by session.
-    pub sessions: Mutex<HashMap<String, Arc<Session>>>,
+    pub sessions: Mutex<HashMap<String, Arc<HttpSession>>>,
     /// The conversation of everybody who has no session.
-    pub shared: Arc<Conversation>,
+    pub shared_session: Arc<ClientSession>,
     transport: Transport,
-    refusals: AtomicUsize,
+    status_quirk_count: AtomicUsize,
 }
 
 /// One request, its body read.
 #[derive(Debug)]
-pub struct Arrived {
+pub struct HttpRequest {
     pub parts: Parts,
     pub body: Option<Value>,
     /// Headers as JSON, for those who want to see them.
     pub headers: Value,
 }
 
-impl Arrived {
+impl HttpRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.parts.headers.get(name).and_then(|it| it.to_str().ok())
     }
 
-    pub fn is(&self, method: &str) -> bool {
+    pub fn is_method(&self, method: &str) -> bool {
         self.parts.method == method
     }
 
     /// The message's method; without a message, HTTP's.
-    pub fn asked(&self) -> &str {
+    pub fn rpc_method(&self) -> &str {
         let asked = self.body.as_ref().and_then(|it| it["method"].as_str());
         asked.unwrap_or(self.parts.method.as_str())
     }
 }
 
 /// A server as something that axum can serve.
-pub fn router(transport: Transport, actor: Arc<Actor>) -> Router {
-    let shared = Conversation::new(&actor, Outlet::nowhere(), Opened::Yes);
+pub fn router(transport: Transport, actor: Arc<ServerState>) -> Router {
+    let shared = ClientSession::new(&actor, ClientChannel::discard(), Initialized::Yes);
     let sessions = Mutex::default();
     let refusals = AtomicUsize::new(0);
-    let house = House { actor, sessions, shared, transport, refusals };
-    Router::new().fallback(answer).with_state(Arc::new(house))
+    let house = HttpState {
+        server: actor,
+        sessions,
+        shared_session: shared,
+        transport,
+        status_quirk_count: refusals,
+    };
+    Router::new().fallback(respond).with_state(Arc::new(house))
 }
 
-async fn answer(State(house): State<Arc<House>>, request: Request) -> Response {
+async fn respond(State(house): State<Arc<HttpState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
-        return status(StatusCode::BAD_REQUEST);
+        return empty_response(StatusCode::BAD_REQUEST);
     };
     let headers = recorded_headers(&parts.headers);
     let body: Option<Value> = serde_json::from_slice(&bytes).ok();
-    house.actor.record(Recorded {
+    house.server.record(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         headers: headers.clone(),
@@ -170,14 +187,14 @@ async fn answer(State(house): State<Arc<House>>, request: Request) -> Response {
     });
     let headers: Map<String, Value> =
         headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
-    let arrived = Arrived { parts, body, headers: Value::Object(headers) };
-    if let Some(refusal) = house.misbehaviour(&arrived) {
+    let arrived = HttpRequest { parts, body, headers: Value::Object(headers) };
+    if let Some(refusal) = house.quirk_response(&arrived) {
         return refusal;
     }
     match house.transport {
-        Transport::Http => over_http::answer(&house, arrived).await,
-        Transport::Sse => over_sse::answer(&house, arrived).await,
-        Transport::WebSocket => over_websocket::answer(&house, arrived).await,
+        Transport::Http => over_http::handle(&house, arrived).await,
+        Transport::Sse => over_sse::respond(&house, arrived).await,
+        Transport::WebSocket => over_websocket::respond(&house, arrived).await,
     }
 }
 
@@ -187,63 +204,68 @@ pub fn recorded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-impl House {
+impl HttpState {
     /// The answer that a script gives instead of the right one.
-    fn misbehaviour(&self, arrived: &Arrived) -> Option<Response> {
-        self.actor.script.quirks.iter().find_map(|quirk| {
+    fn quirk_response(&self, arrived: &HttpRequest) -> Option<Response> {
+        self.server.script.quirks.iter().find_map(|quirk| {
             if let Quirk::RequiresBearer { token } = quirk {
-                return self.challenge(arrived, token);
+                return self.bearer_challenge(arrived, token);
             }
-            if !self.actor.script.touches(arrived.asked()) {
+            if !self.server.script.quirks_apply_to(arrived.rpc_method()) {
                 return None;
             }
             if let Quirk::RedirectsTo { url } = quirk {
-                return Some(with_header(status(StatusCode::TEMPORARY_REDIRECT), "location", url));
+                return Some(with_header(
+                    empty_response(StatusCode::TEMPORARY_REDIRECT),
+                    "location",
+                    url,
+                ));
             }
-            self.http_status(quirk)
+            self.status_quirk(quirk)
         })
     }
 
-    fn challenge(&self, arrived: &Arrived, token: &str) -> Option<Response> {
+    fn bearer_challenge(&self, arrived: &HttpRequest, token: &str) -> Option<Response> {
         let challenge = match arrived.header("authorization") {
             Some(given) if given == format!("Bearer {token}") => return None,
             Some(_) => "Bearer realm=\"scripted\", error=\"invalid_token\"",
             None => "Bearer realm=\"scripted\"",
         };
-        Some(with_header(status(StatusCode::UNAUTHORIZED), "www-authenticate", challenge))
+        Some(with_header(empty_response(StatusCode::UNAUTHORIZED), "www-authenticate", challenge))
     }
 
-    fn http_status(&self, quirk: &Quirk) -> Option<Response> {
+    fn status_quirk(&self, quirk: &Quirk) -> Option<Response> {
         let Quirk::HttpStatus { status: code, body, headers, after, times } = quirk else {
             return None;
         };
-        let number = self.refusals.fetch_add(1, Ordering::Relaxed);
+        let number = self.status_quirk_count.fetch_add(1, Ordering::Relaxed);
         let last = times.map_or(usize::MAX, |it| after.saturating_add(it));
         if !(*after..last).contains(&number) {
             return None;
         }
-        let mut response = status(StatusCode::from_u16(*code).expect("a script has real statuses"));
+        let mut response =
+            empty_response(StatusCode::from_u16(*code).expect("a script has real statuses"));
         *response.body_mut() = Body::from(body.clone());
         Some(headers.iter().fold(response, |it, (name, value)| with_header(it, name, value)))
     }
 }
 
 /// An answer without a body.
-pub fn status(code: StatusCode) -> Response {
+pub fn empty_response(code: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = code;
     response
 }
 
 /// An answer with one document.
-pub fn document(code: StatusCode, body: Body) -> Response {
-    let mut response = status(code);
+pub fn json_response(code: StatusCode, body: Body) -> Response {
+    let mut response = empty_response(code);
     *response.body_mut() = body;
     with_header(response, "content-type", "application/json")
 }
 
 /// An answer with a stream of events.
-pub fn stream(body: Body) -> Response {
+pub fn event_stream_response(body: Body) -> Response {
     let mut response = Response::new(body);
     response = with_header(response, "cache-control", "no-cache");
     response = with_header(response, "content-type", "text/event-stream");

@@ -8,159 +8,164 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, Alive, cut};
-use super::eras::{self, Dialect, Opened, SUBSCRIPTION, Trouble};
-use super::outlet::Outlet;
+use super::actor::{AfterMessage, ServerState, disconnect};
+use super::eras::{self, Initialized, META_SUBSCRIPTION_ID, RequestEra, RpcError};
+use super::outlet::ClientChannel;
 use super::{acts, mischief, repertoire};
 use crate::quirk::Quirk;
 
 /// One request on its way to an answer.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ClientRequest {
     pub id: Value,
     pub method: String,
     pub params: Value,
-    pub dialect: Dialect,
+    pub era: RequestEra,
     /// Where the answer goes.
-    pub outlet: Outlet,
+    pub channel: ClientChannel,
     /// Where progress and questions about it go.
-    pub aside: Outlet,
+    pub notifications: ClientChannel,
     /// The headers it came with.
     pub headers: Value,
 }
 
 /// One client's conversation.
 #[derive(Debug)]
-pub struct Conversation {
-    pub actor: Arc<Actor>,
+pub struct ClientSession {
+    pub server: Arc<ServerState>,
     /// Where news go that nobody asked for.
-    standing: Outlet,
-    state: Mutex<State>,
+    standalone: ClientChannel,
+    state: Mutex<SessionState>,
 }
 
 #[derive(Debug)]
-struct State {
-    opened: Opened,
+struct SessionState {
+    initialized: Initialized,
     /// What `initialize` came with.
     client: Value,
-    calls: HashMap<String, Call>,
-    questions: HashMap<String, oneshot::Sender<Value>>,
-    listeners: Vec<Listener>,
-    resources: Vec<String>,
+    calls: HashMap<String, CallInProgress>,
+    server_requests: HashMap<String, oneshot::Sender<Value>>,
+    subscriptions: Vec<Subscription>,
+    subscribed_resources: Vec<String>,
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
-struct Call {
+struct CallInProgress {
     serial: usize,
     /// What is written down when it is cancelled.
-    what: String,
-    stop: oneshot::Sender<Stopped>,
+    label: String,
+    cancel: oneshot::Sender<Cancelled>,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct Subscription {
     /// That of its call. Ids are no use for that: clients without sessions share a conversation.
     serial: usize,
     id: Value,
-    wants: Value,
-    outlet: Outlet,
+    filter: Value,
+    channel: ClientChannel,
     end: Option<oneshot::Sender<()>>,
 }
 
 /// Why a request gets no answer.
 #[derive(Debug, Clone, Copy)]
-struct Stopped;
+struct Cancelled;
 
-impl Conversation {
-    pub fn new(actor: &Arc<Actor>, standing: Outlet, opened: Opened) -> Arc<Conversation> {
-        let state = State {
-            opened,
+impl ClientSession {
+    pub fn new(
+        actor: &Arc<ServerState>,
+        standing: ClientChannel,
+        opened: Initialized,
+    ) -> Arc<ClientSession> {
+        let state = SessionState {
+            initialized: opened,
             client: Value::Null,
             calls: HashMap::new(),
-            questions: HashMap::new(),
-            listeners: Vec::new(),
-            resources: Vec::new(),
+            server_requests: HashMap::new(),
+            subscriptions: Vec::new(),
+            subscribed_resources: Vec::new(),
         };
-        let conversation = Conversation { actor: Arc::clone(actor), standing, state: state.into() };
+        let conversation =
+            ClientSession { server: Arc::clone(actor), standalone: standing, state: state.into() };
         let conversation = Arc::new(conversation);
-        actor.knows(&conversation);
+        actor.add_session(&conversation);
         conversation
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().expect("nobody panics with it")
     }
 
-    pub fn opened(&self) -> Opened {
-        self.state().opened
+    pub fn initialized(&self) -> Initialized {
+        self.state().initialized
     }
 
     /// What `initialize` came with.
-    pub fn client(&self) -> Value {
+    pub fn initialize_params(&self) -> Value {
         self.state().client.clone()
     }
 
-    pub fn standing(&self) -> &Outlet {
-        &self.standing
+    pub fn standalone(&self) -> &ClientChannel {
+        &self.standalone
     }
 
     /// Takes a line of text from a transport where everything goes over one stream.
-    pub fn take_text(self: &Arc<Self>, text: &[u8], headers: &Value) {
+    pub fn receive_text(self: &Arc<Self>, text: &[u8], headers: &Value) {
         match serde_json::from_slice(text) {
             Ok(Value::Array(messages)) => {
-                messages.into_iter().for_each(|it| self.take(it, headers));
+                messages.into_iter().for_each(|it| self.receive(it, headers));
             }
-            Ok(message) => self.take(message, headers),
+            Ok(message) => self.receive(message, headers),
             Err(error) => {
-                let trouble = Trouble::new(-32700, format!("this is no JSON: {error}"));
-                self.standing.say(&trouble.answer(&Value::Null));
+                let trouble = RpcError::new(-32700, format!("this is no JSON: {error}"));
+                self.standalone.send_message(&trouble.to_response(&Value::Null));
             }
         }
     }
 
     /// Takes a message from such a transport.
-    pub fn take(self: &Arc<Self>, message: Value, headers: &Value) {
-        if self.actor.hear(&message) == Alive::No {
-            return cut(&self.standing);
+    pub fn receive(self: &Arc<Self>, message: Value, headers: &Value) {
+        if self.server.receive(&message) == AfterMessage::Disconnect {
+            return disconnect(&self.standalone);
         }
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-            return self.note(&message);
+            return self.receive_notification(&message);
         };
         let params = &message["params"];
-        match eras::admit(&self.actor.script, self.opened(), method, params) {
-            Err(trouble) => self.refuse(method.to_owned(), trouble.answer(id)),
+        match eras::check_request(&self.server.script, self.initialized(), method, params) {
+            Err(trouble) => self.respond_with_error(method.to_owned(), trouble.to_response(id)),
             Ok(dialect) => {
-                let asked = Asked {
+                let asked = ClientRequest {
                     id: id.clone(),
                     method: method.to_owned(),
                     params: params.clone(),
-                    dialect,
-                    outlet: self.standing.clone(),
-                    aside: self.standing.clone(),
+                    era: dialect,
+                    channel: self.standalone.clone(),
+                    notifications: self.standalone.clone(),
                     headers: headers.clone(),
                 };
-                self.start(asked);
+                self.start_request(asked);
             }
         }
     }
 
-    fn refuse(self: &Arc<Self>, method: String, answer: Value) {
+    fn respond_with_error(self: &Arc<Self>, method: String, answer: Value) {
         let conversation = Arc::clone(self);
-        let at_work = self.actor.at_work();
+        let at_work = self.server.begin_request();
         tokio::spawn(async move {
-            let actor = &conversation.actor;
-            mischief::hesitate(&actor.script, &method).await;
-            mischief::deliver(actor, &method, answer, &conversation.standing);
+            let actor = &conversation.server;
+            mischief::delay(&actor.script, &method).await;
+            mischief::send_response(actor, &method, answer, &conversation.standalone);
             drop(at_work);
         });
     }
 
     /// Takes a notification, or the answer to a question.
-    pub fn note(self: &Arc<Self>, message: &Value) {
+    pub fn receive_notification(self: &Arc<Self>, message: &Value) {
         match message["method"].as_str() {
             None => {
-                let question = self.state().questions.remove(&message["id"].to_string());
+                let question = self.state().server_requests.remove(&message["id"].to_string());
                 if let Some(question) = question {
                     let _tool_gone = question.send(message.clone());
                 }
@@ -168,18 +173,18 @@ impl Conversation {
             Some("notifications/cancelled") => {
                 let id = &message["params"]["requestId"];
                 let call = self.state().calls.remove(&id.to_string());
-                if let Some(Call { serial, what, stop }) = call {
-                    self.state().listeners.retain(|it| it.serial != serial);
-                    self.actor.note_cancelled(&what);
-                    let _has_ended = stop.send(Stopped);
+                if let Some(CallInProgress { serial, label: what, cancel: stop }) = call {
+                    self.state().subscriptions.retain(|it| it.serial != serial);
+                    self.server.record_cancelled(&what);
+                    let _has_ended = stop.send(Cancelled);
                 }
             }
             Some("notifications/initialized") => {
-                if self.actor.script.does(&Quirk::AsksAtOnce) {
-                    self.ask_at_once();
+                if self.server.script.has_quirk(&Quirk::ElicitsOnInitialized) {
+                    self.elicit_on_initialized();
                 }
-                for _ in 0..mischief::storm(&self.actor.script) {
-                    self.announce("notifications/tools/list_changed", &json!({}));
+                for _ in 0..mischief::list_changed_count(&self.server.script) {
+                    self.notify("notifications/tools/list_changed", &json!({}));
                 }
             }
             Some(_) => {}
@@ -187,169 +192,182 @@ impl Conversation {
     }
 
     /// Answers a request that was let in, in the background.
-    pub fn start(self: &Arc<Self>, asked: Asked) {
+    pub fn start_request(self: &Arc<Self>, asked: ClientRequest) {
         let (stop, stopped) = oneshot::channel();
-        let serial = self.actor.number();
-        let call = Call { serial, what: what(&asked), stop };
+        let serial = self.server.next_id();
+        let call = CallInProgress { serial, label: request_label(&asked), cancel: stop };
         self.state().calls.insert(asked.id.to_string(), call);
         let conversation = Arc::clone(self);
-        let at_work = self.actor.at_work();
+        let at_work = self.server.begin_request();
         tokio::spawn(async move {
-            conversation.answer(&asked, serial, stopped).await;
+            conversation.respond(&asked, serial, stopped).await;
             conversation.state().calls.retain(|_, call| call.serial != serial);
-            conversation.state().listeners.retain(|it| it.serial != serial);
-            asked.outlet.finish();
+            conversation.state().subscriptions.retain(|it| it.serial != serial);
+            asked.channel.close();
             drop(at_work);
         });
     }
 
-    async fn answer(
+    async fn respond(
         self: &Arc<Self>,
-        asked: &Asked,
+        asked: &ClientRequest,
         serial: usize,
-        stopped: oneshot::Receiver<Stopped>,
+        stopped: oneshot::Receiver<Cancelled>,
     ) {
-        let actor = &self.actor;
+        let actor = &self.server;
         let answer = async {
-            let outcome = self.outcome(asked, serial).await;
-            mischief::hesitate(&actor.script, &asked.method).await;
+            let outcome = self.result_of(asked, serial).await;
+            mischief::delay(&actor.script, &asked.method).await;
             outcome
         };
         // In the legacy era a client that hangs up has not cancelled anything.
         let hung_up = async {
-            match asked.dialect {
-                Dialect::Legacy => std::future::pending().await,
-                Dialect::Modern => asked.outlet.closed().await,
+            match asked.era {
+                RequestEra::Legacy => std::future::pending().await,
+                RequestEra::Modern => asked.channel.closed().await,
             }
         };
         let outcome = tokio::select! {
             biased;
-            Ok(Stopped) = stopped => return,
-            () = hung_up => return actor.note_cancelled(&what(asked)),
+            Ok(Cancelled) = stopped => return,
+            () = hung_up => return actor.record_cancelled(&request_label(asked)),
             outcome = answer => outcome,
         };
         let answer = match outcome {
             Ok(mut result) => {
-                eras::stamp(&actor.script, asked.dialect, &asked.method, &mut result);
+                eras::add_result_metadata(&actor.script, asked.era, &asked.method, &mut result);
                 json!({"jsonrpc": "2.0", "id": asked.id, "result": result})
             }
-            Err(Ending::Trouble(trouble)) => trouble.answer(&asked.id),
-            Err(Ending::Crash) => {
-                let _only_a_guest_comes_back = actor.die();
-                return cut(&asked.outlet);
+            Err(RequestFailure::Error(trouble)) => trouble.to_response(&asked.id),
+            Err(RequestFailure::Crash) => {
+                let _only_a_guest_comes_back = actor.crash();
+                return disconnect(&asked.channel);
             }
         };
-        mischief::deliver(actor, &asked.method, answer, &asked.outlet);
+        mischief::send_response(actor, &asked.method, answer, &asked.channel);
     }
 
-    async fn outcome(self: &Arc<Self>, asked: &Asked, serial: usize) -> Result<Value, Ending> {
-        let script = &self.actor.script;
+    async fn result_of(
+        self: &Arc<Self>,
+        asked: &ClientRequest,
+        serial: usize,
+    ) -> Result<Value, RequestFailure> {
+        let script = &self.server.script;
         if asked.method.ends_with("/list") && script.list_delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(script.list_delay_ms)).await;
         }
         let params = &asked.params;
         match asked.method.as_str() {
             "initialize" => {
-                mischief::wake_up(&self.actor).await;
+                mischief::delay_start(&self.server).await;
                 let mut state = self.state();
-                state.opened = Opened::Yes;
+                state.initialized = Initialized::Yes;
                 state.client = params.clone();
-                Ok(eras::initialized(script, params))
+                Ok(eras::initialize_result(script, params))
             }
             "server/discover" => {
-                mischief::wake_up(&self.actor).await;
-                Ok(eras::discovered(script))
+                mischief::delay_start(&self.server).await;
+                Ok(eras::discover_result(script))
             }
-            "tools/call" => acts::perform(self, asked).await,
-            "resources/read" => Ok(repertoire::read(&self.actor, asked.dialect, params)?),
-            "prompts/get" => Ok(repertoire::prompt(&self.actor, params)?),
+            "tools/call" => acts::call_tool(self, asked).await,
+            "resources/read" => Ok(repertoire::read_resource(&self.server, asked.era, params)?),
+            "prompts/get" => Ok(repertoire::get_prompt(&self.server, params)?),
             "completion/complete" => Ok(repertoire::complete(params)),
             "subscriptions/listen" => self.listen(asked, serial).await,
             "resources/subscribe" => {
-                self.state().resources.push(params["uri"].as_str().unwrap_or_default().to_owned());
+                self.state()
+                    .subscribed_resources
+                    .push(params["uri"].as_str().unwrap_or_default().to_owned());
                 if script.taint.is_some() {
-                    self.touch_soon(params["uri"].clone());
+                    self.notify_updated_soon(params["uri"].clone());
                 }
                 Ok(json!({}))
             }
             "resources/unsubscribe" => {
-                self.state().resources.retain(|it| params["uri"] != it.as_str());
+                self.state().subscribed_resources.retain(|it| params["uri"] != it.as_str());
                 Ok(json!({}))
             }
             "ping" | "logging/setLevel" => Ok(json!({})),
-            list => Ok(repertoire::list(&self.actor, list, params)?),
+            list => Ok(repertoire::list(&self.server, list, params)?),
         }
     }
 
-    fn ask_at_once(self: &Arc<Self>) {
+    fn elicit_on_initialized(self: &Arc<Self>) {
         let conversation = Arc::clone(self);
         tokio::spawn(async move {
-            let message = format!("{} wants a name.", conversation.actor.script.name);
+            let message = format!("{} wants a name.", conversation.server.script.name);
             let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
             let question = json!({"message": message, "requestedSchema": name});
-            conversation.ask(conversation.standing(), "elicitation/create", &question).await
+            conversation
+                .send_request(conversation.standalone(), "elicitation/create", &question)
+                .await
         });
     }
 
     /// Who says hostile things says them unasked.
-    fn touch_soon(self: &Arc<Self>, uri: Value) {
+    fn notify_updated_soon(self: &Arc<Self>, uri: Value) {
         let conversation = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            conversation.announce("notifications/resources/updated", &json!({"uri": uri}));
+            conversation.notify("notifications/resources/updated", &json!({"uri": uri}));
         });
     }
 
-    async fn listen(&self, asked: &Asked, serial: usize) -> Result<Value, Ending> {
+    async fn listen(&self, asked: &ClientRequest, serial: usize) -> Result<Value, RequestFailure> {
         let wants = asked.params["notifications"].clone();
         if !wants.is_object() {
-            return Err(Trouble::invalid("`notifications` says what to listen to").into());
+            return Err(RpcError::invalid_params("`notifications` says what to listen to").into());
         }
         let (end, ended) = oneshot::channel();
         let acknowledged = json!({
             "jsonrpc": "2.0",
             "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": wants, "_meta": {SUBSCRIPTION: asked.id}},
+            "params": {"notifications": wants, "_meta": {META_SUBSCRIPTION_ID: asked.id}},
         });
-        asked.outlet.say(&acknowledged);
-        let outlet = asked.outlet.clone();
-        self.state().listeners.push(Listener {
+        asked.channel.send_message(&acknowledged);
+        let outlet = asked.channel.clone();
+        self.state().subscriptions.push(Subscription {
             serial,
             id: asked.id.clone(),
-            wants,
-            outlet,
+            filter: wants,
+            channel: outlet,
             end: Some(end),
         });
-        for _ in 0..mischief::storm(&self.actor.script) {
-            self.announce("notifications/tools/list_changed", &json!({}));
+        for _ in 0..mischief::list_changed_count(&self.server.script) {
+            self.notify("notifications/tools/list_changed", &json!({}));
         }
         if ended.await.is_err() {
             // It was cancelled, so nothing is to come any more.
             std::future::pending::<()>().await;
         }
-        Ok(json!({"_meta": {SUBSCRIPTION: asked.id}}))
+        Ok(json!({"_meta": {META_SUBSCRIPTION_ID: asked.id}}))
     }
 
     /// Sends news by the era's way to whoever wants them.
-    pub fn announce(&self, method: &str, params: &Value) {
+    pub fn notify(&self, method: &str, params: &Value) {
         let state = self.state();
-        for listener in state.listeners.iter().filter(|it| wants(&it.wants, method, params)) {
+        for listener in
+            state.subscriptions.iter().filter(|it| filter_matches(&it.filter, method, params))
+        {
             let mut params = params.clone();
-            params["_meta"][SUBSCRIPTION] = listener.id.clone();
-            listener.outlet.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            params["_meta"][META_SUBSCRIPTION_ID] = listener.id.clone();
+            listener
+                .channel
+                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
         let is_wanted = match params["uri"].as_str() {
-            Some(uri) => state.resources.iter().any(|it| it == uri),
+            Some(uri) => state.subscribed_resources.iter().any(|it| it == uri),
             None => true,
         };
         // Who came with `initialize` hears everything, who did not hears what it listens to.
         if !state.client.is_null() && is_wanted {
-            self.standing.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            self.standalone
+                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
     }
 
-    pub fn end_listening(&self) {
-        for listener in &mut self.state().listeners {
+    pub fn end_subscriptions(&self) {
+        for listener in &mut self.state().subscriptions {
             if let Some(end) = listener.end.take() {
                 let _client_left = end.send(());
             }
@@ -357,53 +375,58 @@ impl Conversation {
     }
 
     /// Asks the client something, in the legacy way.
-    pub async fn ask(&self, aside: &Outlet, method: &str, params: &Value) -> Option<Value> {
-        const PATIENCE: Duration = Duration::from_secs(30);
-        let (_, answered) = self.begin_asking(aside, method, params);
-        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
+    pub async fn send_request(
+        &self,
+        aside: &ClientChannel,
+        method: &str,
+        params: &Value,
+    ) -> Option<Value> {
+        const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
+        let (_, answered) = self.begin_request(aside, method, params);
+        tokio::time::timeout(CLIENT_TIMEOUT, answered).await.ok()?.ok()
     }
 
     /// The same without waiting: the question's id, and the answer that may come.
-    pub fn begin_asking(
+    pub fn begin_request(
         &self,
-        aside: &Outlet,
+        aside: &ClientChannel,
         method: &str,
         params: &Value,
     ) -> (Value, oneshot::Receiver<Value>) {
-        let id = json!(format!("question-{}", self.actor.number()));
+        let id = json!(format!("question-{}", self.server.next_id()));
         let (answer, answered) = oneshot::channel();
-        self.state().questions.insert(id.to_string(), answer);
+        self.state().server_requests.insert(id.to_string(), answer);
         let mut question = json!({"jsonrpc": "2.0", "id": id, "method": method});
         if !params.is_null() {
             question["params"] = params.clone();
         }
-        aside.say(&question);
+        aside.send_message(&question);
         (id, answered)
     }
 }
 
 /// How a request may end badly.
 #[derive(Debug)]
-pub enum Ending {
-    Trouble(Trouble),
+pub enum RequestFailure {
+    Error(RpcError),
     Crash,
 }
 
-impl From<Trouble> for Ending {
-    fn from(trouble: Trouble) -> Ending {
-        Ending::Trouble(trouble)
+impl From<RpcError> for RequestFailure {
+    fn from(trouble: RpcError) -> RequestFailure {
+        RequestFailure::Error(trouble)
     }
 }
 
 /// What is written down of a request that was cancelled.
-fn what(asked: &Asked) -> String {
+fn request_label(asked: &ClientRequest) -> String {
     match asked.params["name"].as_str() {
         Some(name) => name.to_owned(),
         None => asked.method.clone(),
     }
 }
 
-fn wants(wants: &Value, method: &str, params: &Value) -> bool {
+fn filter_matches(wants: &Value, method: &str, params: &Value) -> bool {
     let key = match method {
         "notifications/tools/list_changed" => "toolsListChanged",
         "notifications/prompts/list_changed" => "promptsListChanged",
@@ -417,8 +440,8 @@ fn wants(wants: &Value, method: &str, params: &Value) -> bool {
 }
 
 /// Adds what nobody knows to a tool's result.
-pub fn with_unknown_content(actor: &Actor, result: &mut Value) {
-    if actor.script.does(&Quirk::UnknownContent) {
+pub fn add_unknown_content(actor: &ServerState, result: &mut Value) {
+    if actor.script.has_quirk(&Quirk::UnknownContent) {
         if let Some(content) = result["content"].as_array_mut() {
             content.push(json!({"type": "hologram", "frames": [1, 2], "annotations": {"x": 1}}));
         }

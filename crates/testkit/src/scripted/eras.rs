@@ -5,22 +5,22 @@ use serde_json::{Map, Value, json};
 use crate::quirk::Quirk;
 use crate::script::{Era, Script};
 
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Under this key every message of a subscription names the request that opened it.
-pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub const META_SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The era of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum RequestEra {
     Legacy,
     Modern,
 }
 
 /// An error as an answer.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct RpcError {
     pub code: i64,
     pub message: String,
     pub data: Option<Value>,
@@ -28,39 +28,39 @@ pub struct Trouble {
     pub status: u16,
 }
 
-impl Trouble {
-    pub fn new(code: i64, message: impl Into<String>) -> Trouble {
-        Trouble { code, message: message.into(), data: None, status: 200 }
+impl RpcError {
+    pub fn new(code: i64, message: impl Into<String>) -> RpcError {
+        RpcError { code, message: message.into(), data: None, status: 200 }
     }
 
-    pub fn invalid(message: impl Into<String>) -> Trouble {
-        Trouble::new(-32602, message)
+    pub fn invalid_params(message: impl Into<String>) -> RpcError {
+        RpcError::new(-32602, message)
     }
 
-    fn status(mut self, status: u16) -> Trouble {
+    fn with_status(mut self, status: u16) -> RpcError {
         self.status = status;
         self
     }
 
-    fn data(mut self, data: Value) -> Trouble {
+    fn with_data(mut self, data: Value) -> RpcError {
         self.data = Some(data);
         self
     }
 
     /// A header that is missing or says something else than the body.
-    pub fn header(message: impl Into<String>) -> Trouble {
-        Trouble::new(-32020, message).status(400)
+    pub fn header_mismatch(message: impl Into<String>) -> RpcError {
+        RpcError::new(-32020, message).with_status(400)
     }
 
-    fn unknown(method: &str, dialect: Dialect) -> Trouble {
+    fn method_not_found(method: &str, dialect: RequestEra) -> RpcError {
         let status = match dialect {
-            Dialect::Legacy => 200,
-            Dialect::Modern => 404,
+            RequestEra::Legacy => 200,
+            RequestEra::Modern => 404,
         };
-        Trouble::new(-32601, format!("there is no method `{method}`")).status(status)
+        RpcError::new(-32601, format!("there is no method `{method}`")).with_status(status)
     }
 
-    pub fn answer(&self, id: &Value) -> Value {
+    pub fn to_response(&self, id: &Value) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
             error["data"] = data.clone();
@@ -70,76 +70,85 @@ impl Trouble {
 }
 
 /// The version that a request names itself.
-pub fn version_in(params: &Value) -> Option<&str> {
-    params["_meta"][VERSION].as_str()
+pub fn request_version(params: &Value) -> Option<&str> {
+    params["_meta"][META_VERSION].as_str()
 }
 
 /// Whether `initialize` was answered in this conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
+pub enum Initialized {
     Yes,
     NotYet,
 }
 
 /// Decides in which era a request is answered, or why not at all.
-pub fn admit(
+pub fn check_request(
     script: &Script,
-    opened: Opened,
+    opened: Initialized,
     method: &str,
     params: &Value,
-) -> Result<Dialect, Trouble> {
-    match dialect(script, method, params) {
-        Dialect::Legacy => admit_legacy(opened, method),
-        Dialect::Modern => admit_modern(script, method, params),
+) -> Result<RequestEra, RpcError> {
+    match request_era(script, method, params) {
+        RequestEra::Legacy => check_legacy(opened, method),
+        RequestEra::Modern => check_modern(script, method, params),
     }
 }
 
-fn dialect(script: &Script, method: &str, params: &Value) -> Dialect {
+fn request_era(script: &Script, method: &str, params: &Value) -> RequestEra {
     match script.era {
-        Era::Legacy => Dialect::Legacy,
-        Era::Modern => Dialect::Modern,
-        Era::Both if method == "server/discover" || version_in(params).is_some() => Dialect::Modern,
-        Era::Both => Dialect::Legacy,
+        Era::Legacy => RequestEra::Legacy,
+        Era::Modern => RequestEra::Modern,
+        Era::Both if method == "server/discover" || request_version(params).is_some() => {
+            RequestEra::Modern
+        }
+        Era::Both => RequestEra::Legacy,
     }
 }
 
-fn admit_legacy(opened: Opened, method: &str) -> Result<Dialect, Trouble> {
+fn check_legacy(opened: Initialized, method: &str) -> Result<RequestEra, RpcError> {
     let is_known = matches!(method, "initialize" | "ping" | "logging/setLevel")
         || matches!(method, "resources/subscribe" | "resources/unsubscribe")
-        || is_shared(method);
+        || is_in_both_eras(method);
     if !is_known {
-        return Err(Trouble::unknown(method, Dialect::Legacy));
+        return Err(RpcError::method_not_found(method, RequestEra::Legacy));
     }
-    if opened == Opened::NotYet && !matches!(method, "initialize" | "ping") {
-        return Err(Trouble::new(-32600, "`initialize` comes first"));
+    if opened == Initialized::NotYet && !matches!(method, "initialize" | "ping") {
+        return Err(RpcError::new(-32600, "`initialize` comes first"));
     }
-    Ok(Dialect::Legacy)
+    Ok(RequestEra::Legacy)
 }
 
-fn admit_modern(script: &Script, method: &str, params: &Value) -> Result<Dialect, Trouble> {
+fn check_modern(script: &Script, method: &str, params: &Value) -> Result<RequestEra, RpcError> {
     if method == "initialize" {
-        return Err(Trouble::unknown(method, Dialect::Modern));
+        return Err(RpcError::method_not_found(method, RequestEra::Modern));
     }
     let meta = &params["_meta"];
-    let missing = |key: &str| Trouble::invalid(format!("`_meta` lacks `{key}`")).status(400);
-    let version = meta[VERSION].as_str().ok_or_else(|| missing(VERSION))?;
-    let capabilities = meta[CAPABILITIES].as_object().ok_or_else(|| missing(CAPABILITIES))?;
+    let missing =
+        |key: &str| RpcError::invalid_params(format!("`_meta` lacks `{key}`")).with_status(400);
+    let version = meta[META_VERSION].as_str().ok_or_else(|| missing(META_VERSION))?;
+    let capabilities =
+        meta[META_CAPABILITIES].as_object().ok_or_else(|| missing(META_CAPABILITIES))?;
     let supported = script.modern_versions();
     if !supported.contains(&version) {
         let data = json!({"supported": supported, "requested": version});
-        return Err(Trouble::new(-32022, "unsupported protocol version").data(data).status(400));
+        return Err(RpcError::new(-32022, "unsupported protocol version")
+            .with_data(data)
+            .with_status(400));
     }
-    if !(matches!(method, "server/discover" | "subscriptions/listen") || is_shared(method)) {
-        return Err(Trouble::unknown(method, Dialect::Modern));
+    if !(matches!(method, "server/discover" | "subscriptions/listen") || is_in_both_eras(method)) {
+        return Err(RpcError::method_not_found(method, RequestEra::Modern));
     }
     if method == "tools/call" && params["name"] == "ask" {
-        admit_question(params["arguments"]["kind"].as_str(), capabilities)?;
+        check_capabilities(params["arguments"]["kind"].as_str(), capabilities)?;
     }
-    Ok(Dialect::Modern)
+    Ok(RequestEra::Modern)
 }
 
 /// A modern server may only ask what the client said it can answer.
-fn admit_question(kind: Option<&str>, capabilities: &Map<String, Value>) -> Result<(), Trouble> {
+fn check_capabilities(
+    kind: Option<&str>,
+    capabilities: &Map<String, Value>,
+) -> Result<(), RpcError> {
     let needed: &[&str] = match kind.unwrap_or("elicitation") {
         "elicitation" | "url" | "booking" | "long" | "unfit" => &["elicitation"],
         "sampling" => &["sampling"],
@@ -154,13 +163,13 @@ fn admit_question(kind: Option<&str>, capabilities: &Map<String, Value>) -> Resu
         .collect();
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(Trouble::new(-32021, "the client lacks a capability")
-            .data(json!({"requiredCapabilities": missing}))
-            .status(400)),
+        false => Err(RpcError::new(-32021, "the client lacks a capability")
+            .with_data(json!({"requiredCapabilities": missing}))
+            .with_status(400)),
     }
 }
 
-fn is_shared(method: &str) -> bool {
+fn is_in_both_eras(method: &str) -> bool {
     matches!(
         method,
         "tools/list"
@@ -175,14 +184,14 @@ fn is_shared(method: &str) -> bool {
 }
 
 /// The answer to `initialize`.
-pub fn initialized(script: &Script, params: &Value) -> Value {
+pub fn initialize_result(script: &Script, params: &Value) -> Value {
     let spoken = script.legacy_versions();
     let wanted = params["protocolVersion"].as_str().unwrap_or_default();
     let version = spoken.iter().find(|&&it| it == wanted).or(spoken.last()).copied();
     let mut result = json!({
         "protocolVersion": version.unwrap_or("2025-11-25"),
         "capabilities": capabilities(script),
-        "serverInfo": server(script),
+        "serverInfo": server_info(script),
     });
     if let Some(instructions) = &script.instructions {
         result["instructions"] = json!(instructions);
@@ -191,7 +200,7 @@ pub fn initialized(script: &Script, params: &Value) -> Value {
 }
 
 /// The answer to `server/discover`.
-pub fn discovered(script: &Script) -> Value {
+pub fn discover_result(script: &Script) -> Value {
     let mut result = json!({
         "supportedVersions": script.modern_versions(),
         "capabilities": capabilities(script),
@@ -202,13 +211,13 @@ pub fn discovered(script: &Script) -> Value {
     result
 }
 
-fn server(script: &Script) -> Value {
+fn server_info(script: &Script) -> Value {
     json!({"name": script.name, "version": "1.0.0"})
 }
 
 fn capabilities(script: &Script) -> Value {
     let mut capabilities = json!({"tools": {"listChanged": true}});
-    if !script.does(&Quirk::NoCompletions) {
+    if !script.has_quirk(&Quirk::NoCompletions) {
         capabilities["completions"] = json!({});
     }
     if script.era != Era::Modern {
@@ -224,14 +233,14 @@ fn capabilities(script: &Script) -> Value {
 }
 
 /// Adds to a result what its era wants on it.
-pub fn stamp(script: &Script, dialect: Dialect, method: &str, result: &mut Value) {
-    if dialect == Dialect::Legacy {
+pub fn add_result_metadata(script: &Script, dialect: RequestEra, method: &str, result: &mut Value) {
+    if dialect == RequestEra::Legacy {
         return;
     }
     if result["resultType"].is_null() {
         result["resultType"] = json!("complete");
     }
-    result["_meta"][SERVER] = server(script);
+    result["_meta"][META_SERVER_INFO] = server_info(script);
     let may_be_kept = matches!(method, "server/discover" | "resources/read");
     if may_be_kept || method.ends_with("/list") {
         result["ttlMs"] = json!(script.ttl_ms);

@@ -6,52 +6,52 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::actor::{Actor, Life};
-use super::outlet::{Frame, Outlet};
+use super::actor::{RunMode, ServerState};
+use super::outlet::{ClientChannel, Frame};
 use crate::quirk::Quirk;
 use crate::script::Script;
 
 /// Stands where bytes are to come that are not UTF-8.
-const PLACEHOLDER: &str = "\u{1}broken\u{1}";
+const INVALID_UTF8_MARK: &str = "\u{1}broken\u{1}";
 
 /// Stands around a number of letters.
-const MANY: &str = "\u{1}many\u{1}";
+const REPEAT_MARK: &str = "\u{1}many\u{1}";
 
 /// Waits as long as an answer is to take, maybe forever.
-pub async fn hesitate(script: &Script, method: &str) {
-    if !script.touches(method) {
+pub async fn delay(script: &Script, method: &str) {
+    if !script.quirks_apply_to(method) {
         return;
     }
-    if script.does(&Quirk::NeverAnswers) {
+    if script.has_quirk(&Quirk::NeverAnswers) {
         std::future::pending::<()>().await;
     }
     let late = script
-        .quirk_with(|quirk| if let Quirk::AnswersLate { ms } = quirk { Some(*ms) } else { None });
+        .find_quirk(|quirk| if let Quirk::AnswersLate { ms } = quirk { Some(*ms) } else { None });
     if let Some(ms) = late {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 }
 
 /// Over a network a server has started before anybody comes: its slow start is in its first answer.
-pub async fn wake_up(actor: &Actor) {
-    match actor.life {
-        Life::Stdio => {}
-        Life::Network | Life::Guest => {
+pub async fn delay_start(actor: &ServerState) {
+    match actor.run_mode {
+        RunMode::StdioProgram => {}
+        RunMode::NetworkProgram | RunMode::InTest => {
             tokio::time::sleep(Duration::from_millis(actor.script.start_delay_ms)).await;
         }
     }
 }
 
 /// How often to say that the tools changed as soon as somebody listens.
-pub fn storm(script: &Script) -> usize {
+pub fn list_changed_count(script: &Script) -> usize {
     script
-        .quirk_with(|quirk| if let Quirk::ListChangedStorm { n } = quirk { Some(*n) } else { None })
+        .find_quirk(|quirk| if let Quirk::ListChangedStorm { n } = quirk { Some(*n) } else { None })
         .unwrap_or(0)
 }
 
 /// Writes to standard error until it is all taken.
 pub fn flood_stderr(script: &Script) {
-    let flood = script.quirk_with(|quirk| {
+    let flood = script.find_quirk(|quirk| {
         if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
     });
     let Some(mut left) = flood else { return };
@@ -68,19 +68,19 @@ pub fn flood_stderr(script: &Script) {
 }
 
 /// So many letters, or a word that stands for them until they are written: a value of that size is slow to write.
-pub fn many(letters: usize) -> String {
+pub fn repeated_letters(letters: usize) -> String {
     match letters > 1_000_000 {
-        true => format!("{MANY}{letters}{MANY}"),
+        true => format!("{REPEAT_MARK}{letters}{REPEAT_MARK}"),
         false => "x".repeat(letters),
     }
 }
 
-fn with_many_letters(text: Vec<u8>) -> Vec<u8> {
+fn expand_letters(text: Vec<u8>) -> Vec<u8> {
     const LONGEST: usize = 10_000;
     if text.len() > LONGEST {
         return text;
     }
-    let mark = json!(MANY).to_string();
+    let mark = json!(REPEAT_MARK).to_string();
     let mark = mark.trim_matches('"').as_bytes();
     let find = |from: usize| {
         let found = text[from..].windows(mark.len()).position(|it| it == mark);
@@ -94,62 +94,62 @@ fn with_many_letters(text: Vec<u8>) -> Vec<u8> {
 }
 
 /// Sends an answer, or what becomes of it.
-pub fn deliver(actor: &Actor, method: &str, mut answer: Value, outlet: &Outlet) {
+pub fn send_response(actor: &ServerState, method: &str, mut answer: Value, outlet: &ClientChannel) {
     let script = &actor.script;
-    for number in 0..garbage(actor) {
+    for number in 0..garbage_lines(actor) {
         let line = format!("garbage {number}: [not {{ json");
         outlet.send(Frame::Message(line.into_bytes()));
     }
-    if !script.touches(method) {
-        let bytes = with_many_letters(answer.to_string().into_bytes());
+    if !script.quirks_apply_to(method) {
+        let bytes = expand_letters(answer.to_string().into_bytes());
         return outlet.send(Frame::Message(bytes));
     }
-    enlarge(script, &mut answer);
-    if script.does(&Quirk::BadUtf8) {
-        annotate(&mut answer, "broken", json!(PLACEHOLDER));
+    pad(script, &mut answer);
+    if script.has_quirk(&Quirk::BadUtf8) {
+        annotate(&mut answer, "broken", json!(INVALID_UTF8_MARK));
     }
-    if script.does(&Quirk::DuplicateIds) {
+    if script.has_quirk(&Quirk::DuplicateIds) {
         let mut other = answer.clone();
-        other["id"] = another(&answer["id"], -1);
-        outlet.say(&other);
+        other["id"] = different_id(&answer["id"], -1);
+        outlet.send_message(&other);
     }
-    if script.does(&Quirk::WrongIds) {
-        answer["id"] = another(&answer["id"], 1000);
+    if script.has_quirk(&Quirk::WrongIds) {
+        answer["id"] = different_id(&answer["id"], 1000);
     }
-    if script.does(&Quirk::AnswersInBatches) {
+    if script.has_quirk(&Quirk::AnswersInBatches) {
         answer = json!([answer]);
     }
-    let mut bytes = with_many_letters(answer.to_string().into_bytes());
-    if script.does(&Quirk::BadUtf8) {
-        bytes = with_broken_bytes(bytes);
+    let mut bytes = expand_letters(answer.to_string().into_bytes());
+    if script.has_quirk(&Quirk::BadUtf8) {
+        bytes = with_invalid_utf8(bytes);
     }
-    if script.does(&Quirk::HalfALine) {
-        outlet.send(Frame::Half(bytes));
-        return outlet.send(Frame::Cut);
+    if script.has_quirk(&Quirk::TruncatesAnswer) {
+        outlet.send(Frame::Truncated(bytes));
+        return outlet.send(Frame::Disconnect);
     }
-    if script.does(&Quirk::ClosesStreamMidAnswer) {
-        outlet.send(Frame::Half(bytes));
-        return outlet.send(Frame::Stop);
+    if script.has_quirk(&Quirk::ClosesStreamMidAnswer) {
+        outlet.send(Frame::Truncated(bytes));
+        return outlet.send(Frame::End);
     }
-    if script.does(&Quirk::AnswersTwice) {
+    if script.has_quirk(&Quirk::AnswersTwice) {
         outlet.send(Frame::Message(bytes.clone()));
     }
     outlet.send(Frame::Message(bytes));
 }
 
-fn garbage(actor: &Actor) -> usize {
-    let lines = actor.script.quirk_with(|quirk| {
+fn garbage_lines(actor: &ServerState) -> usize {
+    let lines = actor.script.find_quirk(|quirk| {
         if let Quirk::FloodsStdoutWithGarbage { lines } = quirk { Some(*lines) } else { None }
     });
-    match actor.life {
-        Life::Stdio if actor.has_answered() => 0,
-        Life::Stdio | Life::Network | Life::Guest => lines.unwrap_or(0),
+    match actor.run_mode {
+        RunMode::StdioProgram if actor.mark_responded() => 0,
+        RunMode::StdioProgram | RunMode::NetworkProgram | RunMode::InTest => lines.unwrap_or(0),
     }
 }
 
-fn enlarge(script: &Script, answer: &mut Value) {
+fn pad(script: &Script, answer: &mut Value) {
     let huge =
-        script.quirk_with(
+        script.find_quirk(
             |quirk| {
                 if let Quirk::HugeLine { bytes } = quirk { Some(*bytes) } else { None }
             },
@@ -168,15 +168,15 @@ fn annotate(answer: &mut Value, member: &str, value: Value) {
 }
 
 /// An id that is not this one.
-fn another(id: &Value, distance: i64) -> Value {
+fn different_id(id: &Value, distance: i64) -> Value {
     match id.as_i64() {
         Some(number) => json!(number + distance),
         None => json!(format!("{}-of-somebody-else", id.as_str().unwrap_or_default())),
     }
 }
 
-fn with_broken_bytes(text: Vec<u8>) -> Vec<u8> {
-    let placeholder = json!(PLACEHOLDER).to_string();
+fn with_invalid_utf8(text: Vec<u8>) -> Vec<u8> {
+    let placeholder = json!(INVALID_UTF8_MARK).to_string();
     let placeholder = placeholder.trim_matches('"').as_bytes();
     match text.windows(placeholder.len()).position(|it| it == placeholder) {
         None => text,

@@ -11,68 +11,68 @@ pub enum Frame {
     /// A message.
     Message(Vec<u8>),
     /// The first half of one.
-    Half(Vec<u8>),
+    Truncated(Vec<u8>),
     /// The connection breaks; a program on stdio exits.
-    Cut,
+    Disconnect,
     /// The stream ends properly.
-    Stop,
+    End,
 }
 
 /// Where messages go.
 #[derive(Debug, Clone)]
-pub enum Outlet {
+pub enum ClientChannel {
     /// A writer. Not bounded: a test asks for no more than it can hold.
     Direct(mpsc::UnboundedSender<Frame>),
     /// A mailbox.
-    Kept(Arc<Mailbox>),
+    Replayable(Arc<ReplayBuffer>),
 }
 
-impl Outlet {
+impl ClientChannel {
     /// A writer that does not listen.
-    pub fn nowhere() -> Outlet {
-        Outlet::Direct(mpsc::unbounded_channel().0)
+    pub fn discard() -> ClientChannel {
+        ClientChannel::Direct(mpsc::unbounded_channel().0)
     }
 
     pub fn send(&self, frame: Frame) {
         match self {
-            Outlet::Direct(writer) => {
+            ClientChannel::Direct(writer) => {
                 let _client_left = writer.send(frame);
             }
-            Outlet::Kept(mailbox) => mailbox.put(frame),
+            ClientChannel::Replayable(mailbox) => mailbox.push(frame),
         }
     }
 
-    pub fn say(&self, message: &Value) {
+    pub fn send_message(&self, message: &Value) {
         self.send(Frame::Message(message.to_string().into_bytes()));
     }
 
     /// Waits until nobody can read any more; a mailbox may always be read again.
     pub async fn closed(&self) {
         match self {
-            Outlet::Direct(writer) => writer.closed().await,
-            Outlet::Kept(_) => std::future::pending().await,
+            ClientChannel::Direct(writer) => writer.closed().await,
+            ClientChannel::Replayable(_) => std::future::pending().await,
         }
     }
 
     pub fn is_closed(&self) -> bool {
         match self {
-            Outlet::Direct(writer) => writer.is_closed(),
-            Outlet::Kept(_) => false,
+            ClientChannel::Direct(writer) => writer.is_closed(),
+            ClientChannel::Replayable(_) => false,
         }
     }
 
     /// Nothing more will be sent.
-    pub fn finish(&self) {
+    pub fn close(&self) {
         match self {
-            Outlet::Direct(_) => {}
-            Outlet::Kept(mailbox) => mailbox.end(),
+            ClientChannel::Direct(_) => {}
+            ClientChannel::Replayable(mailbox) => mailbox.close(),
         }
     }
 }
 
 /// A stream that is remembered: what a client missed it can ask for again.
 #[derive(Debug)]
-pub struct Mailbox {
+pub struct ReplayBuffer {
     /// What the stream is called in event ids.
     pub name: String,
     log: Mutex<Log>,
@@ -86,53 +86,53 @@ struct Log {
     has_ended: bool,
 }
 
-impl Mailbox {
-    pub fn new(name: String) -> Arc<Mailbox> {
+impl ReplayBuffer {
+    pub fn new(name: String) -> Arc<ReplayBuffer> {
         let (changed, _) = watch::channel(());
-        Arc::new(Mailbox { name, log: Mutex::default(), changed })
+        Arc::new(ReplayBuffer { name, log: Mutex::default(), changed })
     }
 
-    fn put(&self, frame: Frame) {
+    fn push(&self, frame: Frame) {
         self.log.lock().expect("nobody panics with it").frames.push(frame);
         self.changed.send_replace(());
     }
 
-    pub fn end(&self) {
+    pub fn close(&self) {
         self.log.lock().expect("nobody panics with it").has_ended = true;
         self.changed.send_replace(());
     }
 
     /// Reads on where nobody has read yet.
-    pub fn unread(self: &Arc<Self>) -> Reader {
+    pub fn read_new(self: &Arc<Self>) -> ReplayReader {
         let next = self.log.lock().expect("nobody panics with it").delivered;
-        Reader { mailbox: Arc::clone(self), next, reading: Reading::First }
+        ReplayReader { buffer: Arc::clone(self), next, mode: ReadMode::First }
     }
 
     /// Reads again, from the frame after number `last`.
-    pub fn after(self: &Arc<Self>, last: usize) -> Reader {
-        Reader { mailbox: Arc::clone(self), next: last, reading: Reading::Again }
+    pub fn read_after(self: &Arc<Self>, last: usize) -> ReplayReader {
+        ReplayReader { buffer: Arc::clone(self), next: last, mode: ReadMode::Replay }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum ReadMode {
     First,
     /// Nothing goes wrong a second time.
-    Again,
+    Replay,
 }
 
 /// A place in a mailbox.
 #[derive(Debug)]
-pub struct Reader {
-    mailbox: Arc<Mailbox>,
+pub struct ReplayReader {
+    buffer: Arc<ReplayBuffer>,
     next: usize,
-    reading: Reading,
+    mode: ReadMode,
 }
 
-impl Reader {
+impl ReplayReader {
     /// The next frame and its event id; nothing when the stream is over.
     pub async fn next(&mut self) -> Option<(String, Frame)> {
-        let mut changed = self.mailbox.changed.subscribe();
+        let mut changed = self.buffer.changed.subscribe();
         loop {
             if let Some(taken) = self.take() {
                 return taken;
@@ -145,16 +145,16 @@ impl Reader {
 
     /// The next frame if there is one; nothing inside if there will be none.
     fn take(&mut self) -> Option<Option<(String, Frame)>> {
-        let mut log = self.mailbox.log.lock().expect("nobody panics with it");
+        let mut log = self.buffer.log.lock().expect("nobody panics with it");
         while let Some(frame) = log.frames.get(self.next).cloned() {
             self.next += 1;
             log.delivered = log.delivered.max(self.next);
-            let frame = match (self.reading, frame) {
-                (Reading::Again, Frame::Half(message)) => Frame::Message(message),
-                (Reading::Again, Frame::Cut | Frame::Stop) => continue,
-                (Reading::First | Reading::Again, frame) => frame,
+            let frame = match (self.mode, frame) {
+                (ReadMode::Replay, Frame::Truncated(message)) => Frame::Message(message),
+                (ReadMode::Replay, Frame::Disconnect | Frame::End) => continue,
+                (ReadMode::First | ReadMode::Replay, frame) => frame,
             };
-            return Some(Some((format!("{}/{}", self.mailbox.name, self.next), frame)));
+            return Some(Some((format!("{}/{}", self.buffer.name, self.next), frame)));
         }
         log.has_ended.then_some(None)
     }

@@ -10,229 +10,263 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::actor::Alive;
-use super::carried::{Arrived, House, document, status, stream, with_header};
-use super::conversation::{Asked, Conversation};
-use super::eras::{self, Dialect, Opened, Trouble};
+use super::actor::AfterMessage;
+use super::carried::{
+    HttpRequest, HttpState, empty_response, event_stream_response, json_response, with_header,
+};
+use super::conversation::{ClientRequest, ClientSession};
+use super::eras::{self, Initialized, RequestEra, RpcError};
 use super::event_stream::{self, Source};
 use super::mischief;
-use super::outlet::{Mailbox, Outlet};
+use super::outlet::{ClientChannel, ReplayBuffer};
 use crate::quirk::Quirk;
-use crate::script::{Answers, Era, Sessions, is_modern};
+use crate::script::{Era, ResponseFormat, SessionMode, is_modern};
 
 mod header_rules;
 
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 
 /// A session of the legacy era.
 #[derive(Debug)]
-pub struct Session {
-    pub conversation: Arc<Conversation>,
+pub struct HttpSession {
+    pub session: Arc<ClientSession>,
     /// Streams by name, for those who missed something.
-    streams: Mutex<HashMap<String, Arc<Mailbox>>>,
+    streams: Mutex<HashMap<String, Arc<ReplayBuffer>>>,
     requests: AtomicUsize,
 }
 
 /// Answers a request.
-pub async fn answer(house: &Arc<House>, arrived: Arrived) -> Response {
+pub async fn handle(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
     if arrived.parts.uri.path() != "/mcp" {
-        return status(StatusCode::NOT_FOUND);
+        return empty_response(StatusCode::NOT_FOUND);
     }
     match arrived.parts.method.as_str() {
         "POST" => post(house, arrived).await,
-        "GET" => get(house, &arrived),
-        "DELETE" => delete(house, &arrived),
-        _ => status(StatusCode::METHOD_NOT_ALLOWED),
+        "GET" => open_get_stream(house, &arrived),
+        "DELETE" => end_session(house, &arrived),
+        _ => empty_response(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
 
-async fn post(house: &Arc<House>, arrived: Arrived) -> Response {
+async fn post(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
     let accepts = arrived.header("accept").unwrap_or_default();
     if !(accepts.contains("application/json") && accepts.contains("text/event-stream")) {
-        return status(StatusCode::NOT_ACCEPTABLE);
+        return empty_response(StatusCode::NOT_ACCEPTABLE);
     }
     if !arrived.header("content-type").is_some_and(|it| it.starts_with("application/json")) {
-        return status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        return empty_response(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     let message = match &arrived.body {
         Some(message) if message.is_object() => message.clone(),
         Some(_) => {
-            return refusal(400, &Trouble::new(-32600, "one message at a time"), &Value::Null);
+            return error_response(
+                400,
+                &RpcError::new(-32600, "one message at a time"),
+                &Value::Null,
+            );
         }
-        None => return refusal(400, &Trouble::new(-32700, "this is no JSON"), &Value::Null),
+        None => {
+            return error_response(400, &RpcError::new(-32700, "this is no JSON"), &Value::Null);
+        }
     };
-    if house.actor.hear(&message) == Alive::No {
-        return stream(event_stream::broken());
+    if house.server.receive(&message) == AfterMessage::Disconnect {
+        return event_stream_response(event_stream::broken_body());
     }
-    match is_in_modern_way(house, &arrived, &message) {
+    match is_modern_request(house, &arrived, &message) {
         true => post_modern(house, &arrived, &message).await,
         false => post_legacy(house, &arrived, &message).await,
     }
 }
 
-fn is_in_modern_way(house: &House, arrived: &Arrived, message: &Value) -> bool {
-    match house.actor.script.era {
+fn is_modern_request(house: &HttpState, arrived: &HttpRequest, message: &Value) -> bool {
+    match house.server.script.era {
         Era::Legacy => false,
         Era::Modern => true,
         Era::Both => {
             message["method"] == "server/discover"
                 || arrived.header("mcp-protocol-version").is_some_and(is_modern)
-                || eras::version_in(&message["params"]).is_some()
+                || eras::request_version(&message["params"]).is_some()
         }
     }
 }
 
-async fn post_modern(house: &Arc<House>, arrived: &Arrived, message: &Value) -> Response {
+async fn post_modern(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Value) -> Response {
     let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-        house.shared.note(message);
-        return status(StatusCode::ACCEPTED);
+        house.shared_session.receive_notification(message);
+        return empty_response(StatusCode::ACCEPTED);
     };
     let params = &message["params"];
     let checked = match method {
         "initialize" => Ok(()),
         _ => header_rules::check(arrived, method, params),
     };
-    let admitted =
-        checked.and_then(|()| eras::admit(&house.actor.script, Opened::Yes, method, params));
+    let admitted = checked
+        .and_then(|()| eras::check_request(&house.server.script, Initialized::Yes, method, params));
     if let Err(trouble) = admitted {
-        mischief::hesitate(&house.actor.script, method).await;
-        return refusal(trouble.status, &trouble, id);
+        mischief::delay(&house.server.script, method).await;
+        return error_response(trouble.status, &trouble, id);
     }
     let (sender, frames) = mpsc::unbounded_channel();
-    let outlet = Outlet::Direct(sender);
-    let is_stream = house.actor.script.answers == Answers::Sse || method == "subscriptions/listen";
-    let aside = if is_stream { outlet.clone() } else { Outlet::nowhere() };
-    let asked = asked(arrived, message, Dialect::Modern, (outlet, aside));
-    house.shared.start(asked);
-    respond(house, frames, if is_stream { Answers::Sse } else { Answers::Json }).await
+    let outlet = ClientChannel::Direct(sender);
+    let is_stream = house.server.script.response_format == ResponseFormat::Sse
+        || method == "subscriptions/listen";
+    let aside = if is_stream { outlet.clone() } else { ClientChannel::discard() };
+    let asked = client_request(arrived, message, RequestEra::Modern, (outlet, aside));
+    house.shared_session.start_request(asked);
+    stream_response(
+        house,
+        frames,
+        if is_stream { ResponseFormat::Sse } else { ResponseFormat::Json },
+    )
+    .await
 }
 
-fn asked(
-    arrived: &Arrived,
+fn client_request(
+    arrived: &HttpRequest,
     message: &Value,
-    dialect: Dialect,
-    (outlet, aside): (Outlet, Outlet),
-) -> Asked {
-    Asked {
+    dialect: RequestEra,
+    (outlet, aside): (ClientChannel, ClientChannel),
+) -> ClientRequest {
+    ClientRequest {
         id: message["id"].clone(),
         method: message["method"].as_str().unwrap_or_default().to_owned(),
         params: message["params"].clone(),
-        dialect,
-        outlet,
-        aside,
+        era: dialect,
+        channel: outlet,
+        notifications: aside,
         headers: arrived.headers.clone(),
     }
 }
 
-async fn respond(
-    house: &House,
+async fn stream_response(
+    house: &HttpState,
     frames: mpsc::UnboundedReceiver<super::outlet::Frame>,
-    answers: Answers,
+    answers: ResponseFormat,
 ) -> Response {
-    let script = &house.actor.script;
+    let script = &house.server.script;
     match answers {
-        Answers::Sse => stream(event_stream::events(script, Vec::new(), Source::Direct(frames))),
-        Answers::Json => document(StatusCode::OK, event_stream::document(script, frames).await),
+        ResponseFormat::Sse => event_stream_response(event_stream::event_stream_body(
+            script,
+            Vec::new(),
+            Source::Direct(frames),
+        )),
+        ResponseFormat::Json => {
+            json_response(StatusCode::OK, event_stream::json_body(script, frames).await)
+        }
     }
 }
 
-async fn post_legacy(house: &Arc<House>, arrived: &Arrived, message: &Value) -> Response {
+async fn post_legacy(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Value) -> Response {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
     if let Some(version) = arrived.header("mcp-protocol-version")
-        && !house.actor.script.legacy_versions().contains(&version)
+        && !house.server.script.legacy_versions().contains(&version)
     {
-        mischief::hesitate(&house.actor.script, arrived.asked()).await;
+        mischief::delay(&house.server.script, arrived.rpc_method()).await;
         let message = format!("Bad Request: unsupported protocol version `{version}`");
-        return refusal(400, &Trouble::new(-32000, message), &id);
+        return error_response(400, &RpcError::new(-32000, message), &id);
     }
-    if house.actor.script.sessions == Sessions::None {
+    if house.server.script.sessions == SessionMode::None {
         return post_stateless(house, arrived, message).await;
     }
     let (name, session) = if message["method"] == "initialize" {
-        open(house)
+        open_session(house)
     } else {
-        match find(house, arrived) {
+        match find_session(house, arrived) {
             Ok(found) => found,
             Err((status, trouble)) => {
-                mischief::hesitate(&house.actor.script, arrived.asked()).await;
-                return refusal(status, &trouble, &id);
+                mischief::delay(&house.server.script, arrived.rpc_method()).await;
+                return error_response(status, &trouble, &id);
             }
         }
     };
     let (Some(method), false) = (message["method"].as_str(), id.is_null()) else {
-        session.conversation.note(message);
-        return status(StatusCode::ACCEPTED);
+        session.session.receive_notification(message);
+        return empty_response(StatusCode::ACCEPTED);
     };
-    let opened = session.conversation.opened();
-    let response = match eras::admit(&house.actor.script, opened, method, &message["params"]) {
-        Ok(dialect) => in_session(house, &session, (arrived, message), dialect).await,
-        Err(trouble) => {
-            mischief::hesitate(&house.actor.script, method).await;
-            refusal(trouble.status, &trouble, &id)
-        }
-    };
+    let opened = session.session.initialized();
+    let response =
+        match eras::check_request(&house.server.script, opened, method, &message["params"]) {
+            Ok(dialect) => respond_in_session(house, &session, (arrived, message), dialect).await,
+            Err(trouble) => {
+                mischief::delay(&house.server.script, method).await;
+                error_response(trouble.status, &trouble, &id)
+            }
+        };
     match method {
-        "initialize" => with_header(response, SESSION, &name),
+        "initialize" => with_header(response, SESSION_HEADER, &name),
         _ => response,
     }
 }
 
 /// Everybody shares one conversation, which was open before anybody came.
-async fn post_stateless(house: &Arc<House>, arrived: &Arrived, message: &Value) -> Response {
+async fn post_stateless(
+    house: &Arc<HttpState>,
+    arrived: &HttpRequest,
+    message: &Value,
+) -> Response {
     let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-        house.shared.note(message);
-        return status(StatusCode::ACCEPTED);
+        house.shared_session.receive_notification(message);
+        return empty_response(StatusCode::ACCEPTED);
     };
-    match eras::admit(&house.actor.script, Opened::Yes, method, &message["params"]) {
+    match eras::check_request(&house.server.script, Initialized::Yes, method, &message["params"]) {
         Ok(dialect) => {
             let (sender, frames) = mpsc::unbounded_channel();
-            let outlet = Outlet::Direct(sender);
-            let aside = match house.actor.script.answers {
-                Answers::Sse => outlet.clone(),
-                Answers::Json => Outlet::nowhere(),
+            let outlet = ClientChannel::Direct(sender);
+            let aside = match house.server.script.response_format {
+                ResponseFormat::Sse => outlet.clone(),
+                ResponseFormat::Json => ClientChannel::discard(),
             };
-            house.shared.start(asked(arrived, message, dialect, (outlet, aside)));
-            respond(house, frames, house.actor.script.answers).await
+            house.shared_session.start_request(client_request(
+                arrived,
+                message,
+                dialect,
+                (outlet, aside),
+            ));
+            stream_response(house, frames, house.server.script.response_format).await
         }
         Err(trouble) => {
-            mischief::hesitate(&house.actor.script, method).await;
-            refusal(trouble.status, &trouble, id)
+            mischief::delay(&house.server.script, method).await;
+            error_response(trouble.status, &trouble, id)
         }
     }
 }
 
-async fn in_session(
-    house: &House,
-    session: &Session,
-    (arrived, message): (&Arrived, &Value),
-    dialect: Dialect,
+async fn respond_in_session(
+    house: &HttpState,
+    session: &HttpSession,
+    (arrived, message): (&HttpRequest, &Value),
+    dialect: RequestEra,
 ) -> Response {
-    let script = &house.actor.script;
-    let standing = session.conversation.standing().clone();
-    match script.answers {
-        Answers::Json => {
+    let script = &house.server.script;
+    let standing = session.session.standalone().clone();
+    match script.response_format {
+        ResponseFormat::Json => {
             let (sender, frames) = mpsc::unbounded_channel();
-            let outlet = Outlet::Direct(sender);
-            let asked = asked(arrived, message, dialect, (outlet, standing));
-            session.conversation.start(asked);
-            respond(house, frames, Answers::Json).await
+            let outlet = ClientChannel::Direct(sender);
+            let asked = client_request(arrived, message, dialect, (outlet, standing));
+            session.session.start_request(asked);
+            stream_response(house, frames, ResponseFormat::Json).await
         }
-        Answers::Sse => {
-            let mailbox = Mailbox::new(format!("answer-{}", house.actor.number()));
+        ResponseFormat::Sse => {
+            let mailbox = ReplayBuffer::new(format!("answer-{}", house.server.next_id()));
             let mut streams = session.streams.lock().expect("nobody panics with it");
             streams.insert(mailbox.name.clone(), Arc::clone(&mailbox));
             drop(streams);
-            let outlet = Outlet::Kept(Arc::clone(&mailbox));
-            let asked = asked(arrived, message, dialect, (outlet.clone(), outlet));
-            let priming = priming(arrived, &mailbox.name);
-            session.conversation.start(asked);
-            stream(event_stream::events(script, priming, Source::Kept(mailbox.unread())))
+            let outlet = ClientChannel::Replayable(Arc::clone(&mailbox));
+            let asked = client_request(arrived, message, dialect, (outlet.clone(), outlet));
+            let priming = priming_event(arrived, &mailbox.name);
+            session.session.start_request(asked);
+            event_stream_response(event_stream::event_stream_body(
+                script,
+                priming,
+                Source::Replayed(mailbox.read_new()),
+            ))
         }
     }
 }
 
 /// From 2025-11-25 on, a stream starts with an event that has an id and nothing else, so that it can be resumed.
-fn priming(arrived: &Arrived, stream: &str) -> Vec<u8> {
+fn priming_event(arrived: &HttpRequest, stream: &str) -> Vec<u8> {
     match arrived.header("mcp-protocol-version") {
         Some(version) if version >= "2025-11-25" => {
             format!("id: {stream}/0\nretry: 10\ndata:\n\n").into_bytes()
@@ -241,12 +275,12 @@ fn priming(arrived: &Arrived, stream: &str) -> Vec<u8> {
     }
 }
 
-fn open(house: &Arc<House>) -> (String, Arc<Session>) {
-    let name = format!("session-{}-{}", std::process::id(), house.actor.number());
-    let mailbox = Mailbox::new("standing".to_owned());
-    let standing = Outlet::Kept(Arc::clone(&mailbox));
-    let session = Arc::new(Session {
-        conversation: Conversation::new(&house.actor, standing, Opened::NotYet),
+fn open_session(house: &Arc<HttpState>) -> (String, Arc<HttpSession>) {
+    let name = format!("session-{}-{}", std::process::id(), house.server.next_id());
+    let mailbox = ReplayBuffer::new("standing".to_owned());
+    let standing = ClientChannel::Replayable(Arc::clone(&mailbox));
+    let session = Arc::new(HttpSession {
+        session: ClientSession::new(&house.server, standing, Initialized::NotYet),
         streams: Mutex::new(HashMap::from([(mailbox.name.clone(), mailbox)])),
         requests: AtomicUsize::new(0),
     });
@@ -256,89 +290,100 @@ fn open(house: &Arc<House>) -> (String, Arc<Session>) {
 }
 
 /// The session that a request names, unless it is forgotten.
-fn find(house: &House, arrived: &Arrived) -> Result<(String, Arc<Session>), (u16, Trouble)> {
-    let Some(name) = arrived.header(SESSION) else {
+fn find_session(
+    house: &HttpState,
+    arrived: &HttpRequest,
+) -> Result<(String, Arc<HttpSession>), (u16, RpcError)> {
+    let Some(name) = arrived.header(SESSION_HEADER) else {
         let message = "Bad Request: Mcp-Session-Id header is required";
-        return Err((400, Trouble::new(-32000, message)));
+        return Err((400, RpcError::new(-32000, message)));
     };
     let mut sessions = house.sessions.lock().expect("nobody panics with it");
-    let gone = || (404, Trouble::new(-32001, "Session not found"));
+    let gone = || (404, RpcError::new(-32001, "Session not found"));
     let session = sessions.get(name).cloned().ok_or_else(gone)?;
-    let limit = house.actor.script.quirk_with(|quirk| {
+    let limit = house.server.script.find_quirk(|quirk| {
         if let Quirk::DropsSession { after } = quirk { Some(*after) } else { None }
     });
-    if arrived.is("POST")
+    if arrived.is_method("POST")
         && limit.is_some_and(|it| session.requests.fetch_add(1, Ordering::Relaxed) >= it)
     {
-        session.forget();
+        session.close_streams();
         sessions.remove(name);
         return Err(gone());
     }
     Ok((name.to_owned(), session))
 }
 
-impl Session {
+impl HttpSession {
     /// A session whose only stream is the conversation's own.
-    pub fn of(conversation: Arc<Conversation>) -> Session {
-        Session { conversation, streams: Mutex::default(), requests: AtomicUsize::new(0) }
+    pub fn with_single_stream(session: Arc<ClientSession>) -> HttpSession {
+        HttpSession { session, streams: Mutex::default(), requests: AtomicUsize::new(0) }
     }
 
     /// Ends all streams.
-    fn forget(&self) {
+    fn close_streams(&self) {
         for mailbox in self.streams.lock().expect("nobody panics with it").values() {
-            mailbox.end();
+            mailbox.close();
         }
     }
 }
 
-fn get(house: &House, arrived: &Arrived) -> Response {
-    let script = &house.actor.script;
-    if script.era == Era::Modern || script.sessions == Sessions::None {
-        return status(StatusCode::METHOD_NOT_ALLOWED);
+fn open_get_stream(house: &HttpState, arrived: &HttpRequest) -> Response {
+    let script = &house.server.script;
+    if script.era == Era::Modern || script.sessions == SessionMode::None {
+        return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
     if !arrived.header("accept").is_some_and(|it| it.contains("text/event-stream")) {
-        return status(StatusCode::NOT_ACCEPTABLE);
+        return empty_response(StatusCode::NOT_ACCEPTABLE);
     }
-    let session = match find(house, arrived) {
+    let session = match find_session(house, arrived) {
         Ok((_, session)) => session,
-        Err((status, trouble)) => return refusal(status, &trouble, &Value::Null),
+        Err((status, trouble)) => return error_response(status, &trouble, &Value::Null),
     };
     let streams = session.streams.lock().expect("nobody panics with it");
     let reader = match arrived.header("last-event-id") {
-        None => streams["standing"].unread(),
+        None => streams["standing"].read_new(),
         Some(last) => {
             let place = last.rsplit_once('/').and_then(|(name, number)| {
                 Some((streams.get(name)?, number.parse::<usize>().ok()?))
             });
             let Some((mailbox, number)) = place else {
-                return refusal(400, &Trouble::new(-32000, "unknown event id"), &Value::Null);
+                return error_response(
+                    400,
+                    &RpcError::new(-32000, "unknown event id"),
+                    &Value::Null,
+                );
             };
-            mailbox.after(number)
+            mailbox.read_after(number)
         }
     };
-    stream(event_stream::events(script, b": open\n\n".to_vec(), Source::Kept(reader)))
+    event_stream_response(event_stream::event_stream_body(
+        script,
+        b": open\n\n".to_vec(),
+        Source::Replayed(reader),
+    ))
 }
 
-fn delete(house: &House, arrived: &Arrived) -> Response {
-    if house.actor.script.era == Era::Modern || house.actor.script.sessions == Sessions::None {
-        return status(StatusCode::METHOD_NOT_ALLOWED);
+fn end_session(house: &HttpState, arrived: &HttpRequest) -> Response {
+    if house.server.script.era == Era::Modern || house.server.script.sessions == SessionMode::None {
+        return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    match find(house, arrived) {
+    match find_session(house, arrived) {
         Ok((name, session)) => {
-            session.forget();
+            session.close_streams();
             house.sessions.lock().expect("nobody panics with it").remove(&name);
-            status(StatusCode::OK)
+            empty_response(StatusCode::OK)
         }
-        Err((status, trouble)) => refusal(status, &trouble, &Value::Null),
+        Err((status, trouble)) => error_response(status, &trouble, &Value::Null),
     }
 }
 
 /// A request that was not let in.
-fn refusal(status: u16, trouble: &Trouble, id: &Value) -> Response {
+fn error_response(status: u16, trouble: &RpcError, id: &Value) -> Response {
     let code = StatusCode::from_u16(status).expect("these are real statuses");
     let answer = match trouble.code {
-        -32001 => json!({"jsonrpc": "2.0", "id": null, "error": trouble.answer(id)["error"]}),
-        _ => trouble.answer(id),
+        -32001 => json!({"jsonrpc": "2.0", "id": null, "error": trouble.to_response(id)["error"]}),
+        _ => trouble.to_response(id),
     };
-    document(code, Body::from(answer.to_string()))
+    json_response(code, Body::from(answer.to_string()))
 }

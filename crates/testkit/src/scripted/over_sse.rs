@@ -7,50 +7,55 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::sync::mpsc;
 
-use super::carried::{Arrived, House, status, stream};
-use super::conversation::Conversation;
-use super::eras::Opened;
+use super::carried::{HttpRequest, HttpState, empty_response, event_stream_response};
+use super::conversation::ClientSession;
+use super::eras::Initialized;
 use super::event_stream::{self, Source};
-use super::outlet::Outlet;
-use super::over_http::Session;
+use super::outlet::ClientChannel;
+use super::over_http::HttpSession;
 
 /// Answers a request.
-pub async fn answer(house: &Arc<House>, arrived: Arrived) -> Response {
+pub async fn respond(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
     match (arrived.parts.method.as_str(), arrived.parts.uri.path()) {
-        ("GET", "/sse") => open(house),
-        ("POST", "/messages") => take(house, &arrived),
-        ("POST", "/sse") => status(StatusCode::METHOD_NOT_ALLOWED),
-        _ => status(StatusCode::NOT_FOUND),
+        ("GET", "/sse") => open_stream(house),
+        ("POST", "/messages") => receive(house, &arrived),
+        ("POST", "/sse") => empty_response(StatusCode::METHOD_NOT_ALLOWED),
+        _ => empty_response(StatusCode::NOT_FOUND),
     }
 }
 
-fn open(house: &Arc<House>) -> Response {
+fn open_stream(house: &Arc<HttpState>) -> Response {
     let (sender, frames) = mpsc::unbounded_channel();
-    let name = format!("{}-{}", std::process::id(), house.actor.number());
-    let conversation = Conversation::new(&house.actor, Outlet::Direct(sender), Opened::NotYet);
+    let name = format!("{}-{}", std::process::id(), house.server.next_id());
+    let conversation =
+        ClientSession::new(&house.server, ClientChannel::Direct(sender), Initialized::NotYet);
     let mut sessions = house.sessions.lock().expect("nobody panics with it");
-    sessions.insert(name.clone(), Arc::new(Session::of(conversation)));
+    sessions.insert(name.clone(), Arc::new(HttpSession::with_single_stream(conversation)));
     let endpoint = format!("event: endpoint\ndata: /messages?session={name}\n\n").into_bytes();
-    stream(event_stream::events(&house.actor.script, endpoint, Source::Direct(frames)))
+    event_stream_response(event_stream::event_stream_body(
+        &house.server.script,
+        endpoint,
+        Source::Direct(frames),
+    ))
 }
 
-fn take(house: &House, arrived: &Arrived) -> Response {
+fn receive(house: &HttpState, arrived: &HttpRequest) -> Response {
     let name = arrived.parts.uri.query().and_then(|it| it.strip_prefix("session="));
     let mut sessions = house.sessions.lock().expect("nobody panics with it");
     let session = name.and_then(|it| sessions.get(it)).cloned();
     let Some(session) = session else {
-        return status(StatusCode::NOT_FOUND);
+        return empty_response(StatusCode::NOT_FOUND);
     };
-    if session.conversation.standing().is_closed() {
+    if session.session.standalone().is_closed() {
         sessions.remove(name.unwrap_or_default());
-        return status(StatusCode::NOT_FOUND);
+        return empty_response(StatusCode::NOT_FOUND);
     }
     drop(sessions);
     let Some(message) = &arrived.body else {
-        return status(StatusCode::BAD_REQUEST);
+        return empty_response(StatusCode::BAD_REQUEST);
     };
-    session.conversation.take(message.clone(), &arrived.headers);
-    let mut accepted = status(StatusCode::ACCEPTED);
+    session.session.receive(message.clone(), &arrived.headers);
+    let mut accepted = empty_response(StatusCode::ACCEPTED);
     *accepted.body_mut() = Body::from("Accepted");
     accepted
 }

@@ -11,27 +11,27 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::actor::{Actor, CRASHED, Life};
-use super::carried::{Transport, run};
-use super::conversation::Conversation;
-use super::eras::Opened;
-use super::event_stream::{DROP, PAUSE};
-use super::outlet::{Frame, Outlet};
+use super::actor::{CRASH_EXIT_CODE, RunMode, ServerState};
+use super::carried::{Transport, spawn_server};
+use super::conversation::ClientSession;
+use super::eras::Initialized;
+use super::event_stream::{DRIP_BYTES, DRIP_PAUSE};
+use super::outlet::{ClientChannel, Frame};
 use super::taint;
 use crate::quirk::Quirk;
 use crate::script::Script;
 
 /// However stubborn a program is, it does not outlive the test by more than this.
-const STUBBORN: Duration = Duration::from_secs(300);
+const MAX_LIFETIME: Duration = Duration::from_secs(300);
 /// How long requests that wait for something have to be answered after standard input was closed.
-const GRACE: Duration = Duration::from_millis(20);
+const FINISH_GRACE: Duration = Duration::from_millis(20);
 /// How often those that wait for nothing are let go on before that, however slow the machine is.
-const TURNS: usize = 100;
+const YIELDS_BEFORE_EXIT: usize = 100;
 /// How long what was answered has to be taken.
-const TAKEN: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The argument that makes the program one that only lives on.
-const LINGER: &str = "--linger";
-const LINGER_APART: &str = "--linger-apart";
+const GRANDCHILD_FLAG: &str = "--linger";
+const GRANDCHILD_OWN_SESSION_FLAG: &str = "--linger-apart";
 
 /// Plays a script on this process's standard streams, and ends the process.
 pub fn serve_stdio(script: Script) -> ! {
@@ -40,9 +40,9 @@ pub fn serve_stdio(script: Script) -> ! {
         .build()
         .expect("a runtime can be made");
     runtime.block_on(async {
-        misbehave(&script);
+        apply_startup_quirks(&script);
         thread::sleep(Duration::from_millis(script.start_delay_ms));
-        converse(script).await;
+        serve(script).await;
     });
     process::exit(0)
 }
@@ -54,8 +54,9 @@ pub fn serve_network(transport: Transport, script: Script) -> ! {
         .build()
         .expect("a runtime can be made");
     runtime.block_on(async {
-        misbehave(&script);
-        let running = run(transport, script, Life::Network, 0).expect("a port can be had");
+        apply_startup_quirks(&script);
+        let running =
+            spawn_server(transport, script, RunMode::NetworkProgram, 0).expect("a port can be had");
         println!("listening on {}", running.url());
         std::future::pending::<()>().await;
     });
@@ -63,8 +64,8 @@ pub fn serve_network(transport: Transport, script: Script) -> ! {
 }
 
 /// Does everything that a script wants done at the start of a program. Must be called inside a runtime.
-fn misbehave(script: &Script) {
-    if script.does(&Quirk::IgnoresSigterm) {
+fn apply_startup_quirks(script: &Script) {
+    if script.has_quirk(&Quirk::IgnoresSigterm) {
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
             let mut signals = signal(kind).expect("a signal can be listened for");
             tokio::spawn(async move { while signals.recv().await.is_some() {} });
@@ -80,21 +81,21 @@ fn misbehave(script: &Script) {
             }
         }
         if let Quirk::ForksGrandchildren { n } = quirk {
-            let calm = std::iter::repeat_n(LINGER, *n);
-            calm.chain([LINGER_APART]).for_each(leave_behind);
+            let calm = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
+            calm.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
         }
         if let Quirk::ExitsAtOnce { code } = quirk {
             process::exit(*code);
         }
     }
-    if script.does(&Quirk::PrintsBeforeProtocol) {
+    if script.has_quirk(&Quirk::PrintsBeforeProtocol) {
         println!("{} is now listening on standard input!", script.name);
     }
 }
 
 /// Starts a process that holds our output streams open.
 #[expect(clippy::zombie_processes, reason = "that nobody waits for them is what they are for")]
-fn leave_behind(argument: &str) {
+fn spawn_grandchild(argument: &str) {
     let own = std::env::current_exe().expect("a program knows itself");
     Command::new(own)
         .arg(argument)
@@ -104,62 +105,63 @@ fn leave_behind(argument: &str) {
 }
 
 /// Lives on and does nothing, if the argument says so.
-pub fn linger(argument: &str) {
-    if argument == LINGER_APART {
+pub fn run_if_grandchild(argument: &str) {
+    if argument == GRANDCHILD_OWN_SESSION_FLAG {
         rustix::process::setsid().expect("a fresh process leads no group");
     }
-    if [LINGER, LINGER_APART].contains(&argument) {
-        thread::sleep(STUBBORN);
+    if [GRANDCHILD_FLAG, GRANDCHILD_OWN_SESSION_FLAG].contains(&argument) {
+        thread::sleep(MAX_LIFETIME);
         process::exit(0);
     }
 }
 
-async fn converse(script: Script) {
-    let lives_on = script.does(&Quirk::IgnoresStdinClose);
-    let actor = Actor::new(script, Life::Stdio);
+async fn serve(script: Script) {
+    let lives_on = script.has_quirk(&Quirk::IgnoresStdinClose);
+    let actor = ServerState::new(script, RunMode::StdioProgram);
     let (sender, frames) = mpsc::unbounded_channel();
-    let drips = actor.script.does(&Quirk::SlowDrip);
+    let drips = actor.script.has_quirk(&Quirk::SlowDrip);
     let (done, written) = oneshot::channel();
     let taint = actor.script.taint.clone();
     thread::spawn(move || {
-        write(frames, if drips { DROP } else { usize::MAX }, taint.as_deref());
+        write_frames(frames, if drips { DRIP_BYTES } else { usize::MAX }, taint.as_deref());
         let _nobody_waits = done.send(());
     });
-    let mut lines = read();
-    let conversation = Conversation::new(&actor, Outlet::Direct(sender), Opened::NotYet);
+    let mut lines = read_lines();
+    let conversation =
+        ClientSession::new(&actor, ClientChannel::Direct(sender), Initialized::NotYet);
     while let Some(mut line) = lines.recv().await {
         if let Some(taint) = &actor.script.taint {
-            line = taint::take_out(line, taint);
+            line = taint::remove(line, taint);
         }
-        conversation.take_text(&line, &json!({}));
+        conversation.receive_text(&line, &json!({}));
     }
     if lives_on {
-        tokio::time::sleep(STUBBORN).await;
+        tokio::time::sleep(MAX_LIFETIME).await;
     }
-    finish(&actor, conversation, written).await;
+    finish_requests(&actor, conversation, written).await;
 }
 
 /// Lets answers that are nearly there be written.
-async fn finish(
-    actor: &Arc<Actor>,
-    conversation: Arc<Conversation>,
+async fn finish_requests(
+    actor: &Arc<ServerState>,
+    conversation: Arc<ClientSession>,
     written: oneshot::Receiver<()>,
 ) {
-    for _ in 0..TURNS {
+    for _ in 0..YIELDS_BEFORE_EXIT {
         tokio::task::yield_now().await;
     }
     let idle = async {
-        while actor.busy() > 0 {
+        while actor.in_flight() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let _some_take_longer = timeout(GRACE, idle).await;
-    conversation.standing().send(Frame::Stop);
-    let _nobody_reads = timeout(TAKEN, written).await;
+    let _some_take_longer = timeout(FINISH_GRACE, idle).await;
+    conversation.standalone().send(Frame::End);
+    let _nobody_reads = timeout(WRITE_TIMEOUT, written).await;
 }
 
 /// Lines of standard input, read on a thread that waits while nobody takes them.
-fn read() -> mpsc::Receiver<Vec<u8>> {
+fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(256);
     thread::spawn(move || {
         for line in io::stdin().lock().split(b'\n') {
@@ -178,20 +180,20 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Writes frames to standard output, in pieces of a size.
-fn write(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint: Option<&str>) {
+fn write_frames(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint: Option<&str>) {
     let mut stdout = io::stdout().lock();
     while let Some(frame) = frames.blocking_recv() {
         let written = match frame {
             Frame::Message(mut bytes) => {
                 if let Some(taint) = taint {
-                    bytes = taint::put_in(bytes, taint);
+                    bytes = taint::insert(bytes, taint);
                 }
                 bytes.push(b'\n');
-                write_pieces(&mut stdout, &bytes, piece)
+                write_chunks(&mut stdout, &bytes, piece)
             }
-            Frame::Half(bytes) => write_pieces(&mut stdout, &bytes[..bytes.len() / 2], piece),
-            Frame::Cut => process::exit(CRASHED),
-            Frame::Stop => return close().expect("standard output can be closed"),
+            Frame::Truncated(bytes) => write_chunks(&mut stdout, &bytes[..bytes.len() / 2], piece),
+            Frame::Disconnect => process::exit(CRASH_EXIT_CODE),
+            Frame::End => return close_stdout().expect("standard output can be closed"),
         };
         if written.is_err() {
             return;
@@ -199,19 +201,19 @@ fn write(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint: Option
     }
 }
 
-fn write_pieces(stdout: &mut impl Write, bytes: &[u8], piece: usize) -> io::Result<()> {
+fn write_chunks(stdout: &mut impl Write, bytes: &[u8], piece: usize) -> io::Result<()> {
     for part in bytes.chunks(piece) {
         stdout.write_all(part)?;
         stdout.flush()?;
         if piece < bytes.len() {
-            thread::sleep(PAUSE);
+            thread::sleep(DRIP_PAUSE);
         }
     }
     Ok(())
 }
 
 /// Closes standard output; nothing we write from here on goes anywhere.
-fn close() -> io::Result<()> {
+fn close_stdout() -> io::Result<()> {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(nowhere)?;
     Ok(())

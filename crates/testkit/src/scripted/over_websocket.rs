@@ -10,55 +10,56 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::actor::Recorded;
-use super::carried::{Arrived, House, status};
-use super::conversation::Conversation;
-use super::eras::Opened;
-use super::outlet::{Frame, Outlet};
+use super::actor::RecordedRequest;
+use super::carried::{HttpRequest, HttpState, empty_response};
+use super::conversation::ClientSession;
+use super::eras::Initialized;
+use super::outlet::{ClientChannel, Frame};
 
-const PROTOCOL: &str = "mcp";
-const LARGEST: usize = 256 * 1024 * 1024;
+const SUBPROTOCOL: &str = "mcp";
+const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Answers a request, which has to be one for a WebSocket.
-pub async fn answer(house: &Arc<House>, mut arrived: Arrived) -> Response {
+pub async fn respond(house: &Arc<HttpState>, mut arrived: HttpRequest) -> Response {
     if arrived.parts.uri.path() != "/mcp" {
-        return status(StatusCode::NOT_FOUND);
+        return empty_response(StatusCode::NOT_FOUND);
     }
     let offered = arrived.header("sec-websocket-protocol").unwrap_or_default();
-    if !offered.split(',').any(|it| it.trim() == PROTOCOL) {
-        return status(StatusCode::BAD_REQUEST);
+    if !offered.split(',').any(|it| it.trim() == SUBPROTOCOL) {
+        return empty_response(StatusCode::BAD_REQUEST);
     }
     let headers = arrived.headers.clone();
     let house = Arc::clone(house);
     match WebSocketUpgrade::from_request_parts(&mut arrived.parts, &()).await {
         Ok(upgrade) => upgrade
-            .protocols([PROTOCOL])
-            .max_message_size(LARGEST)
-            .max_frame_size(LARGEST)
-            .on_upgrade(move |socket| converse(house, socket, headers)),
+            .protocols([SUBPROTOCOL])
+            .max_message_size(MAX_MESSAGE_BYTES)
+            .max_frame_size(MAX_MESSAGE_BYTES)
+            .on_upgrade(move |socket| serve(house, socket, headers)),
         Err(rejection) => rejection.into_response(),
     }
 }
 
-async fn converse(house: Arc<House>, socket: WebSocket, headers: Value) {
+async fn serve(house: Arc<HttpState>, socket: WebSocket, headers: Value) {
     let (sender, mut frames) = mpsc::unbounded_channel();
-    let conversation = Conversation::new(&house.actor, Outlet::Direct(sender), Opened::NotYet);
+    let conversation =
+        ClientSession::new(&house.server, ClientChannel::Direct(sender), Initialized::NotYet);
     let (mut writer, mut reader) = socket.split();
     loop {
         tokio::select! {
             frame = frames.recv() => {
                 let sent = match frame {
-                    Some(Frame::Message(bytes)) => writer.send(message(bytes)).await,
-                    Some(Frame::Half(mut bytes)) => {
+                    Some(Frame::Message(bytes)) => writer.send(to_message(bytes)).await,
+                    Some(Frame::Truncated(mut bytes)) => {
                         bytes.truncate(bytes.len() / 2);
-                        writer.send(message(bytes)).await
+                        writer.send(to_message(bytes)).await
                     }
-                    Some(Frame::Stop) => {
+                    Some(Frame::End) => {
                         let _client_left = writer.close().await;
                         return;
                     }
                     // Dropping the socket without a closing frame is what a crash looks like.
-                    Some(Frame::Cut) | None => return,
+                    Some(Frame::Disconnect) | None => return,
                 };
                 if sent.is_err() {
                     return;
@@ -66,13 +67,13 @@ async fn converse(house: Arc<House>, socket: WebSocket, headers: Value) {
             }
             arrived = reader.next() => match arrived {
                 Some(Ok(Message::Text(text))) => {
-                    house.actor.record(Recorded {
+                    house.server.record(RecordedRequest {
                         method: "MESSAGE".to_owned(),
                         path: "/mcp".to_owned(),
                         headers: Vec::new(),
                         body: serde_json::from_str(&text).ok(),
                     });
-                    conversation.take_text(text.as_bytes(), &headers);
+                    conversation.receive_text(text.as_bytes(), &headers);
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_))) => {}
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
@@ -82,7 +83,7 @@ async fn converse(house: Arc<House>, socket: WebSocket, headers: Value) {
 }
 
 /// Text where it is text.
-fn message(bytes: Vec<u8>) -> Message {
+fn to_message(bytes: Vec<u8>) -> Message {
     match String::from_utf8(bytes) {
         Ok(text) => Message::Text(text.into()),
         Err(error) => Message::Binary(error.into_bytes().into()),

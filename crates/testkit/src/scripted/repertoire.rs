@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::actor::Actor;
-use super::eras::{Dialect, Trouble};
+use super::actor::ServerState;
+use super::eras::{RequestEra, RpcError};
 use crate::quirk::{Cursors, Quirk};
 
 /// The standing tools: name, what it does, properties of its input.
-fn standing() -> Vec<(&'static str, &'static str, Value)> {
+fn built_in_tools() -> Vec<(&'static str, &'static str, Value)> {
     let text = json!({"type": "string"});
     let number = json!({"type": "number"});
     vec![
@@ -34,7 +34,7 @@ fn standing() -> Vec<(&'static str, &'static str, Value)> {
 }
 
 /// All tools as they are listed.
-pub fn tools(actor: &Actor) -> Vec<Value> {
+pub fn tools(actor: &ServerState) -> Vec<Value> {
     let tool = |name: &str, description: &str, properties: &Value| {
         let schema = json!({"type": "object", "properties": properties});
         json!({"name": name, "description": description, "inputSchema": schema})
@@ -44,7 +44,7 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
         "limit": {"type": "integer", "minimum": 0},
     });
     let mut tools: Vec<Value> =
-        standing().iter().map(|(name, what, input)| tool(name, what, input)).collect();
+        built_in_tools().iter().map(|(name, what, input)| tool(name, what, input)).collect();
     if let Some(path) = &actor.script.echo_description {
         tools[0]["description"] = std::fs::read_to_string(path).unwrap_or_default().into();
     }
@@ -58,10 +58,10 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
     for number in 0..actor.added_tools() {
         tools.push(tool(&format!("added_{number}"), "Was added later.", &json!({})));
     }
-    if actor.script.does(&Quirk::SaysWhatItIsTold) {
+    if actor.script.has_quirk(&Quirk::HasSayTool) {
         tools.push(tool("say", "Returns what it is told.", &json!({"result": {"type": "object"}})));
     }
-    if actor.script.does(&Quirk::Talks) {
+    if actor.script.has_quirk(&Quirk::HasTalkTool) {
         tools.push(tool(
             "talk",
             "Says its text in every way.",
@@ -74,11 +74,11 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
             tool["title"] = json!("a title");
         }
     }
-    if actor.script.does(&Quirk::BadToolSchema) {
+    if actor.script.has_quirk(&Quirk::BadToolSchema) {
         tools.push(json!({"description": "Has no name.", "inputSchema": {"type": "object"}}));
         tools.push(json!({"name": "misshapen", "inputSchema": "anything goes"}));
     }
-    if actor.script.does(&Quirk::UnknownContent) {
+    if actor.script.has_quirk(&Quirk::UnknownContent) {
         for tool in &mut tools {
             tool["x-unknown"] = json!({"nobody": "knows"});
         }
@@ -87,7 +87,7 @@ pub fn tools(actor: &Actor) -> Vec<Value> {
 }
 
 /// Is there a tool of this name that was generated or added?
-pub fn has_tool(actor: &Actor, name: &str) -> bool {
+pub fn has_generated_tool(actor: &ServerState, name: &str) -> bool {
     let among = |prefix: &str, count: usize| {
         name.strip_prefix(prefix)
             .and_then(|number| number.parse::<usize>().ok())
@@ -99,9 +99,9 @@ pub fn has_tool(actor: &Actor, name: &str) -> bool {
 }
 
 /// One page of a list.
-pub fn list(actor: &Actor, method: &str, params: &Value) -> Result<Value, Trouble> {
-    if method == "tools/list" && actor.script.does(&Quirk::WontListTools) {
-        return Err(Trouble::new(-32603, "the tools are not to be listed"));
+pub fn list(actor: &ServerState, method: &str, params: &Value) -> Result<Value, RpcError> {
+    if method == "tools/list" && actor.script.has_quirk(&Quirk::FailsToolList) {
+        return Err(RpcError::new(-32603, "the tools are not to be listed"));
     }
     let (member, everything) = match method {
         "tools/list" => ("tools", tools(actor)),
@@ -112,7 +112,7 @@ pub fn list(actor: &Actor, method: &str, params: &Value) -> Result<Value, Troubl
     page(actor, member, everything, params)
 }
 
-fn resources(actor: &Actor) -> Vec<Value> {
+fn resources(actor: &ServerState) -> Vec<Value> {
     (0..actor.script.resources)
         .map(|number| {
             json!({
@@ -124,14 +124,14 @@ fn resources(actor: &Actor) -> Vec<Value> {
         .collect()
 }
 
-fn templates(actor: &Actor) -> Vec<Value> {
+fn templates(actor: &ServerState) -> Vec<Value> {
     match actor.script.resources {
         0 => Vec::new(),
         _ => vec![json!({"uriTemplate": "scripted://resource/{number}", "name": "by_number"})],
     }
 }
 
-fn prompts(actor: &Actor) -> Vec<Value> {
+fn prompts(actor: &ServerState) -> Vec<Value> {
     (0..actor.script.prompts)
         .map(|number| {
             json!({
@@ -144,19 +144,19 @@ fn prompts(actor: &Actor) -> Vec<Value> {
 }
 
 fn page(
-    actor: &Actor,
+    actor: &ServerState,
     member: &str,
     everything: Vec<Value>,
     params: &Value,
-) -> Result<Value, Trouble> {
+) -> Result<Value, RpcError> {
     let start = match params.get("cursor").filter(|it| !it.is_null()) {
         None => 0,
         Some(cursor) => cursor
             .as_str()
             .and_then(|it| it.strip_prefix("from:")?.parse::<usize>().ok())
-            .ok_or_else(|| Trouble::invalid("nobody gave out this cursor"))?,
+            .ok_or_else(|| RpcError::invalid_params("nobody gave out this cursor"))?,
     };
-    let endless = actor.script.quirk_with(|quirk| {
+    let endless = actor.script.find_quirk(|quirk| {
         if let Quirk::EndlessPages { cursors } = quirk { Some(*cursors) } else { None }
     });
     match endless {
@@ -173,7 +173,7 @@ fn page(
     }
 }
 
-fn finite_page(actor: &Actor, member: &str, everything: Vec<Value>, start: usize) -> Value {
+fn finite_page(actor: &ServerState, member: &str, everything: Vec<Value>, start: usize) -> Value {
     let size = match actor.script.page_size {
         0 => everything.len().max(1),
         size => size,
@@ -189,13 +189,17 @@ fn finite_page(actor: &Actor, member: &str, everything: Vec<Value>, start: usize
 }
 
 /// A resource that is not text. It is not listed.
-const BLOB: &str = "scripted://blob";
+const BLOB_URI: &str = "scripted://blob";
 
 /// The contents of a resource.
-pub fn read(actor: &Actor, dialect: Dialect, params: &Value) -> Result<Value, Trouble> {
+pub fn read_resource(
+    actor: &ServerState,
+    dialect: RequestEra,
+    params: &Value,
+) -> Result<Value, RpcError> {
     let uri = params["uri"].as_str().unwrap_or_default();
     let number = uri.strip_prefix("scripted://resource/").and_then(|it| it.parse::<usize>().ok());
-    if uri == BLOB && actor.script.resources > 0 {
+    if uri == BLOB_URI && actor.script.resources > 0 {
         let content =
             json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "AAECAw=="});
         return Ok(json!({"contents": [content]}));
@@ -207,16 +211,16 @@ pub fn read(actor: &Actor, dialect: Dialect, params: &Value) -> Result<Value, Tr
         }
         Some(_) | None => {
             let code = match dialect {
-                Dialect::Legacy => -32002,
-                Dialect::Modern => -32602,
+                RequestEra::Legacy => -32002,
+                RequestEra::Modern => -32602,
             };
-            Err(Trouble::new(code, format!("there is no resource `{uri}`")))
+            Err(RpcError::new(code, format!("there is no resource `{uri}`")))
         }
     }
 }
 
 /// The messages of a prompt.
-pub fn prompt(actor: &Actor, params: &Value) -> Result<Value, Trouble> {
+pub fn get_prompt(actor: &ServerState, params: &Value) -> Result<Value, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
     let number = name.strip_prefix("prompt_").and_then(|it| it.parse::<usize>().ok());
     match number {
@@ -225,7 +229,7 @@ pub fn prompt(actor: &Actor, params: &Value) -> Result<Value, Trouble> {
             let content = json!({"type": "text", "text": format!("Let us talk about {topic}.")});
             Ok(json!({"messages": [{"role": "user", "content": content}]}))
         }
-        Some(_) | None => Err(Trouble::invalid(format!("there is no prompt `{name}`"))),
+        Some(_) | None => Err(RpcError::invalid_params(format!("there is no prompt `{name}`"))),
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 /// Members whose texts steer the protocol.
-const STEERING: [&str; 19] = [
+const PROTOCOL_MEMBERS: [&str; 19] = [
     "jsonrpc",
     "id",
     "method",
@@ -26,46 +26,48 @@ const STEERING: [&str; 19] = [
     "url",
 ];
 /// Members whose own members have names that a server makes up.
-const NAMING: [&str; 2] = ["properties", "structuredContent"];
+const NAMED_BY_SERVER: [&str; 2] = ["properties", "structuredContent"];
 /// Where such names are left alone: a tool with hostile ones is not offered at all.
-const PLAIN: &str = "inputSchema";
+const PLAIN_SCHEMA: &str = "inputSchema";
 
 /// A message on its way out.
-pub fn put_in(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
+pub fn insert(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     match serde_json::from_slice(&bytes) {
-        Ok(message) => tainted("", Names::Hostile, message, taint).to_string().into_bytes(),
+        Ok(message) => tainted("", MemberNames::Hostile, message, taint).to_string().into_bytes(),
         Err(_) => bytes,
     }
 }
 
 /// A message on its way in.
-pub fn take_out(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
+pub fn remove(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     match serde_json::from_slice(&bytes) {
-        Ok(message) => cleaned(message, taint).to_string().into_bytes(),
+        Ok(message) => without_taint(message, taint).to_string().into_bytes(),
         Err(_) => bytes,
     }
 }
 
 /// What becomes of members' names.
 #[derive(Clone, Copy, PartialEq)]
-enum Names {
+enum MemberNames {
     Hostile,
     Plain,
 }
 
-fn tainted(member: &str, names: Names, value: Value, taint: &str) -> Value {
-    let names = if member == PLAIN { Names::Plain } else { names };
+fn tainted(member: &str, names: MemberNames, value: Value, taint: &str) -> Value {
+    let names = if member == PLAIN_SCHEMA { MemberNames::Plain } else { names };
     match value {
-        Value::Array(items) if member == "required" && names == Names::Plain => items.into(),
-        Value::String(text) if !STEERING.contains(&member) => Value::String(mixed(&text, taint)),
+        Value::Array(items) if member == "required" && names == MemberNames::Plain => items.into(),
+        Value::String(text) if !PROTOCOL_MEMBERS.contains(&member) => {
+            Value::String(with_taint(&text, taint))
+        }
         Value::Array(items) => {
             items.into_iter().map(|it| tainted(member, names, it, taint)).collect()
         }
         Value::Object(members) => {
-            let renames = NAMING.contains(&member) && names == Names::Hostile;
+            let renames = NAMED_BY_SERVER.contains(&member) && names == MemberNames::Hostile;
             let members = members.into_iter().map(|(name, value)| {
                 let value = tainted(&name, names, value, taint);
-                (if renames { mixed(&name, taint) } else { name }, value)
+                (if renames { with_taint(&name, taint) } else { name }, value)
             });
             Value::Object(members.collect::<Map<_, _>>())
         }
@@ -74,21 +76,21 @@ fn tainted(member: &str, names: Names, value: Value, taint: &str) -> Value {
 }
 
 /// Near the beginning, where nothing cuts it off; a URI stays one.
-fn mixed(text: &str, taint: &str) -> String {
+fn with_taint(text: &str, taint: &str) -> String {
     match (text.contains("://"), text.char_indices().nth(1)) {
         (false, Some((second, _))) => format!("{}{taint}{}", &text[..second], &text[second..]),
         (true, _) | (false, None) => format!("{text}{taint}"),
     }
 }
 
-fn cleaned(value: Value, taint: &str) -> Value {
+fn without_taint(value: Value, taint: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace(taint, "")),
-        Value::Array(items) => items.into_iter().map(|it| cleaned(it, taint)).collect(),
+        Value::Array(items) => items.into_iter().map(|it| without_taint(it, taint)).collect(),
         Value::Object(members) => {
             let members = members
                 .into_iter()
-                .map(|(name, value)| (name.replace(taint, ""), cleaned(value, taint)));
+                .map(|(name, value)| (name.replace(taint, ""), without_taint(value, taint)));
             Value::Object(members.collect::<Map<_, _>>())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
@@ -108,7 +110,7 @@ mod tests {
             "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
             "requestedSchema": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
         }]}});
-        let sent = put_in(message.to_string().into_bytes(), "!!");
+        let sent = insert(message.to_string().into_bytes(), "!!");
         let seen: Value = serde_json::from_slice(&sent).expect("JSON");
         assert_eq!(
             seen,
@@ -118,7 +120,7 @@ mod tests {
                 "requestedSchema": {"properties": {"t!!ext": {"type": "string"}}, "required": ["t!!ext"]},
             }]}})
         );
-        let back: Value = serde_json::from_slice(&take_out(sent, "!!")).expect("JSON");
+        let back: Value = serde_json::from_slice(&remove(sent, "!!")).expect("JSON");
         assert_eq!(back, message);
     }
 }

@@ -5,30 +5,31 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, TIMEOUT};
 
 const TEXT: u8 = 1;
 pub const BINARY: u8 = 2;
 pub const CLOSE: u8 = 8;
 
-pub struct WebSocket {
+pub struct WebSocketClient {
     stream: BufReader<TcpStream>,
 }
 
-impl WebSocket {
+impl WebSocketClient {
     /// Opens one with the subprotocol `mcp`.
-    pub fn open(url: &str) -> WebSocket {
-        let (status, socket) = WebSocket::offer(url, "sec-websocket-protocol: other, mcp\r\n");
+    pub fn open(url: &str) -> WebSocketClient {
+        let (status, socket) =
+            WebSocketClient::handshake(url, "sec-websocket-protocol: other, mcp\r\n");
         assert_eq!(status, "HTTP/1.1 101 Switching Protocols");
         socket
     }
 
     /// Asks for one and returns what the server says to it.
-    pub fn offer(url: &str, header: &str) -> (String, WebSocket) {
+    pub fn handshake(url: &str, header: &str) -> (String, WebSocketClient) {
         let host = url.strip_prefix("ws://").and_then(|it| it.strip_suffix("/mcp"));
         let host = host.expect("that is the address");
         let mut stream = TcpStream::connect(host).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         let request = format!(
             "GET /mcp HTTP/1.1\r\nhost: {host}\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
              sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{header}\r\n"
@@ -46,7 +47,7 @@ impl WebSocket {
         }
         let is_open = head[0].contains("101");
         assert!(!is_open || head.contains(&"sec-websocket-protocol: mcp".to_owned()), "{head:?}");
-        (head.swap_remove(0), WebSocket { stream })
+        (head.swap_remove(0), WebSocketClient { stream })
     }
 
     /// The next frame's kind and payload.
@@ -72,7 +73,7 @@ impl WebSocket {
     }
 }
 
-impl Client for WebSocket {
+impl Client for WebSocketClient {
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
         // A client has to mask what it sends; a mask of zeros changes nothing.

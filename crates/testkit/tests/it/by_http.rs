@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::{Client, MODERN, PATIENCE};
+use crate::client::{Client, MODERN_VERSION, TIMEOUT};
 
 /// An answer, its body still to be read.
-pub struct Reply {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
-    left: Left,
+    left: RemainingBody,
 }
 
 /// How much of the body is to come.
-enum Left {
+enum RemainingBody {
     Bytes(usize),
     /// So much of this chunk, then others.
     Chunk(usize),
@@ -27,33 +27,33 @@ enum Left {
 
 /// One event of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     pub id: Option<String>,
     pub name: String,
     pub data: String,
 }
 
 /// Sends a request; `url` has a port.
-pub fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
-    Reply::read(BufReader::new(written(method, url, headers, body)))
+pub fn http_request(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> HttpResponse {
+    HttpResponse::read(BufReader::new(write_request(method, url, headers, body)))
 }
 
 /// Sends a request, and returns whatever comes before the connection ends.
-pub fn all_that_comes(
+pub fn raw_exchange(
     method: &str,
     url: &str,
     headers: &[(&str, &str)],
     body: &str,
 ) -> io::Result<String> {
     let mut text = String::new();
-    written(method, url, headers, body).read_to_string(&mut text).map(|_| text)
+    write_request(method, url, headers, body).read_to_string(&mut text).map(|_| text)
 }
 
-fn written(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+fn write_request(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
     let (_, rest) = url.split_once("://").expect("a URL has a scheme");
     let (host, path) = rest.split_once('/').expect("a URL has a path");
     let mut stream = TcpStream::connect(host).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
     let mut text = format!("{method} /{path} HTTP/1.1\r\nhost: {host}\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -63,8 +63,8 @@ fn written(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Tcp
     stream
 }
 
-impl Reply {
-    fn read(mut stream: BufReader<TcpStream>) -> Reply {
+impl HttpResponse {
+    fn read(mut stream: BufReader<TcpStream>) -> HttpResponse {
         let first = line(&mut stream);
         let status = first.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
         let mut headers = Vec::new();
@@ -73,11 +73,11 @@ impl Reply {
             let Some((name, value)) = next.split_once(": ") else { break };
             headers.push((name.to_lowercase(), value.to_owned()));
         }
-        let mut reply = Reply { status, headers, stream, left: Left::Nothing };
+        let mut reply = HttpResponse { status, headers, stream, left: RemainingBody::Nothing };
         if let Some(length) = reply.header("content-length") {
-            reply.left = Left::Bytes(length.parse().expect("a length is a number"));
+            reply.left = RemainingBody::Bytes(length.parse().expect("a length is a number"));
         } else if reply.header("transfer-encoding") == Some("chunked") {
-            reply.left = Left::Chunk(0);
+            reply.left = RemainingBody::Chunk(0);
         }
         reply
     }
@@ -96,18 +96,19 @@ impl Reply {
 
     /// The next byte of the body; nothing at its proper end.
     fn byte(&mut self) -> io::Result<Option<u8>> {
-        if let Left::Chunk(0) = self.left {
+        if let RemainingBody::Chunk(0) = self.left {
             let size = usize::from_str_radix(&try_line(&mut self.stream)?, 16);
             self.left = match size.map_err(io::Error::other)? {
-                0 => Left::Nothing,
-                size => Left::Chunk(size),
+                0 => RemainingBody::Nothing,
+                size => RemainingBody::Chunk(size),
             };
         }
-        let (Left::Bytes(left @ 1..) | Left::Chunk(left @ 1..)) = &mut self.left else {
+        let (RemainingBody::Bytes(left @ 1..) | RemainingBody::Chunk(left @ 1..)) = &mut self.left
+        else {
             return Ok(None);
         };
         *left -= 1;
-        let is_end_of_chunk = *left == 0 && matches!(self.left, Left::Chunk(_));
+        let is_end_of_chunk = *left == 0 && matches!(self.left, RemainingBody::Chunk(_));
         let mut byte = [0];
         self.stream.read_exact(&mut byte)?;
         if is_end_of_chunk {
@@ -130,8 +131,8 @@ impl Reply {
     }
 
     /// The next event; nothing at the proper end of the stream.
-    pub fn event(&mut self) -> io::Result<Option<Event>> {
-        let mut event = Event { id: None, name: "message".to_owned(), data: String::new() };
+    pub fn event(&mut self) -> io::Result<Option<SseEvent>> {
+        let mut event = SseEvent { id: None, name: "message".to_owned(), data: String::new() };
         let mut has_data = false;
         loop {
             let mut line = Vec::new();
@@ -184,40 +185,40 @@ pub const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// Posts a message in the legacy way.
-pub fn post(url: &str, session: Option<&str>, message: &Value) -> Reply {
+pub fn post(url: &str, session: Option<&str>, message: &Value) -> HttpResponse {
     let mut headers = vec![ACCEPT, JSON];
     if let Some(session) = session {
         headers.extend([("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")]);
     }
-    ask("POST", url, &headers, &message.to_string())
+    http_request("POST", url, &headers, &message.to_string())
 }
 
 /// Posts a message in the modern way, with all headers that it needs.
-pub fn post_modern(url: &str, message: &Value) -> Reply {
-    Reply::read(BufReader::new(send_modern(url, message)))
+pub fn post_modern(url: &str, message: &Value) -> HttpResponse {
+    HttpResponse::read(BufReader::new(send_modern(url, message)))
 }
 
 /// Sends a message in the modern way and waits for nothing.
 pub fn send_modern(url: &str, message: &Value) -> TcpStream {
-    let mut headers = vec![ACCEPT, JSON, ("mcp-protocol-version", MODERN)];
+    let mut headers = vec![ACCEPT, JSON, ("mcp-protocol-version", MODERN_VERSION)];
     let method = message["method"].as_str().unwrap_or_default();
     headers.push(("mcp-method", method));
     let params = &message["params"];
     let name = params["name"].as_str().or(params["uri"].as_str());
     headers.extend(name.map(|it| ("mcp-name", it)));
-    written("POST", url, &headers, &message.to_string())
+    write_request("POST", url, &headers, &message.to_string())
 }
 
 /// A client of streamable HTTP; which era follows from the first message.
-pub struct Http {
+pub struct HttpClient {
     url: String,
     session: Option<String>,
-    streams: VecDeque<Reply>,
+    streams: VecDeque<HttpResponse>,
 }
 
-impl Http {
-    pub fn new(url: &str) -> Http {
-        Http { url: url.to_owned(), session: None, streams: VecDeque::new() }
+impl HttpClient {
+    pub fn new(url: &str) -> HttpClient {
+        HttpClient { url: url.to_owned(), session: None, streams: VecDeque::new() }
     }
 
     pub fn session(&self) -> &str {
@@ -225,14 +226,14 @@ impl Http {
     }
 
     /// Opens the standing stream.
-    pub fn stand(&self, last: Option<&str>) -> Reply {
+    pub fn open_get_stream(&self, last: Option<&str>) -> HttpResponse {
         let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", self.session())];
         headers.extend(last.map(|it| ("last-event-id", it)));
-        ask("GET", &self.url, &headers, "")
+        http_request("GET", &self.url, &headers, "")
     }
 }
 
-impl Client for Http {
+impl Client for HttpClient {
     fn send(&mut self, message: &Value) {
         let is_modern =
             message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
@@ -259,24 +260,24 @@ impl Client for Http {
 }
 
 /// A client of HTTP with server-sent events.
-pub struct Sse {
-    stream: Reply,
+pub struct SseClient {
+    stream: HttpResponse,
     endpoint: String,
 }
 
-impl Sse {
-    pub fn open(url: &str) -> Sse {
-        let mut stream = ask("GET", url, &[("accept", "text/event-stream")], "");
+impl SseClient {
+    pub fn open(url: &str) -> SseClient {
+        let mut stream = http_request("GET", url, &[("accept", "text/event-stream")], "");
         let event = stream.event().expect("the stream is whole").expect("the stream goes on");
         assert_eq!(event.name, "endpoint");
         let base = url.strip_suffix("/sse").expect("that is the path");
-        Sse { stream, endpoint: format!("{base}{}", event.data) }
+        SseClient { stream, endpoint: format!("{base}{}", event.data) }
     }
 }
 
-impl Client for Sse {
+impl Client for SseClient {
     fn send(&mut self, message: &Value) {
-        let reply = ask("POST", &self.endpoint, &[JSON], &message.to_string());
+        let reply = http_request("POST", &self.endpoint, &[JSON], &message.to_string());
         assert_eq!(reply.status, 202);
     }
 

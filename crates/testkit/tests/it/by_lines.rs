@@ -10,28 +10,28 @@ use serde_json::Value;
 use testkit::Script;
 use testkit::processes::wait_until;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, TIMEOUT};
 
 /// The program and its streams. Dropping it kills it.
-pub struct Lines {
+pub struct StdioClient {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Receiver<Vec<u8>>,
     stderr: Option<JoinHandle<String>>,
 }
 
-impl Lines {
-    pub fn start(script: &Script) -> Lines {
-        Lines::start_with(script, &[])
+impl StdioClient {
+    pub fn start(script: &Script) -> StdioClient {
+        StdioClient::start_with_env(script, &[])
     }
 
-    pub fn start_with(script: &Script, variables: &[(&str, &str)]) -> Lines {
+    pub fn start_with_env(script: &Script, variables: &[(&str, &str)]) -> StdioClient {
         let mut command = Command::new(testkit::scripted::program());
-        Lines::run(command.arg(script.json()).envs(variables.iter().copied()))
+        StdioClient::run(command.arg(script.to_json()).envs(variables.iter().copied()))
     }
 
     /// Any other program that talks in lines.
-    pub fn run(command: &mut Command) -> Lines {
+    pub fn run(command: &mut Command) -> StdioClient {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -57,10 +57,10 @@ impl Lines {
             let _broken = stderr.read_to_end(&mut said);
             String::from_utf8_lossy(&said).into_owned()
         });
-        Lines { child, stdin, stdout: lines, stderr: Some(stderr) }
+        StdioClient { child, stdin, stdout: lines, stderr: Some(stderr) }
     }
 
-    pub fn number(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -73,7 +73,7 @@ impl Lines {
     /// The next line with its end, or nothing when the stream was closed.
     pub fn line(&self) -> Option<Vec<u8>> {
         use std::sync::mpsc::RecvTimeoutError;
-        match self.stdout.recv_timeout(PATIENCE) {
+        match self.stdout.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("no line came"),
@@ -92,7 +92,7 @@ impl Lines {
     /// Waits until it exits.
     pub fn exit(&mut self) -> ExitStatus {
         let child = &mut self.child;
-        wait_until(PATIENCE, "the program exits", || child.try_wait().expect("it can be asked"))
+        wait_until(TIMEOUT, "the program exits", || child.try_wait().expect("it can be asked"))
     }
 
     pub fn has_exited(&mut self) -> bool {
@@ -100,12 +100,12 @@ impl Lines {
     }
 
     /// Everything it said on standard error, once it has exited.
-    pub fn said(&mut self) -> String {
+    pub fn stderr_text(&mut self) -> String {
         self.stderr.take().expect("it was not asked before").join().expect("it was read")
     }
 }
 
-impl Client for Lines {
+impl Client for StdioClient {
     fn send(&mut self, message: &Value) {
         self.write(&message.to_string());
     }
@@ -116,7 +116,7 @@ impl Client for Lines {
     }
 }
 
-impl Drop for Lines {
+impl Drop for StdioClient {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();

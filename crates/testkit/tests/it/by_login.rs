@@ -1,66 +1,70 @@
 //! Signing in by hand: every request is put together here, so that a test can leave something out.
 
 use serde_json::{Value, json};
-use testkit::authority::{Authority, SignatureKey, hashed};
+use testkit::authority::{AuthorizationServer, SigningKey, sha256_base64url};
 use url::{Url, form_urlencoded};
 
-use crate::by_http::{Reply, ask};
-use crate::client::{hello, request};
+use crate::by_http::{HttpResponse, http_request};
+use crate::client::{initialize_params, request};
 
 pub const REDIRECT: &str = "http://127.0.0.1:1/callback";
 pub const VERIFIER: &str = "a-verifier-that-is-long-enough-for-the-standard-0123";
 
 pub const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
-pub fn get(url: &str) -> Reply {
-    ask("GET", url, &[], "")
+pub fn get(url: &str) -> HttpResponse {
+    http_request("GET", url, &[], "")
 }
 
-pub fn form(url: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> Reply {
+pub fn post_form(url: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> HttpResponse {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let mut all = vec![FORM];
     all.extend(headers);
-    ask("POST", url, &all, &body)
+    http_request("POST", url, &all, &body)
 }
 
 /// Sends `initialize` to the protected server.
-pub fn knock(url: &str, headers: &[(&str, &str)]) -> Reply {
-    send(url, headers, &request(1, "initialize", hello("2025-11-25")))
+pub fn initialize(url: &str, headers: &[(&str, &str)]) -> HttpResponse {
+    post_message(url, headers, &request(1, "initialize", initialize_params("2025-11-25")))
 }
 
-pub fn send(url: &str, headers: &[(&str, &str)], message: &Value) -> Reply {
+pub fn post_message(url: &str, headers: &[(&str, &str)], message: &Value) -> HttpResponse {
     let mut all = vec![
         ("accept", "application/json, text/event-stream"),
         ("content-type", "application/json"),
     ];
     all.extend(headers);
-    ask("POST", url, &all, &message.to_string())
+    http_request("POST", url, &all, &message.to_string())
 }
 
 /// Sends it with a token.
-pub fn knock_with(url: &str, token: &Value) -> u16 {
+pub fn initialize_with_token(url: &str, token: &Value) -> u16 {
     let shown = format!("Bearer {}", token.as_str().expect("a token is text"));
-    knock(url, &[("authorization", &shown)]).status
+    initialize(url, &[("authorization", &shown)]).status
 }
 
 /// Registers, and returns what comes of it.
-pub fn register(authority: &Authority) -> Value {
+pub fn register(authority: &AuthorizationServer) -> Value {
     let body = json!({"redirect_uris": [REDIRECT], "client_name": "by hand"}).to_string();
     let url = format!("{}/register", authority.issuer());
-    let mut reply = ask("POST", &url, &[("content-type", "application/json")], &body);
+    let mut reply = http_request("POST", &url, &[("content-type", "application/json")], &body);
     assert_eq!(reply.status, 201);
     reply.json()
 }
 
 /// Where a browser is sent to sign in.
-pub fn authorize_url(authority: &Authority, client: &str, more: &[(&str, &str)]) -> String {
+pub fn authorize_url(
+    authority: &AuthorizationServer,
+    client: &str,
+    more: &[(&str, &str)],
+) -> String {
     let mut url = Url::parse(&format!("{}/authorize", authority.issuer())).expect("a URL");
     url.query_pairs_mut()
         .append_pair("response_type", "code")
         .append_pair("client_id", client)
         .append_pair("redirect_uri", REDIRECT)
         .append_pair("state", "the-state")
-        .append_pair("code_challenge", &hashed(VERIFIER.as_bytes()))
+        .append_pair("code_challenge", &sha256_base64url(VERIFIER.as_bytes()))
         .append_pair("code_challenge_method", "S256")
         .append_pair("resource", &authority.url())
         .extend_pairs(more);
@@ -68,25 +72,30 @@ pub fn authorize_url(authority: &Authority, client: &str, more: &[(&str, &str)])
 }
 
 /// What the browser brings back.
-pub fn brought_back(reply: &Reply) -> Vec<(String, String)> {
+pub fn redirect_query(reply: &HttpResponse) -> Vec<(String, String)> {
     assert_eq!(reply.status, 302);
     let back = Url::parse(reply.header("location").expect("it leads on")).expect("a URL");
     back.query_pairs().into_owned().collect()
 }
 
-pub fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub fn query_value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
     pairs.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
 }
 
 /// A code for a client, from a browser whose person says yes.
-pub fn code(authority: &Authority, client: &str, scope: &str) -> String {
+pub fn code(authority: &AuthorizationServer, client: &str, scope: &str) -> String {
     let more: &[(&str, &str)] = if scope.is_empty() { &[] } else { &[("scope", scope)] };
-    let pairs = brought_back(&get(&authorize_url(authority, client, more)));
-    value(&pairs, "code").expect("there is a code").to_owned()
+    let pairs = redirect_query(&get(&authorize_url(authority, client, more)));
+    query_value(&pairs, "code").expect("there is a code").to_owned()
 }
 
 /// Shows a code.
-pub fn redeem(authority: &Authority, client: &str, code: &str, headers: &[(&str, &str)]) -> Reply {
+pub fn redeem_code(
+    authority: &AuthorizationServer,
+    client: &str,
+    code: &str,
+    headers: &[(&str, &str)],
+) -> HttpResponse {
     let resource = authority.url();
     let fields = [
         ("grant_type", "authorization_code"),
@@ -96,26 +105,26 @@ pub fn redeem(authority: &Authority, client: &str, code: &str, headers: &[(&str,
         ("client_id", client),
         ("resource", &resource),
     ];
-    form(&format!("{}/token", authority.issuer()), headers, &fields)
+    post_form(&format!("{}/token", authority.issuer()), headers, &fields)
 }
 
 /// A whole login of a client that registers itself: the client, and the answer with tokens.
-pub fn login(authority: &Authority, scope: &str) -> (String, Value) {
+pub fn login(authority: &AuthorizationServer, scope: &str) -> (String, Value) {
     let client = register(authority)["client_id"].as_str().expect("an id").to_owned();
     let code = code(authority, &client, scope);
-    let mut reply = redeem(authority, &client, &code, &[]);
+    let mut reply = redeem_code(authority, &client, &code, &[]);
     assert_eq!(reply.status, 200);
     (client, reply.json())
 }
 
 /// Shows a refresh token.
-pub fn refresh(authority: &Authority, client: &str, token: &Value) -> Reply {
+pub fn refresh(authority: &AuthorizationServer, client: &str, token: &Value) -> HttpResponse {
     let body = refresh_form(authority, client, token);
-    ask("POST", &format!("{}/token", authority.issuer()), &[FORM], &body)
+    http_request("POST", &format!("{}/token", authority.issuer()), &[FORM], &body)
 }
 
 /// The form in which a refresh token is shown.
-pub fn refresh_form(authority: &Authority, client: &str, token: &Value) -> String {
+pub fn refresh_form(authority: &AuthorizationServer, client: &str, token: &Value) -> String {
     let resource = authority.url();
     let fields = [
         ("grant_type", "refresh_token"),
@@ -127,7 +136,7 @@ pub fn refresh_form(authority: &Authority, client: &str, token: &Value) -> Strin
 }
 
 /// A proof of having a key.
-pub fn proof(key: &SignatureKey, method: &str, url: &str, more: Value) -> String {
+pub fn dpop_proof(key: &SigningKey, method: &str, url: &str, more: Value) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mut claims = json!({
         "htm": method,
@@ -138,5 +147,5 @@ pub fn proof(key: &SignatureKey, method: &str, url: &str, more: Value) -> String
     for (name, value) in more.as_object().into_iter().flatten() {
         claims[name] = value.clone();
     }
-    key.sign(json!({"typ": "dpop+jwt", "jwk": key.public()}), &claims)
+    key.sign_jwt(json!({"typ": "dpop+jwt", "jwk": key.public_jwk()}), &claims)
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub const PATIENCE: Duration = Duration::from_secs(5);
-pub const MODERN: &str = "2026-07-28";
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+pub const MODERN_VERSION: &str = "2026-07-28";
 
 /// Somebody who talks to the server.
 pub trait Client {
@@ -16,10 +16,10 @@ pub trait Client {
     /// Sends a request and returns its answer; what comes before it has to be a notification.
     fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&request(id, method, params));
-        self.answer_to(id)
+        self.response_to(id)
     }
 
-    fn answer_to(&mut self, id: u64) -> Value {
+    fn response_to(&mut self, id: u64) -> Value {
         loop {
             let message = self.next();
             if message["id"] == id {
@@ -37,13 +37,13 @@ pub trait Client {
 
     /// Calls a tool in the modern way and returns its result.
     fn modern_tool(&mut self, id: u64, name: &str, arguments: Value) -> Value {
-        let params = modern(json!({"name": name, "arguments": arguments}));
+        let params = with_modern_meta(json!({"name": name, "arguments": arguments}));
         self.call(id, "tools/call", params)["result"].clone()
     }
 
     /// Goes through `initialize` and returns its result.
     fn open(&mut self) -> Value {
-        let result = self.call(1, "initialize", hello("2025-11-25"))["result"].clone();
+        let result = self.call(1, "initialize", initialize_params("2025-11-25"))["result"].clone();
         self.send(&notification("notifications/initialized", json!({})));
         result
     }
@@ -58,16 +58,16 @@ pub fn notification(method: &str, params: Value) -> Value {
 }
 
 /// The parameters of `initialize`.
-pub fn hello(version: &str) -> Value {
+pub fn initialize_params(version: &str) -> Value {
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let client = json!({"name": "by hand", "version": "1"});
     json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client})
 }
 
 /// Parameters with what the modern era wants in each request.
-pub fn modern(mut params: Value) -> Value {
+pub fn with_modern_meta(mut params: Value) -> Value {
     let meta = &mut params["_meta"];
-    meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+    meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
     meta["io.modelcontextprotocol/clientCapabilities"] =
         json!({"elicitation": {}, "sampling": {}, "roots": {}});
     meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "by hand", "version": "1"});

@@ -1,20 +1,20 @@
 //! An account's connectors: listed page by page, reached through the proxy, and only with the token of the day.
 
-use testkit::ConnectorAccount;
+use testkit::ConnectorService;
 use testkit::connector_account::Connector;
 
-use crate::by_http::ask;
-use crate::by_login::knock;
+use crate::by_http::http_request;
+use crate::by_login::initialize;
 
 #[test]
 fn connectors_are_listed_in_pages_to_whoever_has_the_token() {
     let connectors = ["Mail", "Chat", "Files of Ours"].map(Connector::new);
-    let account = ConnectorAccount::start(&connectors, 2).expect("it starts");
-    assert_eq!(ask("GET", &account.url(), &[], "").status, 401);
-    let bearer = format!("Bearer {}", account.bearer());
+    let account = ConnectorService::start(&connectors, 2).expect("it starts");
+    assert_eq!(http_request("GET", &account.url(), &[], "").status, 401);
+    let bearer = format!("Bearer {}", account.bearer_token());
     let page = |query: &str| {
         let url = format!("{}{query}", account.url());
-        ask("GET", &url, &[("authorization", &bearer)], "").json()
+        http_request("GET", &url, &[("authorization", &bearer)], "").json()
     };
     let first = page("");
     assert_eq!(first["connectors"][0]["name"], "Mail");
@@ -28,14 +28,14 @@ fn connectors_are_listed_in_pages_to_whoever_has_the_token() {
 
 #[test]
 fn a_connector_answers_through_the_proxy_until_the_token_changes() {
-    let account = ConnectorAccount::start(&[Connector::new("Mail")], 10).expect("it starts");
-    let bearer = format!("Bearer {}", account.bearer());
-    let mut list = ask("GET", &account.url(), &[("authorization", &bearer)], "");
+    let account = ConnectorService::start(&[Connector::new("Mail")], 10).expect("it starts");
+    let bearer = format!("Bearer {}", account.bearer_token());
+    let mut list = http_request("GET", &account.url(), &[("authorization", &bearer)], "");
     let url = list.json()["connectors"][0]["url"].as_str().expect("an address").to_owned();
-    assert_eq!(knock(&url, &[]).status, 401);
-    assert_eq!(knock(&url, &[("authorization", &bearer)]).status, 200);
-    let fresh = format!("Bearer {}", account.rotate());
-    assert_eq!(knock(&url, &[("authorization", &bearer)]).status, 401);
-    assert_eq!(knock(&url, &[("authorization", &fresh)]).status, 200);
+    assert_eq!(initialize(&url, &[]).status, 401);
+    assert_eq!(initialize(&url, &[("authorization", &bearer)]).status, 200);
+    let fresh = format!("Bearer {}", account.rotate_token());
+    assert_eq!(initialize(&url, &[("authorization", &bearer)]).status, 401);
+    assert_eq!(initialize(&url, &[("authorization", &fresh)]).status, 200);
     assert_eq!(account.requests().len(), 5);
 }

@@ -1,15 +1,17 @@
 //! Both eras over every transport: the same conversation each time.
 
 use serde_json::{Value, json};
-use testkit::{Answers, Script, Served};
+use testkit::{ResponseFormat, Script, ScriptedServer};
 
-use crate::by_frames::WebSocket;
-use crate::by_http::{Http, Sse};
-use crate::by_lines::Lines;
-use crate::client::{Client, hello, modern, names, notification, request, text};
+use crate::by_frames::WebSocketClient;
+use crate::by_http::{HttpClient, SseClient};
+use crate::by_lines::StdioClient;
+use crate::client::{
+    Client, initialize_params, names, notification, request, text, with_modern_meta,
+};
 
 fn script(script: Script) -> Script {
-    script.named("zoo").instructions("Feed nobody.").tools(2).resources(1).prompts(1)
+    script.name("zoo").instructions("Feed nobody.").tools(2).resources(1).prompts(1)
 }
 
 #[track_caller]
@@ -27,7 +29,7 @@ fn check_legacy(client: &mut dyn Client) {
     assert_eq!(tools.get("ttlMs"), None);
     assert_eq!(text(&client.tool(4, "echo", json!({"text": "hé"}))), "hé");
     check_progress(client, json!({}));
-    check_legacy_question(client);
+    check_legacy_input(client);
     let who = client.tool(8, "whoami", json!({}))["structuredContent"].clone();
     assert_eq!((&who["era"], &who["client"]["name"]), (&json!("legacy"), &json!("by hand")));
     let counts = client.tool(9, "count", json!({}))["structuredContent"].clone();
@@ -48,10 +50,10 @@ fn check_progress(client: &mut dyn Client, meta: Value) {
         assert_eq!(progress["params"]["progressToken"], "mine");
         assert_eq!(progress["params"]["progress"], step);
     }
-    assert_eq!(text(&client.answer_to(5)["result"]), "took 2 ms");
+    assert_eq!(text(&client.response_to(5)["result"]), "took 2 ms");
 }
 
-fn check_legacy_question(client: &mut dyn Client) {
+fn check_legacy_input(client: &mut dyn Client) {
     client.send(&request(6, "tools/call", json!({"name": "ask", "arguments": {"kind": "all"}})));
     for (method, result) in [
         ("elicitation/create", json!({"action": "accept", "content": {"name": "Ada"}})),
@@ -62,14 +64,14 @@ fn check_legacy_question(client: &mut dyn Client) {
         assert_eq!(question["method"], method);
         client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
     }
-    let answers = client.answer_to(6)["result"]["structuredContent"]["rounds"][0].clone();
+    let answers = client.response_to(6)["result"]["structuredContent"]["rounds"][0].clone();
     assert_eq!(answers["elicitation"]["content"]["name"], "Ada");
     assert_eq!(answers["roots"], json!({"roots": []}));
 }
 
 #[track_caller]
 fn check_modern(client: &mut dyn Client) {
-    let result = client.call(1, "server/discover", modern(json!({})))["result"].clone();
+    let result = client.call(1, "server/discover", with_modern_meta(json!({})))["result"].clone();
     let server = json!({"io.modelcontextprotocol/serverInfo": {"name": "zoo", "version": "1.0.0"}});
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
@@ -77,19 +79,19 @@ fn check_modern(client: &mut dyn Client) {
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
     assert_eq!(result["instructions"], "Feed nobody.");
 
-    let tools = client.call(3, "tools/list", modern(json!({})))["result"].clone();
+    let tools = client.call(3, "tools/list", with_modern_meta(json!({})))["result"].clone();
     assert_eq!(names(&tools["tools"]).last(), Some(&"tool_1"));
     assert_eq!((&tools["ttlMs"], &tools["cacheScope"]), (&json!(0), &json!("private")));
     let echo = client.modern_tool(4, "echo", json!({"text": "hé"}));
     assert_eq!((text(&echo), &echo["resultType"]), ("hé", &json!("complete")));
-    check_progress(client, modern(json!({}))["_meta"].clone());
-    check_modern_question(client);
+    check_progress(client, with_modern_meta(json!({}))["_meta"].clone());
+    check_modern_input(client);
     let who = client.modern_tool(8, "whoami", json!({}))["structuredContent"].clone();
     assert_eq!((&who["era"], &who["client"]["name"]), (&json!("modern"), &json!("by hand")));
 }
 
-fn check_modern_question(client: &mut dyn Client) {
-    let params = modern(json!({"name": "ask", "arguments": {"kind": "elicitation"}}));
+fn check_modern_input(client: &mut dyn Client) {
+    let params = with_modern_meta(json!({"name": "ask", "arguments": {"kind": "elicitation"}}));
     let result = client.call(6, "tools/call", params.clone())["result"].clone();
     assert_eq!(result["resultType"], "input_required");
     assert_eq!(result["inputRequests"]["elicitation"]["method"], "elicitation/create");
@@ -104,56 +106,56 @@ fn check_modern_question(client: &mut dyn Client) {
 
 #[test]
 fn the_legacy_era_works_over_stdio() {
-    check_legacy(&mut Lines::start(&script(Script::legacy())));
+    check_legacy(&mut StdioClient::start(&script(Script::legacy())));
 }
 
 #[test]
 fn the_modern_era_works_over_stdio() {
-    check_modern(&mut Lines::start(&script(Script::modern())));
+    check_modern(&mut StdioClient::start(&script(Script::modern())));
 }
 
 #[test]
 fn the_legacy_era_works_over_http() {
-    let served = Served::http(script(Script::legacy()));
-    check_legacy(&mut Http::new(served.url()));
+    let served = ScriptedServer::http(script(Script::legacy()));
+    check_legacy(&mut HttpClient::new(served.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_http() {
-    let served = Served::http(script(Script::modern()));
-    check_modern(&mut Http::new(served.url()));
+    let served = ScriptedServer::http(script(Script::modern()));
+    check_modern(&mut HttpClient::new(served.url()));
 }
 
 #[test]
 fn the_legacy_era_works_over_sse() {
-    let served = Served::sse(script(Script::legacy()));
-    check_legacy(&mut Sse::open(served.url()));
+    let served = ScriptedServer::sse(script(Script::legacy()));
+    check_legacy(&mut SseClient::open(served.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_sse() {
-    let served = Served::sse(script(Script::modern()));
-    check_modern(&mut Sse::open(served.url()));
+    let served = ScriptedServer::sse(script(Script::modern()));
+    check_modern(&mut SseClient::open(served.url()));
 }
 
 #[test]
 fn the_legacy_era_works_over_websocket() {
-    let served = Served::ws(script(Script::legacy()));
-    check_legacy(&mut WebSocket::open(served.url()));
+    let served = ScriptedServer::ws(script(Script::legacy()));
+    check_legacy(&mut WebSocketClient::open(served.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_websocket() {
-    let served = Served::ws(script(Script::modern()));
-    check_modern(&mut WebSocket::open(served.url()));
+    let served = ScriptedServer::ws(script(Script::modern()));
+    check_modern(&mut WebSocketClient::open(served.url()));
 }
 
 #[test]
 fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
-    let served = Served::http(script(Script::both()));
-    check_modern(&mut Http::new(served.url()));
-    assert_eq!(Http::new(served.url()).open()["protocolVersion"], "2025-11-25");
-    let mut lines = Lines::start(&script(Script::both()));
+    let served = ScriptedServer::http(script(Script::both()));
+    check_modern(&mut HttpClient::new(served.url()));
+    assert_eq!(HttpClient::new(served.url()).open()["protocolVersion"], "2025-11-25");
+    let mut lines = StdioClient::start(&script(Script::both()));
     check_modern(&mut lines);
     assert_eq!(lines.open()["protocolVersion"], "2025-11-25");
     assert_eq!(text(&lines.tool(12, "echo", json!({"text": "a"}))), "a");
@@ -161,19 +163,19 @@ fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
 
 #[test]
 fn without_sessions_the_legacy_era_takes_every_request_as_it_comes() {
-    let served = Served::http(script(Script::legacy()).without_sessions());
-    let mut client = Http::new(served.url());
+    let served = ScriptedServer::http(script(Script::legacy()).without_sessions());
+    let mut client = HttpClient::new(served.url());
     check_legacy(&mut client);
     let probe = client.call(20, "server/discover", json!({}));
     assert_eq!(probe["error"]["code"], -32601);
-    assert_eq!(crate::by_http::ask("GET", served.url(), &[], "").status, 405);
+    assert_eq!(crate::by_http::http_request("GET", served.url(), &[], "").status, 405);
 }
 
 #[test]
 fn documents_answer_as_streams_do() {
     for (script, is_modern) in [(Script::legacy(), false), (Script::modern(), true)] {
-        let served = Served::http(script.answers(Answers::Json));
-        let mut client = Http::new(served.url());
+        let served = ScriptedServer::http(script.response_format(ResponseFormat::Json));
+        let mut client = HttpClient::new(served.url());
         let arguments = json!({"a": 2, "b": 0.5});
         let result = match is_modern {
             true => client.modern_tool(2, "add", arguments),
@@ -188,23 +190,26 @@ fn documents_answer_as_streams_do() {
 
 #[test]
 fn each_era_refuses_the_other_in_its_own_words() {
-    let mut legacy = Lines::start(&Script::legacy());
-    let probe = legacy.call(1, "server/discover", modern(json!({})));
+    let mut legacy = StdioClient::start(&Script::legacy());
+    let probe = legacy.call(1, "server/discover", with_modern_meta(json!({})));
     assert_eq!(probe["error"]["code"], -32601);
     let early = legacy.call(2, "tools/list", json!({}));
     assert_eq!(early["error"]["code"], -32600);
 
-    let mut lines = Lines::start(&Script::modern());
-    assert_eq!(lines.call(1, "initialize", hello("2025-11-25"))["error"]["code"], -32601);
+    let mut lines = StdioClient::start(&Script::modern());
+    assert_eq!(
+        lines.call(1, "initialize", initialize_params("2025-11-25"))["error"]["code"],
+        -32601
+    );
     let bare = lines.call(2, "tools/list", json!({}));
     assert_eq!(bare["error"]["code"], -32602);
-    assert_eq!(lines.call(3, "ping", modern(json!({})))["error"]["code"], -32601);
-    let mut params = modern(json!({}));
+    assert_eq!(lines.call(3, "ping", with_modern_meta(json!({})))["error"]["code"], -32601);
+    let mut params = with_modern_meta(json!({}));
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2027-01-01");
     let newer = lines.call(4, "tools/list", params);
     assert_eq!(newer["error"]["code"], -32022);
     assert_eq!(newer["error"]["data"]["supported"], json!(["2026-07-28"]));
-    let mut params = modern(json!({"name": "ask", "arguments": {"kind": "sampling"}}));
+    let mut params = with_modern_meta(json!({"name": "ask", "arguments": {"kind": "sampling"}}));
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     let poor = lines.call(5, "tools/call", params);
     assert_eq!(poor["error"]["code"], -32021);
@@ -215,36 +220,36 @@ fn each_era_refuses_the_other_in_its_own_words() {
 fn the_version_asked_for_is_taken_if_it_is_spoken_and_the_newest_otherwise() {
     let script = Script::legacy().versions(&["2024-11-05", "2025-06-18"]);
     for (wanted, given) in [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-06-18")] {
-        let mut lines = Lines::start(&script);
-        let result = lines.call(1, "initialize", hello(wanted))["result"].clone();
+        let mut lines = StdioClient::start(&script);
+        let result = lines.call(1, "initialize", initialize_params(wanted))["result"].clone();
         assert_eq!(result["protocolVersion"], given);
     }
 }
 
 #[test]
 fn news_reach_whoever_listens_in_the_modern_era_and_everybody_in_the_legacy_one() {
-    let mut lines = Lines::start(&Script::legacy());
+    let mut lines = StdioClient::start(&Script::legacy());
     lines.open();
     lines.send(&request(2, "tools/call", json!({"name": "change_tools"})));
     assert_eq!(lines.next()["method"], "notifications/tools/list_changed");
-    assert_eq!(lines.answer_to(2)["result"]["structuredContent"]["added"], "added_0");
+    assert_eq!(lines.response_to(2)["result"]["structuredContent"]["added"], "added_0");
     let tools = lines.call(3, "tools/list", json!({}))["result"].clone();
     assert_eq!(names(&tools["tools"]).last(), Some(&"added_0"));
 
-    let mut lines = Lines::start(&Script::modern());
-    let wants = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let mut lines = StdioClient::start(&Script::modern());
+    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
     lines.send(&request(7, "subscriptions/listen", wants));
     let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
     let first = lines.next();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["_meta"], meta);
     assert_eq!(first["params"]["notifications"], json!({"toolsListChanged": true}));
-    lines.send(&request(8, "tools/call", modern(json!({"name": "change_tools"}))));
+    lines.send(&request(8, "tools/call", with_modern_meta(json!({"name": "change_tools"}))));
     let news = lines.next();
     assert_eq!(news["method"], "notifications/tools/list_changed");
     assert_eq!(news["params"]["_meta"], meta);
-    lines.answer_to(8);
-    lines.send(&request(9, "tools/call", modern(json!({"name": "end_listening"}))));
+    lines.response_to(8);
+    lines.send(&request(9, "tools/call", with_modern_meta(json!({"name": "end_listening"}))));
     let mut ids = [lines.next()["id"].clone(), lines.next()["id"].clone()];
     ids.sort_by_key(Value::as_u64);
     assert_eq!(ids, [json!(7), json!(9)]);
@@ -252,13 +257,13 @@ fn news_reach_whoever_listens_in_the_modern_era_and_everybody_in_the_legacy_one(
 
 #[test]
 fn a_subscription_that_is_cancelled_hears_nothing_more() {
-    let mut lines = Lines::start(&Script::modern());
-    let wants = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let mut lines = StdioClient::start(&Script::modern());
+    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
     lines.send(&request(7, "subscriptions/listen", wants));
     lines.next();
     lines.send(&notification("notifications/cancelled", json!({"requestId": 7})));
     let result = lines.modern_tool(8, "count", json!({}));
     assert_eq!(result["structuredContent"]["cancelled"], json!(["subscriptions/listen"]));
-    lines.send(&request(9, "tools/call", modern(json!({"name": "change_tools"}))));
+    lines.send(&request(9, "tools/call", with_modern_meta(json!({"name": "change_tools"}))));
     assert_eq!(lines.next()["id"], 9);
 }

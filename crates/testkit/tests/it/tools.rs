@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 use testkit::processes::wait_until;
-use testkit::{Script, Scripted, Served, scripted};
+use testkit::{Script, ScriptedProgram, ScriptedServer, scripted};
 
-use crate::by_http::{Http, post_modern};
-use crate::by_lines::Lines;
-use crate::client::{Client, PATIENCE, modern, names, notification, request, text};
+use crate::by_http::{HttpClient, post_modern};
+use crate::by_lines::StdioClient;
+use crate::client::{Client, TIMEOUT, names, notification, request, text, with_modern_meta};
 
-fn opened(script: &Script) -> Lines {
-    let mut lines = Lines::start(script);
+fn initialized_client(script: &Script) -> StdioClient {
+    let mut lines = StdioClient::start(script);
     lines.open();
     lines
 }
 
 #[test]
 fn plain_tools_do_what_they_say() {
-    let mut lines = opened(&Script::legacy().tools(1));
+    let mut lines = initialized_client(&Script::legacy().tools(1));
     assert_eq!(lines.tool(2, "add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"], 3.0);
     assert_eq!(text(&lines.tool(3, "big", json!({"bytes": 100_000}))).len(), 100_000);
     let failure = lines.tool(4, "fail", json!({"text": "no luck"}));
@@ -30,7 +30,7 @@ fn plain_tools_do_what_they_say() {
 
 #[test]
 fn answers_do_not_wait_for_slower_ones() {
-    let mut lines = opened(&Script::legacy());
+    let mut lines = initialized_client(&Script::legacy());
     let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
     lines.send(&request(2, "tools/call", slow));
     assert_eq!(text(&lines.tool(3, "echo", json!({"text": "quick"}))), "quick");
@@ -38,7 +38,7 @@ fn answers_do_not_wait_for_slower_ones() {
 
 #[test]
 fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
-    let mut lines = opened(&Script::legacy());
+    let mut lines = initialized_client(&Script::legacy());
     let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
     lines.send(&request(2, "tools/call", slow));
     lines.send(&notification("notifications/cancelled", json!({"requestId": 2})));
@@ -48,10 +48,10 @@ fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
 
 #[test]
 fn who_hangs_up_in_the_modern_era_has_cancelled() {
-    let served = Served::http(Script::modern());
-    let slow = modern(json!({"name": "slow", "arguments": {"ms": 60_000}}));
+    let served = ScriptedServer::http(Script::modern());
+    let slow = with_modern_meta(json!({"name": "slow", "arguments": {"ms": 60_000}}));
     drop(post_modern(served.url(), &request(1, "tools/call", slow)));
-    let cancelled = wait_until(PATIENCE, "it is written down", || {
+    let cancelled = wait_until(TIMEOUT, "it is written down", || {
         Some(served.counts()["cancelled"].clone()).filter(|it| *it != json!([]))
     });
     assert_eq!(cancelled, json!(["slow"]));
@@ -59,22 +59,25 @@ fn who_hangs_up_in_the_modern_era_has_cancelled() {
 
 #[test]
 fn a_crash_ends_the_program_and_inside_a_test_the_connection() {
-    let mut lines = opened(&Script::legacy());
+    let mut lines = initialized_client(&Script::legacy());
     lines.send(&request(2, "tools/call", json!({"name": "crash"})));
     assert_eq!(lines.line(), None);
     assert_eq!(lines.exit().code(), Some(70));
 
-    let served = Served::http(Script::modern());
-    let crash = request(1, "tools/call", modern(json!({"name": "crash"})));
+    let served = ScriptedServer::http(Script::modern());
+    let crash = request(1, "tools/call", with_modern_meta(json!({"name": "crash"})));
     let error = post_modern(served.url(), &crash).event().expect_err("it breaks off");
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
-    assert_eq!(text(&Http::new(served.url()).modern_tool(2, "echo", json!({"text": "a"}))), "a");
+    assert_eq!(
+        text(&HttpClient::new(served.url()).modern_tool(2, "echo", json!({"text": "a"}))),
+        "a"
+    );
 }
 
 #[test]
 fn a_state_comes_back_exactly_or_not_at_all_and_only_once() {
-    let mut lines = Lines::start(&Script::modern());
-    let params = modern(json!({"name": "ask", "arguments": {"rounds": 2}}));
+    let mut lines = StdioClient::start(&Script::modern());
+    let params = with_modern_meta(json!({"name": "ask", "arguments": {"rounds": 2}}));
     let first = lines.call(1, "tools/call", params.clone())["result"].clone();
     let state = first["requestState"].as_str().expect("it has a state").to_owned();
     let retry = |state: &str| {
@@ -98,8 +101,8 @@ fn a_state_comes_back_exactly_or_not_at_all_and_only_once() {
 
 #[test]
 fn a_retry_needs_an_id_of_its_own() {
-    let mut lines = Lines::start(&Script::modern());
-    let mut params = modern(json!({"name": "ask", "arguments": {"kind": "roots"}}));
+    let mut lines = StdioClient::start(&Script::modern());
+    let mut params = with_modern_meta(json!({"name": "ask", "arguments": {"kind": "roots"}}));
     let first = lines.call(1, "tools/call", params.clone())["result"].clone();
     assert_eq!(first["inputRequests"], json!({"roots": {"method": "roots/list"}}));
     params["requestState"] = first["requestState"].clone();
@@ -109,31 +112,33 @@ fn a_retry_needs_an_id_of_its_own() {
 
 #[test]
 fn a_question_may_be_refused_in_the_legacy_era() {
-    let mut lines = opened(&Script::legacy());
+    let mut lines = initialized_client(&Script::legacy());
     lines.send(&request(2, "tools/call", json!({"name": "ask", "arguments": {"kind": "url"}})));
     let question = lines.next();
     assert_eq!(question["params"]["mode"], "url");
     let error = json!({"code": -32601, "message": "no"});
     lines.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
-    let rounds = lines.answer_to(2)["result"]["structuredContent"]["rounds"].clone();
+    let rounds = lines.response_to(2)["result"]["structuredContent"]["rounds"].clone();
     assert_eq!(rounds, json!([{"url": {"error": error}}]));
 }
 
 #[test]
 fn the_environment_is_told_by_name_over_stdio_only() {
-    let mut lines = Lines::start_with(&Script::legacy(), &[("SWB_SECRET_MARK", "hidden")]);
+    let mut lines =
+        StdioClient::start_with_env(&Script::legacy(), &[("SWB_SECRET_MARK", "hidden")]);
     lines.open();
     let result = lines.tool(2, "env", json!({}));
     let names = result["structuredContent"]["names"].as_array().expect("a list").clone();
     assert!(names.contains(&json!("SWB_SECRET_MARK")));
     assert!(!result.to_string().contains("hidden"));
-    let served = Served::http(Script::modern());
-    assert_eq!(Http::new(served.url()).modern_tool(1, "env", json!({}))["isError"], true);
+    let served = ScriptedServer::http(Script::modern());
+    assert_eq!(HttpClient::new(served.url()).modern_tool(1, "env", json!({}))["isError"], true);
 }
 
 #[test]
 fn lists_come_in_pages() {
-    let mut lines = opened(&Script::legacy().tools(10).page_size(10).resources(2).prompts(1));
+    let mut lines =
+        initialized_client(&Script::legacy().tools(10).page_size(10).resources(2).prompts(1));
     let mut seen: Vec<String> = Vec::new();
     let mut params = json!({});
     let mut pages = 0;
@@ -155,7 +160,7 @@ fn lists_come_in_pages() {
 
 #[test]
 fn resources_and_prompts_are_there_in_the_number_asked_for() {
-    let mut lines = opened(&Script::legacy().resources(2).prompts(1));
+    let mut lines = initialized_client(&Script::legacy().resources(2).prompts(1));
     let listed = lines.call(2, "resources/list", json!({}))["result"]["resources"].clone();
     assert_eq!(names(&listed), ["resource_0", "resource_1"]);
     let uri = "scripted://resource/1";
@@ -181,21 +186,22 @@ fn resources_and_prompts_are_there_in_the_number_asked_for() {
 fn a_journal_holds_every_message_of_every_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    assert_eq!(scripted::journal(&path), Vec::<Value>::new());
+    assert_eq!(scripted::read_journal(&path), Vec::<Value>::new());
     let script = Script::legacy().journal(&path);
     for _ in 0..2 {
-        let mut lines = opened(&script);
+        let mut lines = initialized_client(&script);
         lines.tool(2, "echo", json!({}));
     }
     let methods: Vec<Value> =
-        scripted::journal(&path).iter().map(|it| it["method"].clone()).collect();
+        scripted::read_journal(&path).iter().map(|it| it["method"].clone()).collect();
     let once = ["initialize", "notifications/initialized", "tools/call"];
     assert_eq!(methods, [once, once].concat());
 }
 
 #[test]
 fn an_entry_starts_the_program() {
-    let entry: Value = serde_json::from_str(&Scripted::entry(&Script::modern())).unwrap();
+    let entry: Value =
+        serde_json::from_str(&ScriptedProgram::config_entry(&Script::modern())).unwrap();
     assert_eq!(entry["command"], json!(scripted::program()));
     let script: Script = serde_json::from_str(entry["args"][0].as_str().unwrap()).unwrap();
     assert_eq!(script, Script::modern());
@@ -203,17 +209,17 @@ fn an_entry_starts_the_program() {
 
 #[test]
 fn what_was_asked_before_the_end_is_still_answered() {
-    let mut lines = Lines::start(&Script::modern());
-    lines.send(&request(1, "tools/list", modern(json!({}))));
+    let mut lines = StdioClient::start(&Script::modern());
+    lines.send(&request(1, "tools/list", with_modern_meta(json!({}))));
     lines.close();
-    lines.answer_to(1);
+    lines.response_to(1);
     assert_eq!(lines.line(), None);
     assert_eq!(lines.exit().code(), Some(0));
 }
 
 #[test]
 fn what_is_no_json_is_answered_with_an_error_of_nobody() {
-    let mut lines = opened(&Script::legacy());
+    let mut lines = initialized_client(&Script::legacy());
     lines.write("{not json");
     let answer = lines.next();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32700)));

@@ -7,15 +7,15 @@ use std::pin::Pin;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use url::Url;
 
-use super::{Network, Received, Request, Target, let_go};
-use crate::fault::Fault;
+use super::{HttpClient, HttpRequest, HttpResponse, Target, drain};
+use crate::fault::TransportError;
 
 /// How often one request is made again because [`Authorize::refused`] says so.
-const AGAIN: usize = 3;
+const MAX_RETRIES: usize = 3;
 
 /// A request that is about to be made.
 #[derive(Debug, Clone, Copy)]
-pub struct Outbound<'a> {
+pub struct OutboundRequest<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Where it goes.
@@ -24,42 +24,42 @@ pub struct Outbound<'a> {
 
 /// How a request was received.
 #[derive(Debug, Clone, Copy)]
-pub struct Reception<'a> {
+pub struct ResponseHead<'a> {
     /// The status of the answer.
     pub status: u16,
     /// The headers of the answer.
     pub headers: &'a HeaderMap,
     /// The `Authorization` that was shown.
-    pub shown: Option<&'a HeaderValue>,
+    pub authorization: Option<&'a HeaderValue>,
 }
 
 /// What becomes of a request that was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryDecision {
     /// The refusal stands.
-    Stands,
+    GiveUp,
     /// There is something better to show: make it again.
-    Again,
+    Retry,
 }
 
 /// Headers to show, which may take a while.
-pub type Authorizing<'a> = Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>>;
+pub type HeadersFuture<'a> = Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>>;
 /// A verdict, which may take a while.
-pub type Judging<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+pub type RetryFuture<'a> = Pin<Box<dyn Future<Output = RetryDecision> + Send + 'a>>;
 
 /// Who is asked what to show with every request.
 pub trait Authorize: Send + Sync {
     /// What to show. Each takes the place of a fixed header of its name.
-    fn headers<'a>(&'a self, outbound: Outbound<'a>) -> Authorizing<'a>;
+    fn headers<'a>(&'a self, outbound: OutboundRequest<'a>) -> HeadersFuture<'a>;
 
     /// Hears that a request was turned away, with 401 or 403, and says whether it is worth another try. A person
     /// is not waited for.
-    fn refused<'a>(&'a self, _: Reception<'a>) -> Judging<'a> {
-        Box::pin(std::future::ready(Verdict::Stands))
+    fn on_unauthorized<'a>(&'a self, _: ResponseHead<'a>) -> RetryFuture<'a> {
+        Box::pin(std::future::ready(RetryDecision::GiveUp))
     }
 
     /// Hears of every other answer.
-    fn answered(&self, _: Reception<'_>) {}
+    fn on_response(&self, _: ResponseHead<'_>) {}
 }
 
 /// Which protocol an answer may become.
@@ -74,29 +74,29 @@ impl Target {
     /// is something better.
     pub(crate) async fn send(
         &self,
-        network: &Network,
-        request: &mut Request<'_>,
+        network: &HttpClient,
+        request: &mut HttpRequest<'_>,
         via: Via,
-    ) -> Result<Received, Fault> {
-        let mut left = AGAIN;
+    ) -> Result<HttpResponse, TransportError> {
+        let mut left = MAX_RETRIES;
         loop {
-            self.sign(request).await;
+            self.add_authorization(request).await;
             let response = match via {
                 Via::Http => network.send(request).await?,
-                Via::Upgrade => network.send_upgrading(request).await?,
+                Via::Upgrade => network.send_upgrade(request).await?,
             };
-            let verdict = self.judge(request, &response).await;
-            if verdict == Verdict::Stands || left == 0 {
+            let verdict = self.review_response(request, &response).await;
+            if verdict == RetryDecision::GiveUp || left == 0 {
                 return Ok(response);
             }
             left -= 1;
-            let_go(response).await;
+            drain(response).await;
         }
     }
 
-    async fn sign(&self, request: &mut Request<'_>) {
+    async fn add_authorization(&self, request: &mut HttpRequest<'_>) {
         let Some(authorize) = &self.authorize else { return };
-        let outbound = Outbound { method: &request.method, url: &request.url };
+        let outbound = OutboundRequest { method: &request.method, url: &request.url };
         let mut shown = authorize.headers(outbound).await;
         shown.values_mut().for_each(|value| value.set_sensitive(true));
         for (name, value) in shown {
@@ -106,18 +106,22 @@ impl Target {
         }
     }
 
-    async fn judge(&self, request: &Request<'_>, response: &Received) -> Verdict {
-        let Some(authorize) = &self.authorize else { return Verdict::Stands };
+    async fn review_response(
+        &self,
+        request: &HttpRequest<'_>,
+        response: &HttpResponse,
+    ) -> RetryDecision {
+        let Some(authorize) = &self.authorize else { return RetryDecision::GiveUp };
         let status = response.status();
-        let reception = Reception {
+        let reception = ResponseHead {
             status: status.as_u16(),
             headers: response.headers(),
-            shown: request.headers.get(header::AUTHORIZATION),
+            authorization: request.headers.get(header::AUTHORIZATION),
         };
         if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
-            authorize.answered(reception);
-            return Verdict::Stands;
+            authorize.on_response(reception);
+            return RetryDecision::GiveUp;
         }
-        authorize.refused(reception).await
+        authorize.on_unauthorized(reception).await
     }
 }

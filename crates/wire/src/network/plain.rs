@@ -25,117 +25,122 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use url::{Host, Position, Url};
 
-use self::framing::{Framing, Piece, Pieces};
-use self::head::{Afterwards, Head};
-use super::unreachable::{self, Unreached};
-use super::{IDLE, IDLE_CONNECTIONS, Request};
-use crate::fault::{Fault, Unreachable};
+use self::framing::{BodyFraming, BodyPart, ReadMode};
+use self::head::{ConnectionReuse, Http1Head};
+use super::unreachable::{self, FailurePhase};
+use super::{HttpRequest, IDLE_TIMEOUT, MAX_IDLE_PER_HOST};
+use crate::fault::{TransportError, UnreachableReason};
 
 /// How long one address of a host is waited for before the next is tried beside it (RFC 8305 has the figure).
-const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);
 /// How often connections that wait are looked at.
-const SWEEP: Duration = Duration::from_secs(15);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// How much of a body is copied behind its head, so that both go out as one.
-const COPIED: usize = 16 * 1024;
+const MAX_INLINE_BODY: usize = 16 * 1024;
 /// How much room there is for an answer at first, and how much a connection that waits may hold.
-const ROOM: usize = 8 * 1024;
+const READ_BUFFER: usize = 8 * 1024;
 
 /// The way to servers that are spoken to plainly. Clones share connections.
 #[derive(Clone)]
-pub(super) struct Plain(Arc<Pool>);
+pub(super) struct Http1Client(Arc<Pool>);
 
 struct Pool {
     agent: Option<HeaderValue>,
     connect_timeout: Duration,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
 }
 
 /// Connections that wait for another use, by the thread that hears of them and by origin.
 #[derive(Default)]
-struct Idle {
-    lines: HashMap<Listener, HashMap<Arc<str>, Waiting>>,
+struct IdleConnections {
+    by_thread: HashMap<DriverThread, HashMap<Arc<str>, IdleList>>,
     /// Closes those that nobody comes for.
     sweeper: Option<AbortHandle>,
 }
 
 /// Connections, each with the time since when it waits.
-type Waiting = Vec<(Instant, Line)>;
+type IdleList = Vec<(Instant, PooledConnection)>;
 
 /// The thread that hears of what happens on a connection, where it is always the same one. Whoever else used the
 /// connection would wait for that thread each time.
-type Listener = Option<ThreadId>;
+type DriverThread = Option<ThreadId>;
 
 /// A connection.
-struct Line {
+struct PooledConnection {
     origin: Arc<str>,
-    listener: Listener,
+    thread: DriverThread,
     stream: TcpStream,
     /// What was read and belongs to nothing yet.
-    heard: BytesMut,
+    read_buffer: BytesMut,
 }
 
 /// A request as it is sent.
-struct Letter {
+struct EncodedRequest {
     /// Its head, and a small body behind it.
-    beginning: Vec<u8>,
+    head: Vec<u8>,
     /// A large body.
-    rest: Bytes,
+    body: Bytes,
 }
 
 /// Why there is no answer.
-struct Unanswered {
-    has_left: bool,
+struct SendError {
+    is_sent: bool,
     error: io::Error,
 }
 
 /// An answer whose body is read from its connection. Dropped before its end, it closes the connection.
-pub(super) struct PlainAnswer {
+pub(super) struct Http1Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    framing: Framing,
-    pieces: Pieces,
-    afterwards: Afterwards,
-    line: Option<Line>,
-    home: Weak<Pool>,
+    framing: BodyFraming,
+    pieces: ReadMode,
+    reuse: ConnectionReuse,
+    line: Option<PooledConnection>,
+    pool: Weak<Pool>,
 }
 
 /// Only what is spoken plainly: the scheme decides.
-pub(super) fn is_plain(url: &Url) -> bool {
+pub(super) fn is_plaintext(url: &Url) -> bool {
     url.scheme() == "http"
 }
 
-impl Plain {
-    pub(super) fn new(agent: &str, connect_timeout: Duration) -> Plain {
+impl Http1Client {
+    pub(super) fn new(agent: &str, connect_timeout: Duration) -> Http1Client {
         let agent = HeaderValue::from_str(agent).ok();
-        Plain(Arc::new(Pool { agent, connect_timeout, idle: Mutex::default() }))
+        Http1Client(Arc::new(Pool { agent, connect_timeout, idle: Mutex::default() }))
     }
 
     /// Makes a request. A connection that was closed while it waited is no reason to fail: what never left goes out on
     /// another one.
-    pub(super) async fn send(&self, request: &Request<'_>) -> Result<PlainAnswer, Fault> {
+    pub(super) async fn send(
+        &self,
+        request: &HttpRequest<'_>,
+    ) -> Result<Http1Response, TransportError> {
         let origin = &request.url[..Position::BeforePath];
-        let letter = self.letter(request)?;
+        let letter = self.encode(request)?;
         loop {
-            let (mut line, is_new) = match self.0.take(origin) {
+            let (mut line, is_new) = match self.0.checkout(origin) {
                 Some(line) => (line, false),
                 None => (self.connect(&request.url).await?, true),
             };
-            match line.ask(&letter).await {
-                Ok(head) => return Ok(self.answer(head, line)),
-                Err(Unanswered { has_left: false, .. }) if !is_new => {}
-                Err(Unanswered { error, .. }) => {
-                    return Err(unreachable::fault_of(&error, Unreached::Talking));
+            match line.send(&letter).await {
+                Ok(head) => return Ok(self.to_response(head, line)),
+                Err(SendError { is_sent: false, .. }) if !is_new => {}
+                Err(SendError { error, .. }) => {
+                    return Err(unreachable::from_error(&error, FailurePhase::Exchange));
                 }
             }
         }
     }
 
-    fn letter(&self, request: &Request<'_>) -> Result<Letter, Fault> {
-        let is_small = request.body.len() <= COPIED;
+    fn encode(&self, request: &HttpRequest<'_>) -> Result<EncodedRequest, TransportError> {
+        let is_small = request.body.len() <= MAX_INLINE_BODY;
         let mut beginning = Vec::with_capacity(512 + if is_small { request.body.len() } else { 0 });
-        let written = head::write(request, self.0.agent.as_ref(), &mut beginning);
-        let unfit =
-            |detail: &str| Fault::Unreachable { why: Unreachable::Other, detail: detail.into() };
+        let written = head::write_request_head(request, self.0.agent.as_ref(), &mut beginning);
+        let unfit = |detail: &str| TransportError::Unreachable {
+            reason: UnreachableReason::Other,
+            detail: detail.into(),
+        };
         written.map_err(unfit)?;
         let rest = match is_small {
             true => {
@@ -144,40 +149,46 @@ impl Plain {
             }
             false => request.body.clone(),
         };
-        Ok(Letter { beginning, rest })
+        Ok(EncodedRequest { head: beginning, body: rest })
     }
 
-    fn answer(&self, head: Head, line: Line) -> PlainAnswer {
-        let Head { status, headers, framing, afterwards } = head;
+    fn to_response(&self, head: Http1Head, line: PooledConnection) -> Http1Response {
+        let Http1Head { status, headers, framing, reuse: afterwards } = head;
         let home = Arc::downgrade(&self.0);
-        let (pieces, line) = (Pieces::Several, Some(line));
-        let mut answer = PlainAnswer { status, headers, framing, pieces, afterwards, line, home };
-        if framing.is_over() {
-            answer.give_back();
+        let (pieces, line) = (ReadMode::AsReceived, Some(line));
+        let mut answer =
+            Http1Response { status, headers, framing, pieces, reuse: afterwards, line, pool: home };
+        if framing.is_complete() {
+            answer.return_to_pool();
         }
         answer
     }
 
-    async fn connect(&self, url: &Url) -> Result<Line, Fault> {
+    async fn connect(&self, url: &Url) -> Result<PooledConnection, TransportError> {
         let limit = self.0.connect_timeout;
-        let connected = timeout(limit, reach(url)).await;
+        let connected = timeout(limit, resolve_and_connect(url)).await;
         let late = || io::Error::from(io::ErrorKind::TimedOut);
-        let stream = connected.unwrap_or_else(|_| Err((late(), Unreached::Connecting)));
-        let stream = stream.map_err(|(error, when)| unreachable::fault_of(&error, when))?;
+        let stream = connected.unwrap_or_else(|_| Err((late(), FailurePhase::Connect)));
+        let stream = stream.map_err(|(error, when)| unreachable::from_error(&error, when))?;
         let _slower_then = stream.set_nodelay(true);
         let origin = url[..Position::BeforePath].into();
-        Ok(Line { origin, listener: here(), stream, heard: BytesMut::new() })
+        Ok(PooledConnection {
+            origin,
+            thread: driver_thread(),
+            stream,
+            read_buffer: BytesMut::new(),
+        })
     }
 }
 
 /// Who would hear of a connection that was made here.
-fn here() -> Listener {
+fn driver_thread() -> DriverThread {
     let is_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     is_one_thread.then(|| thread::current().id())
 }
 
 /// Connects to a host.
-async fn reach(url: &Url) -> Result<TcpStream, (io::Error, Unreached)> {
+async fn resolve_and_connect(url: &Url) -> Result<TcpStream, (io::Error, FailurePhase)> {
     const PORT: u16 = 80;
     let port = url.port().unwrap_or(PORT);
     let addresses: Vec<SocketAddr> = match url.host() {
@@ -185,55 +196,55 @@ async fn reach(url: &Url) -> Result<TcpStream, (io::Error, Unreached)> {
         Some(Host::Ipv6(address)) => vec![(address, port).into()],
         Some(Host::Domain(name)) => {
             let found = lookup_host((name, port)).await;
-            found.map_err(|error| (error, Unreached::Naming))?.collect()
+            found.map_err(|error| (error, FailurePhase::Resolve))?.collect()
         }
         None => Vec::new(),
     };
-    first_of(addresses).await
+    connect_first(addresses).await
 }
 
 /// Connects to the first address that answers.
-async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, Unreached)> {
+async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, FailurePhase)> {
     let mut attempts = FuturesUnordered::new();
     let mut left = addresses.into_iter();
     let nowhere = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    let mut last = (nowhere, Unreached::Naming);
+    let mut last = (nowhere, FailurePhase::Resolve);
     loop {
         match left.next() {
             Some(address) => attempts.push(TcpStream::connect(address)),
             None if attempts.is_empty() => return Err(last),
             None => {}
         }
-        let wait = if left.len() == 0 { Duration::MAX } else { NEXT_ADDRESS };
+        let wait = if left.len() == 0 { Duration::MAX } else { HAPPY_EYEBALLS_DELAY };
         match timeout(wait, attempts.next()).await {
             Ok(Some(Ok(stream))) => return Ok(stream),
-            Ok(Some(Err(error))) => last = (error, Unreached::Connecting),
+            Ok(Some(Err(error))) => last = (error, FailurePhase::Connect),
             Ok(None) | Err(_) => {}
         }
     }
 }
 
-impl Line {
+impl PooledConnection {
     /// Is the connection still there, with nothing on it that nobody asked for? Costs nothing while nothing came.
-    fn is_quiet(&mut self) -> bool {
+    fn is_reusable(&mut self) -> bool {
         let mut byte = [0];
         let nobody = &mut Context::from_waker(Waker::noop());
-        self.heard.is_empty()
+        self.read_buffer.is_empty()
             && Pin::new(&mut self.stream)
                 .poll_read(nobody, &mut ReadBuf::new(&mut byte))
                 .is_pending()
     }
 
     /// Asks something, and waits for the head of the answer. It may come before everything is sent.
-    async fn ask(&mut self, letter: &Letter) -> Result<Head, Unanswered> {
-        if !self.is_quiet() {
-            return Err(Unanswered { has_left: false, error: hung_up() });
+    async fn send(&mut self, letter: &EncodedRequest) -> Result<Http1Head, SendError> {
+        if !self.is_reusable() {
+            return Err(SendError { is_sent: false, error: connection_closed() });
         }
         let (mut sent, mut searched) = (0, 0);
         poll_fn(|task| {
             let is_sent = match self.poll_send(letter, &mut sent, task) {
                 Poll::Ready(Err(error)) if sent == 0 => {
-                    return Poll::Ready(Err(Unanswered { has_left: false, error }));
+                    return Poll::Ready(Err(SendError { is_sent: false, error }));
                 }
                 Poll::Ready(sending) => sending.is_ok(),
                 Poll::Pending => false,
@@ -242,22 +253,22 @@ impl Line {
             let head = std::task::ready!(self.poll_head(&mut searched, task));
             let head = head.map(|mut head| {
                 if !is_sent {
-                    head.afterwards = Afterwards::Closed;
+                    head.reuse = ConnectionReuse::Close;
                 }
                 head
             });
-            Poll::Ready(head.map_err(|error| Unanswered { has_left: true, error }))
+            Poll::Ready(head.map_err(|error| SendError { is_sent: true, error }))
         })
         .await
     }
 
     fn poll_send(
         &mut self,
-        letter: &Letter,
+        letter: &EncodedRequest,
         sent: &mut usize,
         task: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let Letter { beginning, rest } = letter;
+        let EncodedRequest { head: beginning, body: rest } = letter;
         while *sent < beginning.len() + rest.len() {
             let stream = Pin::new(&mut self.stream);
             let written = match (beginning.get(*sent..), rest.is_empty()) {
@@ -279,53 +290,55 @@ impl Line {
         &mut self,
         searched: &mut usize,
         task: &mut Context<'_>,
-    ) -> Poll<io::Result<Head>> {
+    ) -> Poll<io::Result<Http1Head>> {
         loop {
-            if let Some(head) = head::read(&mut self.heard, searched).map_err(io::Error::other)? {
+            if let Some(head) = head::read_response_head(&mut self.read_buffer, searched)
+                .map_err(io::Error::other)?
+            {
                 return Poll::Ready(Ok(head));
             }
-            self.heard.reserve(ROOM);
-            let read = pin!(self.stream.read_buf(&mut self.heard)).poll(task);
+            self.read_buffer.reserve(READ_BUFFER);
+            let read = pin!(self.stream.read_buf(&mut self.read_buffer)).poll(task);
             if std::task::ready!(read)? == 0 {
-                return Poll::Ready(Err(hung_up()));
+                return Poll::Ready(Err(connection_closed()));
             }
         }
     }
 }
 
-fn hung_up() -> io::Error {
+fn connection_closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed before message completed")
 }
 
 impl Pool {
     /// The lock is held for a push, a pop or a sweep, and never while anything is waited for.
-    fn idle(&self) -> MutexGuard<'_, Idle> {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection that waited, and is still good.
-    fn take(&self, origin: &str) -> Option<Line> {
-        let here = here();
+    fn checkout(&self, origin: &str) -> Option<PooledConnection> {
+        let here = driver_thread();
         loop {
             // The one that waited shortest is the least likely to be closed.
-            let (since, mut line) = self.idle().lines.get_mut(&here)?.get_mut(origin)?.pop()?;
-            if since.elapsed() < IDLE && line.is_quiet() {
+            let (since, mut line) = self.idle().by_thread.get_mut(&here)?.get_mut(origin)?.pop()?;
+            if since.elapsed() < IDLE_TIMEOUT && line.is_reusable() {
                 return Some(line);
             }
         }
     }
 
-    fn keep(self: &Arc<Pool>, mut line: Line) {
-        if line.heard.capacity() > ROOM {
-            line.heard = BytesMut::new();
+    fn checkin(self: &Arc<Pool>, mut line: PooledConnection) {
+        if line.read_buffer.capacity() > READ_BUFFER {
+            line.read_buffer = BytesMut::new();
         }
         let mut idle = self.idle();
-        let lines = idle.lines.entry(line.listener).or_default();
+        let lines = idle.by_thread.entry(line.thread).or_default();
         let lines = match lines.get_mut(&line.origin) {
             Some(lines) => lines,
             None => lines.entry(line.origin.clone()).or_default(),
         };
-        if lines.len() >= IDLE_CONNECTIONS {
+        if lines.len() >= MAX_IDLE_PER_HOST {
             lines.remove(0);
         }
         lines.push((Instant::now(), line));
@@ -340,17 +353,19 @@ impl Pool {
 /// Closes what nobody came for and what the other side closed, until there is nothing left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        sleep(SWEEP).await;
+        sleep(SWEEP_INTERVAL).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        idle.lines.retain(|_, origins| {
+        idle.by_thread.retain(|_, origins| {
             origins.retain(|_, lines| {
-                lines.retain_mut(|(since, line)| since.elapsed() < IDLE && line.is_quiet());
+                lines.retain_mut(|(since, line)| {
+                    since.elapsed() < IDLE_TIMEOUT && line.is_reusable()
+                });
                 !lines.is_empty()
             });
             !origins.is_empty()
         });
-        if idle.lines.is_empty() {
+        if idle.by_thread.is_empty() {
             idle.sweeper = None;
             return;
         }
@@ -365,51 +380,51 @@ impl Drop for Pool {
     }
 }
 
-impl PlainAnswer {
+impl Http1Response {
     /// How much the body will be, where that was said.
     pub(super) fn content_length(&self) -> Option<u64> {
-        self.framing.left()
+        self.framing.remaining()
     }
 
     /// Whoever reads wants all of it at once.
-    pub(super) fn wanted_whole(&mut self) {
-        self.pieces = Pieces::One;
+    pub(super) fn prefer_single_chunk(&mut self) {
+        self.pieces = ReadMode::Whole;
     }
 
     /// The next piece of the body. With the last one, the connection is free for others.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         loop {
             let Some(line) = &mut self.line else { return Ok(None) };
-            match self.framing.next(&mut line.heard, self.pieces) {
-                Ok(Piece::Bytes(bytes)) => {
-                    if self.framing.is_over() {
-                        self.give_back();
+            match self.framing.next(&mut line.read_buffer, self.pieces) {
+                Ok(BodyPart::Bytes(bytes)) => {
+                    if self.framing.is_complete() {
+                        self.return_to_pool();
                     }
                     return Ok(Some(bytes));
                 }
-                Ok(Piece::Over) => {
-                    self.give_back();
+                Ok(BodyPart::End) => {
+                    self.return_to_pool();
                     return Ok(None);
                 }
-                Ok(Piece::Wanting(room)) => {
-                    line.heard.reserve(room);
-                    let read = line.stream.read_buf(&mut line.heard).await;
+                Ok(BodyPart::NeedMore(room)) => {
+                    line.read_buffer.reserve(room);
+                    let read = line.stream.read_buf(&mut line.read_buffer).await;
                     match (read, self.framing) {
-                        (Ok(0), Framing::ToTheEnd) => self.line = None,
-                        (Ok(0) | Err(_), _) => return Err(Fault::CutShort),
+                        (Ok(0), BodyFraming::UntilClose) => self.line = None,
+                        (Ok(0) | Err(_), _) => return Err(TransportError::IncompleteResponse),
                         (Ok(_), _) => {}
                     }
                 }
-                Err(framing::Malformed) => return Err(Fault::CutShort),
+                Err(framing::InvalidChunk) => return Err(TransportError::IncompleteResponse),
             }
         }
     }
 
-    fn give_back(&mut self) {
+    fn return_to_pool(&mut self) {
         let Some(line) = self.line.take() else { return };
-        let is_kept = self.afterwards == Afterwards::Kept && line.heard.is_empty();
-        if let Some(home) = self.home.upgrade().filter(|_| is_kept) {
-            home.keep(line);
+        let is_kept = self.reuse == ConnectionReuse::Reusable && line.read_buffer.is_empty();
+        if let Some(home) = self.pool.upgrade().filter(|_| is_kept) {
+            home.checkin(line);
         }
     }
 }
@@ -422,7 +437,7 @@ mod tests {
     use super::*;
 
     /// An address that refuses whoever comes.
-    async fn refusing() -> SocketAddr {
+    async fn refusing_address() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         listener.local_addr().expect("an address")
     }
@@ -431,9 +446,9 @@ mod tests {
     async fn of_several_addresses_one_that_refuses_is_passed_over() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let good = listener.local_addr().expect("an address");
-        let (one, other) = (refusing().await, refusing().await);
+        let (one, other) = (refusing_address().await, refusing_address().await);
         for addresses in [vec![one, good], vec![one, other, good], vec![good, one]] {
-            let reached = first_of(addresses).await.expect("somebody listens");
+            let reached = connect_first(addresses).await.expect("somebody listens");
             assert_eq!(reached.peer_addr().expect("it is connected"), good);
         }
     }
@@ -443,11 +458,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
-        let plain = Plain::new("test", Duration::from_secs(5));
+        let plain = Http1Client::new("test", Duration::from_secs(5));
         let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
         let mut line = line.expect("somebody listens");
         let mut stream = accepted.expect("one comes").0;
-        let question = Letter { beginning: b"question".to_vec(), rest: Bytes::new() };
+        let question = EncodedRequest { head: b"question".to_vec(), body: Bytes::new() };
         let nothing = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
         let answered = async {
             // What is left unread when it is closed would break it, instead of ending it.
@@ -457,19 +472,21 @@ mod tests {
             }
             stream.write_all(nothing).await.expect("it is read");
         };
-        let (first, ()) = tokio::join!(line.ask(&question), answered);
+        let (first, ()) = tokio::join!(line.send(&question), answered);
         assert!(first.is_ok());
         drop(stream);
         // The end is there, and nobody has looked at it.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        let asked = timeout(Duration::from_secs(10), line.ask(&question)).await.expect("an end");
-        let Err(Unanswered { has_left, error }) = asked else { panic!("nobody is there") };
-        assert!(!has_left);
-        let fault = unreachable::fault_of(&error, Unreached::Talking);
-        let Fault::Unreachable { why, .. } = fault else { panic!("it broke: {fault:?}") };
-        assert_eq!(why, Unreachable::Reset);
+        let asked = timeout(Duration::from_secs(10), line.send(&question)).await.expect("an end");
+        let Err(SendError { is_sent, error }) = asked else { panic!("nobody is there") };
+        assert!(!is_sent);
+        let fault = unreachable::from_error(&error, FailurePhase::Exchange);
+        let TransportError::Unreachable { reason, .. } = fault else {
+            panic!("it broke: {fault:?}")
+        };
+        assert_eq!(reason, UnreachableReason::Reset);
     }
 
     #[tokio::test]
@@ -477,20 +494,20 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
-        let plain = Plain::new("test", Duration::from_secs(5));
+        let plain = Http1Client::new("test", Duration::from_secs(5));
         let mut others = Vec::new();
         for _ in 0..2 {
             let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
-            plain.0.keep(line.expect("somebody listens"));
+            plain.0.checkin(line.expect("somebody listens"));
             others.push(accepted.expect("one comes").0);
         }
         let waiting =
-            || plain.0.idle().lines.values().flat_map(HashMap::values).map(Vec::len).sum();
+            || plain.0.idle().by_thread.values().flat_map(HashMap::values).map(Vec::len).sum();
         drop(others.pop());
         tokio::time::pause();
         let mut counts: Vec<usize> = vec![waiting()];
         for _ in 0..5 {
-            tokio::time::advance(SWEEP).await;
+            tokio::time::advance(SWEEP_INTERVAL).await;
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
@@ -503,10 +520,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_cannot_be_reached_at_any_address_has_the_last_ones_reason() {
-        let (one, other) = (refusing().await, refusing().await);
-        let (error, when) = first_of(vec![one, other]).await.expect_err("nobody listens");
-        assert_eq!((error.kind(), when), (io::ErrorKind::ConnectionRefused, Unreached::Connecting));
-        let (_, when) = first_of(Vec::new()).await.expect_err("there is nowhere to go");
-        assert_eq!(when, Unreached::Naming);
+        let (one, other) = (refusing_address().await, refusing_address().await);
+        let (error, when) = connect_first(vec![one, other]).await.expect_err("nobody listens");
+        assert_eq!((error.kind(), when), (io::ErrorKind::ConnectionRefused, FailurePhase::Connect));
+        let (_, when) = connect_first(Vec::new()).await.expect_err("there is nowhere to go");
+        assert_eq!(when, FailurePhase::Resolve);
     }
 }

@@ -5,81 +5,85 @@ use std::fmt;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::plain::PlainAnswer;
-use crate::fault::Fault;
+use super::plain::Http1Response;
+use crate::fault::TransportError;
 
 /// An answer. Its body is read piece by piece.
-pub(crate) struct Received(Way);
+pub(crate) struct HttpResponse(ResponseSource);
 
 /// The way it came.
-enum Way {
-    Library(reqwest::Response),
-    Plain(Box<PlainAnswer>),
+enum ResponseSource {
+    Reqwest(reqwest::Response),
+    Http1(Box<Http1Response>),
 }
 
-impl fmt::Debug for Received {
+impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Received({})", self.status())
     }
 }
 
-impl From<reqwest::Response> for Received {
-    fn from(response: reqwest::Response) -> Received {
-        Received(Way::Library(response))
+impl From<reqwest::Response> for HttpResponse {
+    fn from(response: reqwest::Response) -> HttpResponse {
+        HttpResponse(ResponseSource::Reqwest(response))
     }
 }
 
-impl From<PlainAnswer> for Received {
-    fn from(answer: PlainAnswer) -> Received {
-        Received(Way::Plain(Box::new(answer)))
+impl From<Http1Response> for HttpResponse {
+    fn from(answer: Http1Response) -> HttpResponse {
+        HttpResponse(ResponseSource::Http1(Box::new(answer)))
     }
 }
 
-impl Received {
+impl HttpResponse {
     pub(crate) fn status(&self) -> StatusCode {
         match &self.0 {
-            Way::Library(response) => response.status(),
-            Way::Plain(answer) => answer.status,
+            ResponseSource::Reqwest(response) => response.status(),
+            ResponseSource::Http1(answer) => answer.status,
         }
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
         match &self.0 {
-            Way::Library(response) => response.headers(),
-            Way::Plain(answer) => &answer.headers,
+            ResponseSource::Reqwest(response) => response.headers(),
+            ResponseSource::Http1(answer) => &answer.headers,
         }
     }
 
     /// How much the body will be, where that was said.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match &self.0 {
-            Way::Library(response) => response.content_length(),
-            Way::Plain(answer) => answer.content_length(),
+            ResponseSource::Reqwest(response) => response.content_length(),
+            ResponseSource::Http1(answer) => answer.content_length(),
         }
     }
 
     /// Whoever reads wants all of the body at once: it may come in one piece then.
-    pub(crate) fn wanted_whole(&mut self) {
+    pub(crate) fn prefer_single_chunk(&mut self) {
         match &mut self.0 {
-            Way::Library(_) => {}
-            Way::Plain(answer) => answer.wanted_whole(),
+            ResponseSource::Reqwest(_) => {}
+            ResponseSource::Http1(answer) => answer.prefer_single_chunk(),
         }
     }
 
     /// The next piece of the body. Whatever stops it, the answer is cut short.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         match &mut self.0 {
-            Way::Library(response) => response.chunk().await.map_err(|_| Fault::CutShort),
-            Way::Plain(answer) => answer.chunk().await,
+            ResponseSource::Reqwest(response) => {
+                response.chunk().await.map_err(|_| TransportError::IncompleteResponse)
+            }
+            ResponseSource::Http1(answer) => answer.chunk().await,
         }
     }
 
     /// The connection itself, where the answer makes another protocol of it.
-    pub(crate) async fn upgrade(self) -> Result<reqwest::Upgraded, Fault> {
+    pub(crate) async fn upgrade(self) -> Result<reqwest::Upgraded, TransportError> {
         match self.0 {
-            Way::Library(response) => response.upgrade().await.map_err(super::fault),
+            ResponseSource::Reqwest(response) => {
+                response.upgrade().await.map_err(super::from_reqwest)
+            }
             // Nobody asks for that on this way.
-            Way::Plain(_) => Err(Fault::CutShort),
+            ResponseSource::Http1(_) => Err(TransportError::IncompleteResponse),
         }
     }
 }

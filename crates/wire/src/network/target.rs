@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-use crate::lines::LARGEST_MESSAGE;
+use crate::lines::DEFAULT_MAX_MESSAGE_SIZE;
 use crate::network::{Authorize, origin};
 
 /// A server at a URL.
@@ -16,7 +16,7 @@ use crate::network::{Authorize, origin};
 pub struct Target {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    pub(crate) largest_message: usize,
+    pub(crate) max_message_size: usize,
     pub(crate) authorize: Option<Arc<dyn Authorize>>,
 }
 
@@ -24,11 +24,11 @@ impl Target {
     /// A server that is shown nothing but what is said to it, and the user that the URL names.
     pub fn new(mut url: Url) -> Target {
         let mut headers = HeaderMap::new();
-        if let Some(user) = user_of(&url) {
+        if let Some(user) = basic_auth(&url) {
             headers.insert(header::AUTHORIZATION, user);
         }
         let _has_none = url.set_username("").and_then(|()| url.set_password(None));
-        Target { url, headers, largest_message: LARGEST_MESSAGE, authorize: None }
+        Target { url, headers, max_message_size: DEFAULT_MAX_MESSAGE_SIZE, authorize: None }
     }
 
     /// Headers for every request. They are taken for secrets.
@@ -39,8 +39,8 @@ impl Target {
     }
 
     /// The largest message that is taken from it.
-    pub fn largest_message(mut self, bytes: usize) -> Target {
-        self.largest_message = bytes;
+    pub fn max_message_size(mut self, bytes: usize) -> Target {
+        self.max_message_size = bytes;
         self
     }
 
@@ -62,20 +62,20 @@ impl Target {
 }
 
 /// The user in a URL, as RFC 7617 shows it to a server.
-fn user_of(url: &Url) -> Option<HeaderValue> {
+fn basic_auth(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
-    let mut user = decode(url.username());
+    let mut user = percent_decode(url.username());
     user.push(b':');
-    user.extend(decode(url.password().unwrap_or_default()));
+    user.extend(percent_decode(url.password().unwrap_or_default()));
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(user))).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
 /// Undoes percent-encoding.
-fn decode(text: &str) -> Vec<u8> {
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
@@ -101,7 +101,7 @@ impl fmt::Debug for Target {
         f.debug_struct("Target")
             .field("url", &format_args!("{}{}", origin(&self.url), self.url.path()))
             .field("headers", &self.headers.keys().map(|name| name.as_str()).collect::<Vec<_>>())
-            .field("largest_message", &self.largest_message)
+            .field("largest_message", &self.max_message_size)
             .field("authorize", &self.authorize.is_some())
             .finish()
     }

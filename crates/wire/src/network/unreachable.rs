@@ -3,24 +3,24 @@
 use std::error::Error;
 use std::io;
 
-use crate::fault::{Fault, Unreachable};
+use crate::fault::{TransportError, UnreachableReason};
 
 /// How much of a library's words is kept.
-const DETAIL: usize = 300;
+const MAX_DETAIL: usize = 300;
 
 /// What was under way when it went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unreached {
+pub(crate) enum FailurePhase {
     /// A name was looked up.
-    Naming,
+    Resolve,
     /// A connection was made.
-    Connecting,
+    Connect,
     /// Something was asked over it.
-    Talking,
+    Exchange,
 }
 
 /// The fault behind an error of a request that got no answer.
-pub(crate) fn fault(error: reqwest::Error) -> Fault {
+pub(crate) fn from_reqwest(error: reqwest::Error) -> TransportError {
     let is_https = error.url().is_some_and(|url| url.scheme() == "https");
     let error = error.without_url();
     let causes: Vec<_> = causes(error.source()).collect();
@@ -28,46 +28,48 @@ pub(crate) fn fault(error: reqwest::Error) -> Fault {
         Some(cause) => cause.to_string(),
         None => error.to_string(),
     };
-    let why = if causes.iter().any(|cause| is_of_proxy(*cause)) {
-        Unreachable::Proxy
+    let why = if causes.iter().any(|cause| is_proxy_error(*cause)) {
+        UnreachableReason::Proxy
     } else if error.is_dns() {
-        Unreachable::Name
+        UnreachableReason::NameResolution
     } else if error.is_timeout() {
-        Unreachable::Timeout
+        UnreachableReason::Timeout
     } else {
-        cause_of(&causes, is_https && error.is_connect())
+        classify(&causes, is_https && error.is_connect())
     };
-    unreached(why, &detail)
+    unreachable(why, &detail)
 }
 
 /// The same without the library's client in between.
-pub(crate) fn fault_of(error: &(dyn Error + 'static), when: Unreached) -> Fault {
+pub(crate) fn from_error(error: &(dyn Error + 'static), when: FailurePhase) -> TransportError {
     let causes: Vec<_> = causes(Some(error)).collect();
     let detail = causes.last().map(|cause| cause.to_string()).unwrap_or_default();
     let why = match when {
-        Unreached::Naming => Unreachable::Name,
-        Unreached::Connecting | Unreached::Talking => cause_of(&causes, false),
+        FailurePhase::Resolve => UnreachableReason::NameResolution,
+        FailurePhase::Connect | FailurePhase::Exchange => classify(&causes, false),
     };
-    unreached(why, &detail)
+    unreachable(why, &detail)
 }
 
-fn unreached(why: Unreachable, detail: &str) -> Fault {
-    Fault::Unreachable { why, detail: detail.chars().take(DETAIL).collect() }
+fn unreachable(why: UnreachableReason, detail: &str) -> TransportError {
+    TransportError::Unreachable { reason: why, detail: detail.chars().take(MAX_DETAIL).collect() }
 }
 
-fn cause_of(causes: &[&(dyn Error + 'static)], is_handshake: bool) -> Unreachable {
+fn classify(causes: &[&(dyn Error + 'static)], is_handshake: bool) -> UnreachableReason {
     let mut kinds =
         causes.iter().rev().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     match kinds.next() {
-        Some(kind) => why(kind, is_handshake),
-        None if causes.last().is_some_and(|cause| is_hang_up(*cause)) => Unreachable::Reset,
-        None => Unreachable::Other,
+        Some(kind) => classify_io(kind, is_handshake),
+        None if causes.last().is_some_and(|cause| is_connection_closed(*cause)) => {
+            UnreachableReason::Reset
+        }
+        None => UnreachableReason::Other,
     }
 }
 
-fn why(kind: io::ErrorKind, is_handshake: bool) -> Unreachable {
+fn classify_io(kind: io::ErrorKind, is_handshake: bool) -> UnreachableReason {
     use io::ErrorKind as Kind;
-    const BROKEN: [io::ErrorKind; 5] = [
+    const RESET_KINDS: [io::ErrorKind; 5] = [
         Kind::ConnectionReset,
         Kind::ConnectionAborted,
         Kind::BrokenPipe,
@@ -75,16 +77,16 @@ fn why(kind: io::ErrorKind, is_handshake: bool) -> Unreachable {
         Kind::UnexpectedEof,
     ];
     if kind == Kind::ConnectionRefused {
-        Unreachable::Refused
+        UnreachableReason::Refused
     } else if kind == Kind::TimedOut {
-        Unreachable::Timeout
+        UnreachableReason::Timeout
     } else if kind == Kind::InvalidData || is_handshake && kind == Kind::UnexpectedEof {
         // What the TLS library refuses, and what it hears from the other side's.
-        Unreachable::Tls
-    } else if BROKEN.contains(&kind) {
-        Unreachable::Reset
+        UnreachableReason::Tls
+    } else if RESET_KINDS.contains(&kind) {
+        UnreachableReason::Reset
     } else {
-        Unreachable::Other
+        UnreachableReason::Other
     }
 }
 
@@ -102,14 +104,14 @@ fn causes<'a>(
 }
 
 /// The libraries keep the types of their proxy errors to themselves, so their words must do.
-fn is_of_proxy(cause: &(dyn Error + 'static)) -> bool {
+fn is_proxy_error(cause: &(dyn Error + 'static)) -> bool {
     let words = cause.to_string();
     words.starts_with("tunnel error") || words == "error connecting to socks proxy"
 }
 
 /// Likewise: the error is of a library that we have only through another.
-fn is_hang_up(cause: &(dyn Error + 'static)) -> bool {
+fn is_connection_closed(cause: &(dyn Error + 'static)) -> bool {
     /// While it answered, and before it was asked.
-    const WORDS: [&str; 2] = ["connection closed before message completed", "connection closed"];
-    WORDS.contains(&cause.to_string().as_str())
+    const TEXTS: [&str; 2] = ["connection closed before message completed", "connection closed"];
+    TEXTS.contains(&cause.to_string().as_str())
 }

@@ -4,69 +4,69 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::client::Respond;
+use crate::client::RequestHandler;
 use crate::message::Payload;
 
 /// Whoever a call is made for. Hears what the other side says on account of it, and answers what it asks.
-pub trait Attend: Respond + fmt::Debug {
+pub trait CallOwner: RequestHandler + fmt::Debug {
     /// For whom it stands: what may be known to one who stands for the same may be known to the other.
-    fn party(&self) -> u64;
+    fn principal(&self) -> u64;
 
     /// Does it wait for somebody's answer already?
-    fn waits(&self) -> bool;
+    fn has_pending_request(&self) -> bool;
 
     /// Hears something, before the answer to the call comes. Must not wait.
-    fn hear(&self, method: &str, params: Option<&Payload>) -> Heed;
+    fn on_notification(&self, method: &str, params: Option<&Payload>) -> Propagation;
 }
 
 /// Is what was heard done with?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heed {
+pub enum Propagation {
     /// It was for whoever heard it, and for nobody else.
-    Taken,
+    Stop,
     /// It is for everybody.
-    Left,
+    Continue,
 }
 
 /// On whose account something is said or asked.
 #[derive(Clone)]
-pub enum Behalf {
+pub enum Attribution {
     /// Nobody's in particular: no call is under way that was made for somebody.
-    Nobody,
+    None,
     /// One's.
-    One(Arc<dyn Attend>),
+    Owner(Arc<dyn CallOwner>),
     /// It cannot be told whose: calls of several are under way.
-    Several,
+    Ambiguous,
 }
 
-impl Behalf {
+impl Attribution {
     /// Whose it is, where these calls are the ones it may belong to, each with its number. Of several of one party it is
     /// the first that waits for no answer already; where all do, the last, since others may have been left waiting.
-    pub(super) fn of<'a>(
-        candidates: impl IntoIterator<Item = (u64, &'a Arc<dyn Attend>)>,
-    ) -> Behalf {
-        let mut best: Option<(bool, u64, &Arc<dyn Attend>)> = None;
+    pub(super) fn resolve<'a>(
+        candidates: impl IntoIterator<Item = (u64, &'a Arc<dyn CallOwner>)>,
+    ) -> Attribution {
+        let mut best: Option<(bool, u64, &Arc<dyn CallOwner>)> = None;
         for (number, attendant) in candidates {
-            let waits = attendant.waits();
+            let waits = attendant.has_pending_request();
             best = match best {
-                Some((_, _, other)) if other.party() != attendant.party() => {
-                    return Behalf::Several;
+                Some((_, _, other)) if other.principal() != attendant.principal() => {
+                    return Attribution::Ambiguous;
                 }
                 Some(best @ (true, newest, _)) if waits && newest > number => Some(best),
                 Some(best @ (false, oldest, _)) if waits || oldest < number => Some(best),
                 Some(_) | None => Some((waits, number, attendant)),
             };
         }
-        best.map_or(Behalf::Nobody, |(_, _, attendant)| Behalf::One(attendant.clone()))
+        best.map_or(Attribution::None, |(_, _, attendant)| Attribution::Owner(attendant.clone()))
     }
 }
 
-impl fmt::Debug for Behalf {
+impl fmt::Debug for Attribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Behalf::Nobody => f.write_str("Nobody"),
-            Behalf::One(attendant) => write!(f, "One({})", attendant.party()),
-            Behalf::Several => f.write_str("Several"),
+            Attribution::None => f.write_str("Nobody"),
+            Attribution::Owner(attendant) => write!(f, "One({})", attendant.principal()),
+            Attribution::Ambiguous => f.write_str("Several"),
         }
     }
 }
@@ -74,46 +74,46 @@ impl fmt::Debug for Behalf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Respond;
-    use crate::message::RemoteError;
+    use crate::client::RequestHandler;
+    use crate::message::RpcError;
 
     #[derive(Debug)]
-    struct Somebody(u64, bool);
+    struct TestOwner(u64, bool);
 
-    impl Respond for Somebody {
+    impl RequestHandler for TestOwner {
         fn respond<'a>(
             &'a self,
             _method: &'a str,
             _params: Option<Payload>,
-        ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>>
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>
         {
             Box::pin(std::future::pending())
         }
     }
 
-    impl Attend for Somebody {
-        fn party(&self) -> u64 {
+    impl CallOwner for TestOwner {
+        fn principal(&self) -> u64 {
             self.0
         }
 
-        fn waits(&self) -> bool {
+        fn has_pending_request(&self) -> bool {
             self.1
         }
 
-        fn hear(&self, _method: &str, _params: Option<&Payload>) -> Heed {
-            Heed::Left
+        fn on_notification(&self, _method: &str, _params: Option<&Payload>) -> Propagation {
+            Propagation::Continue
         }
     }
 
     #[track_caller]
     fn check(calls: &[(u64, u64, bool)], expected: Option<usize>) {
-        let all: Vec<(u64, Arc<dyn Attend>)> = calls
+        let all: Vec<(u64, Arc<dyn CallOwner>)> = calls
             .iter()
-            .map(|(number, party, waits)| (*number, Arc::new(Somebody(*party, *waits)) as _))
+            .map(|(number, party, waits)| (*number, Arc::new(TestOwner(*party, *waits)) as _))
             .collect();
-        let found = match Behalf::of(all.iter().map(|(number, it)| (*number, it))) {
-            Behalf::One(it) => all.iter().position(|(_, other)| Arc::ptr_eq(&it, other)),
-            Behalf::Nobody | Behalf::Several => None,
+        let found = match Attribution::resolve(all.iter().map(|(number, it)| (*number, it))) {
+            Attribution::Owner(it) => all.iter().position(|(_, other)| Arc::ptr_eq(&it, other)),
+            Attribution::None | Attribution::Ambiguous => None,
         };
         assert_eq!(found, expected, "{calls:?}");
     }

@@ -12,117 +12,117 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::behalf::{Behalf, Heed};
-use super::call::{Answered, Progress};
-use super::register::{How, Register, Speech};
-use super::{Command, Departure, Event, IncomingRequest, Open, Statistics};
-use crate::link::{Arrival, Link, LinkEnd};
-use crate::message::{Id, Message, Payload, RemoteError};
+use super::behalf::{Attribution, Propagation};
+use super::call::{CallOutcome, Progress};
+use super::register::{CallEnding, MessageKind, PendingCalls};
+use super::{Cancellation, Command, IncomingRequest, OpenRequestGuard, PeerEvent, Statistics};
+use crate::link::{CloseReason, Transport, TransportEvent};
+use crate::message::{Message, Payload, RequestId, RpcError};
 
 /// While more than this waits to be written, callers wait too.
 const HIGH_WATER: usize = 1024 * 1024;
 
 /// While more than this waits, our own answers to floods are dropped.
-const FLOOD: usize = 2 * HIGH_WATER;
+const RESPONSE_LIMIT: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// What comes to the task from outside.
-pub(super) struct Inlets {
+pub(super) struct DriverInputs {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) answers: mpsc::Receiver<Message>,
-    pub(super) departures: mpsc::UnboundedReceiver<Departure>,
+    pub(super) departures: mpsc::UnboundedReceiver<Cancellation>,
 }
 
 /// Where the task tells what happens.
-pub(super) struct Outlets {
-    pub(super) events: mpsc::Sender<Event>,
+pub(super) struct DriverOutputs {
+    pub(super) events: mpsc::Sender<PeerEvent>,
     /// For answers to the other side's questions.
     pub(super) answers: mpsc::Sender<Message>,
     /// How many of its questions wait.
-    pub(super) open: Arc<AtomicUsize>,
-    pub(super) ended: watch::Sender<Option<LinkEnd>>,
+    pub(super) open_requests: Arc<AtomicUsize>,
+    pub(super) close_reason: watch::Sender<Option<CloseReason>>,
 }
 
 pub(super) struct Driver<L> {
     link: L,
-    register: Arc<Register>,
-    outlets: Outlets,
+    register: Arc<PendingCalls>,
+    outlets: DriverOutputs,
     statistics: Statistics,
 }
 
-impl<L: Link> Driver<L> {
-    pub(super) fn new(link: L, register: Arc<Register>, outlets: Outlets) -> Driver<L> {
+impl<L: Transport> Driver<L> {
+    pub(super) fn new(link: L, register: Arc<PendingCalls>, outlets: DriverOutputs) -> Driver<L> {
         Driver { link, register, outlets, statistics: Statistics::default() }
     }
 
-    pub(super) async fn run(mut self, inlets: Inlets) -> Statistics {
-        let Inlets { mut commands, mut answers, mut departures } = inlets;
+    pub(super) async fn run(mut self, inlets: DriverInputs) -> Statistics {
+        let DriverInputs { mut commands, mut answers, mut departures } = inlets;
         let how = loop {
-            let has_room = self.link.queued() < HIGH_WATER;
+            let has_room = self.link.queued_bytes() < HIGH_WATER;
             // Calls may wait for our answers, so answers do not wait behind calls.
-            let has_room_for_answers = self.link.queued() < FLOOD;
+            let has_room_for_answers = self.link.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
                     Some(command) => {
-                        self.obey(command);
-                        self.obey_more(&mut commands);
+                        self.execute(command);
+                        self.execute_queued(&mut commands);
                     }
                     // Nobody holds a handle any more.
-                    None => break self.leave().await,
+                    None => break self.shutdown().await,
                 },
                 Some(answer) = answers.recv(), if has_room_for_answers => {
                     self.link.push(answer.into());
                 }
                 Some(departure) = departures.recv() => match departure {
-                    Departure::Caller { number, reason } => self.abandon(number, reason),
-                    Departure::Everybody => {
-                        self.obey_more(&mut commands);
+                    Cancellation::Call { number, reason } => self.cancel(number, reason),
+                    Cancellation::Connection => {
+                        self.execute_queued(&mut commands);
                         while let Ok(answer) = answers.try_recv() {
                             self.link.push(answer.into());
                         }
-                        break self.leave().await;
+                        break self.shutdown().await;
                     }
                 },
                 arrival = self.link.next() => match arrival {
-                    Ok(Arrival::Message(message)) => self.receive(message, None),
-                    Ok(Arrival::Amid { id, message }) => self.receive(message, Some(&id)),
-                    Ok(Arrival::Lost { id, fault }) => self.settle(id, Answered::Lost(fault)),
-                    Ok(Arrival::Garbage(_)) => self.statistics.garbage += 1,
+                    Ok(TransportEvent::Message(message)) => self.receive(message, None),
+                    Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
+                    Ok(TransportEvent::DeliveryFailed { id, error }) => self.complete(id, CallOutcome::Transport(error)),
+                    Ok(TransportEvent::Malformed(_)) => self.statistics.malformed_messages += 1,
                     Err(how) => break how,
                 },
             }
         };
-        self.outlets.ended.send_replace(Some(how.clone()));
+        self.outlets.close_reason.send_replace(Some(how.clone()));
         commands.close();
         for waiting in self.register.drain() {
-            let _caller_left = waiting.answer.send(Answered::Ended(how.clone()));
+            let _caller_left = waiting.response.send(CallOutcome::Closed(how.clone()));
         }
         self.statistics
     }
 
     /// What was said last still leaves.
-    async fn leave(&mut self) -> LinkEnd {
-        let _other_side_slow = timeout(FAREWELL, self.link.farewell()).await;
-        LinkEnd::Closed
+    async fn shutdown(&mut self) -> CloseReason {
+        let _other_side_slow = timeout(SHUTDOWN_TIMEOUT, self.link.shutdown()).await;
+        CloseReason::Closed
     }
 
     /// Takes what else is there at once, so that many messages leave in one write.
-    fn obey_more(&mut self, commands: &mut mpsc::Receiver<Command>) {
-        while self.link.queued() < HIGH_WATER {
+    fn execute_queued(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        while self.link.queued_bytes() < HIGH_WATER {
             match commands.try_recv() {
-                Ok(command) => self.obey(command),
+                Ok(command) => self.execute(command),
                 Err(_) => return,
             }
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
-            Command::Ask { number, outgoing, waiting } => {
-                if waiting.answer.is_closed() {
+            Command::Call { number, outgoing, waiting } => {
+                if waiting.response.is_closed() {
                     return;
                 }
-                self.register.add(number, waiting);
+                self.register.insert(number, waiting);
                 self.link.push(outgoing);
             }
             Command::Send(message) => self.link.push(message.into()),
@@ -130,8 +130,8 @@ impl<L: Link> Driver<L> {
     }
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
-    fn abandon(&mut self, number: u64, reason: &str) {
-        if self.register.end(number, How::CalledOff).is_none() {
+    fn cancel(&mut self, number: u64, reason: &str) {
+        if self.register.remove(number, CallEnding::Cancelled).is_none() {
             return;
         }
         let params = json!({"requestId": number, "reason": reason});
@@ -140,87 +140,102 @@ impl<L: Link> Driver<L> {
         self.link.push(Message::Notification { method, params: Some(params) }.into());
     }
 
-    fn receive(&mut self, message: Message, amid: Option<&Id>) {
+    fn receive(&mut self, message: Message, amid: Option<&RequestId>) {
         match message {
-            Message::Answer { id, outcome } => self.settle(id, Answered::Outcome(outcome)),
-            Message::Notification { method, params } => self.hear(method, params, amid),
+            Message::Response { id, outcome } => self.complete(id, CallOutcome::Response(outcome)),
+            Message::Notification { method, params } => self.on_notification(method, params, amid),
             Message::Request { id, method, params } => {
-                let behalf = self.register.behalf(amid, Speech::Asks);
-                self.be_asked(id, method, params, behalf);
+                let behalf = self.register.attribute(amid, MessageKind::Request);
+                self.on_request(id, method, params, behalf);
             }
         }
     }
 
-    fn settle(&mut self, id: Option<Id>, answered: Answered) {
+    fn complete(&mut self, id: Option<RequestId>, answered: CallOutcome) {
         let waiting = match id {
-            Some(Id::Number(number)) => self.register.end(number, How::Answered),
-            Some(Id::Other(_)) | None => None,
+            Some(RequestId::Number(number)) => self.register.remove(number, CallEnding::Answered),
+            Some(RequestId::Other(_)) | None => None,
         };
         match (waiting, answered) {
             (Some(waiting), answered) => {
-                let _caller_left = waiting.answer.send(answered);
+                let _caller_left = waiting.response.send(answered);
             }
-            (None, Answered::Lost(_)) => self.statistics.undelivered += 1,
-            (None, Answered::Outcome(_) | Answered::Ended(_)) => self.statistics.stray_answers += 1,
+            (None, CallOutcome::Transport(_)) => self.statistics.undelivered += 1,
+            (None, CallOutcome::Response(_) | CallOutcome::Closed(_)) => {
+                self.statistics.unmatched_responses += 1
+            }
         }
     }
 
-    fn hear(&mut self, method: Cow<'static, str>, params: Option<Payload>, amid: Option<&Id>) {
+    fn on_notification(
+        &mut self,
+        method: Cow<'static, str>,
+        params: Option<Payload>,
+        amid: Option<&RequestId>,
+    ) {
         if method == "notifications/progress"
             && let Some(params) = &params
             && let Some(number) = progress_token(params)
-            && let Some(listener) = self.register.look(number, |it| it.progress.clone())
+            && let Some(listener) = self.register.peek(number, |it| it.progress.clone())
         {
             if let Some(progress) = listener {
                 let _no_room = progress.try_send(Progress(params.clone()));
             }
             return;
         }
-        if let Behalf::One(attendant) = self.register.behalf(amid, Speech::Says)
-            && attendant.hear(&method, params.as_ref()) == Heed::Taken
+        if let Attribution::Owner(attendant) =
+            self.register.attribute(amid, MessageKind::Notification)
+            && attendant.on_notification(&method, params.as_ref()) == Propagation::Stop
         {
             return;
         }
-        if self.outlets.events.try_send(Event::Notification { method, params }).is_err() {
+        if self.outlets.events.try_send(PeerEvent::Notification { method, params }).is_err() {
             self.statistics.dropped_notifications += 1;
         }
     }
 
-    fn be_asked(
+    fn on_request(
         &mut self,
-        id: Id,
+        id: RequestId,
         method: Cow<'static, str>,
         params: Option<Payload>,
-        behalf: Behalf,
+        behalf: Attribution,
     ) {
         if method == "ping" {
             let outcome = Ok(Payload::from_json(bytes::Bytes::from_static(b"{}")));
-            self.reply(id, outcome);
+            self.respond(id, outcome);
             return;
         }
         let answer = Some(self.outlets.answers.clone());
-        let _open = Open::count(&self.outlets.open);
-        let request = IncomingRequest { id, method, params, behalf, answer, _open };
-        let Err(error) = self.outlets.events.try_send(Event::Request(request)) else { return };
-        self.statistics.refused_requests += 1;
+        let _open = OpenRequestGuard::new(&self.outlets.open_requests);
+        let request = IncomingRequest {
+            id,
+            method,
+            params,
+            attribution: behalf,
+            responses: answer,
+            _open_guard: _open,
+        };
+        let Err(error) = self.outlets.events.try_send(PeerEvent::Request(request)) else { return };
+        self.statistics.rejected_requests += 1;
         let message = match &error {
             TrySendError::Full(_) => "too many questions are waiting",
             TrySendError::Closed(_) => "nobody answers questions here",
         };
-        if let Event::Request(mut request) = error.into_inner() {
-            request.answer = None;
-            let error = RemoteError { code: -32603, message: message.to_owned(), data: None };
-            self.reply(request.id.clone(), Err(error));
+        if let PeerEvent::Request(mut request) = error.into_inner() {
+            request.responses = None;
+            let error = RpcError { code: -32603, message: message.to_owned(), data: None };
+            self.respond(request.id.clone(), Err(error));
         }
     }
 
     /// Answers without anybody's doing. A side that asks and does not read gets no more of these: callers can
     /// be made to wait, a flood of questions cannot.
-    fn reply(&mut self, id: Id, outcome: Result<Payload, RemoteError>) {
-        if self.link.queued() < FLOOD {
-            self.link.push(Message::Answer { id: Some(id), outcome }.into());
+    fn respond(&mut self, id: RequestId, outcome: Result<Payload, RpcError>) {
+        if self.link.queued_bytes() < RESPONSE_LIMIT {
+            self.link.push(Message::Response { id: Some(id), outcome }.into());
         } else {
-            self.statistics.dropped_answers += 1;
+            self.statistics.dropped_responses += 1;
         }
     }
 }

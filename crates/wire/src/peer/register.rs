@@ -8,135 +8,139 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::behalf::{Attend, Behalf};
-use super::call::Waiting;
-use crate::message::Id;
+use super::behalf::{Attribution, CallOwner};
+use super::call::PendingCall;
+use crate::message::RequestId;
 
 /// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
-const CALLED_OFF: Duration = Duration::from_secs(10);
-const ANSWERED: Duration = Duration::from_secs(1);
+const CANCELLED_GRACE: Duration = Duration::from_secs(10);
+const ANSWERED_GRACE: Duration = Duration::from_secs(1);
 /// How many such calls are remembered.
-const REMEMBERED: usize = 1024;
+const MAX_RECENT_CALLS: usize = 1024;
 
 /// The calls of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Register(Mutex<Calls>);
+pub(super) struct PendingCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
-    waiting: HashMap<u64, Waiting, BuildHasherDefault<Spread>>,
-    over: VecDeque<Over>,
+    waiting: HashMap<u64, PendingCall, BuildHasherDefault<CallNumberHasher>>,
+    over: VecDeque<RecentCall>,
 }
 
 /// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
 #[derive(Debug)]
-struct Over {
-    attendant: Arc<dyn Attend>,
+struct RecentCall {
+    attendant: Arc<dyn CallOwner>,
     until: Instant,
-    how: How,
+    how: CallEnding,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    CalledOff,
+pub(super) enum CallEnding {
+    Cancelled,
     Answered,
 }
 
 /// What the other side does: who has answered asks nothing more, but may still say something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speech {
-    Asks,
-    Says,
+pub(super) enum MessageKind {
+    Request,
+    Notification,
 }
 
-impl Register {
+impl PendingCalls {
     /// The lock is held for a look or a change, and never while somebody else's code runs that could wait.
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, number: u64, waiting: Waiting) {
+    pub(super) fn insert(&self, number: u64, waiting: PendingCall) {
         self.calls().waiting.insert(number, waiting);
     }
 
     /// Takes a call that has ended out.
-    pub(super) fn end(&self, number: u64, how: How) -> Option<Waiting> {
+    pub(super) fn remove(&self, number: u64, how: CallEnding) -> Option<PendingCall> {
         let mut calls = self.calls();
         let mut waiting = calls.waiting.remove(&number)?;
         if let Some(attendant) = waiting.attendant.take() {
-            calls.remember(attendant, how);
+            calls.add_recent(attendant, how);
         }
         Some(waiting)
     }
 
     /// Looks at a call that still waits.
-    pub(super) fn look<T>(&self, number: u64, look: impl FnOnce(&Waiting) -> T) -> Option<T> {
+    pub(super) fn peek<T>(&self, number: u64, look: impl FnOnce(&PendingCall) -> T) -> Option<T> {
         self.calls().waiting.get(&number).map(look)
     }
 
-    pub(super) fn drain(&self) -> Vec<Waiting> {
+    pub(super) fn drain(&self) -> Vec<PendingCall> {
         self.calls().waiting.drain().map(|it| it.1).collect()
     }
 
     /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
-    pub(super) fn behalf(&self, amid: Option<&Id>, speech: Speech) -> Behalf {
+    pub(super) fn attribute(&self, amid: Option<&RequestId>, speech: MessageKind) -> Attribution {
         let calls = self.calls();
-        if let Some(Id::Number(number)) = amid {
+        if let Some(RequestId::Number(number)) = amid {
             let waiting = calls.waiting.get(number);
             let attendant = waiting.and_then(|it| it.attendant.as_ref());
-            return Behalf::of(attendant.map(|it| (*number, it)));
+            return Attribution::resolve(attendant.map(|it| (*number, it)));
         }
         let attended =
             calls.waiting.iter().filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
-        match (Behalf::of(attended), speech) {
+        match (Attribution::resolve(attended), speech) {
             // It may speak of what somebody else called off a moment ago.
-            (Behalf::One(attendant), _) if calls.may_mean_another(&*attendant, speech) => {
-                Behalf::Several
+            (Attribution::Owner(attendant), _) if calls.is_ambiguous(&*attendant, speech) => {
+                Attribution::Ambiguous
             }
             // What is said may come after the answer, on another way.
-            (Behalf::Nobody, Speech::Says) => {
+            (Attribution::None, MessageKind::Notification) => {
                 let now = Instant::now();
                 let late = calls.over.iter().filter(|it| it.until > now);
-                Behalf::of(late.map(|it| (0, &it.attendant)))
+                Attribution::resolve(late.map(|it| (0, &it.attendant)))
             }
-            (behalf @ (Behalf::Nobody | Behalf::One(_) | Behalf::Several), _) => behalf,
+            (behalf @ (Attribution::None | Attribution::Owner(_) | Attribution::Ambiguous), _) => {
+                behalf
+            }
         }
     }
 }
 
 impl Calls {
-    fn may_mean_another(&self, attendant: &dyn Attend, speech: Speech) -> bool {
+    fn is_ambiguous(&self, attendant: &dyn CallOwner, speech: MessageKind) -> bool {
         if self.over.is_empty() {
             return false;
         }
-        let (now, own) = (Instant::now(), attendant.party());
+        let (now, own) = (Instant::now(), attendant.principal());
         self.over.iter().any(|over| {
-            over.attendant.party() != own
+            over.attendant.principal() != own
                 && over.until > now
-                && (over.how == How::CalledOff || speech == Speech::Says)
+                && (over.how == CallEnding::Cancelled || speech == MessageKind::Notification)
         })
     }
 
-    fn remember(&mut self, attendant: Arc<dyn Attend>, how: How) {
+    fn add_recent(&mut self, attendant: Arc<dyn CallOwner>, how: CallEnding) {
         let now = Instant::now();
         let lasts = match how {
-            How::CalledOff => CALLED_OFF,
-            How::Answered => ANSWERED,
+            CallEnding::Cancelled => CANCELLED_GRACE,
+            CallEnding::Answered => ANSWERED_GRACE,
         };
-        while self.over.len() >= REMEMBERED || self.over.front().is_some_and(|it| it.until <= now) {
+        while self.over.len() >= MAX_RECENT_CALLS
+            || self.over.front().is_some_and(|it| it.until <= now)
+        {
             self.over.pop_front();
         }
-        self.over.push_back(Over { attendant, until: now + lasts, how });
+        self.over.push_back(RecentCall { attendant, until: now + lasts, how });
     }
 }
 
 /// Spreads the numbers of calls over a map. They are our own, one after the other, and nobody else can put any
 /// there, so nothing has to be guarded against numbers that were chosen to collide.
 #[derive(Default)]
-struct Spread(u64);
+struct CallNumberHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for CallNumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }

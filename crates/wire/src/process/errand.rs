@@ -11,30 +11,35 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::kin::{self, MARK};
+use super::kin::{self, OWNER_VARIABLE};
 use super::{
-    AFTER_KILL, AFTER_TERMINATE, Ended, Group, Keeping, Program, Push, STARTED, StartError,
+    KILL_GRACE, NEXT_PROGRAM, ProcessExit, ProcessGroup, ProcessOptions, Program, StartError,
+    StopStep, TERMINATE_GRACE,
 };
 
 /// A running command and everything it started. Dropping it kills them all at once.
 #[derive(Debug)]
-pub struct Errand {
+pub struct RunningCommand {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
 }
 
 /// Starts a command that reads nothing. What it says comes out of the pipe in the order it was said. Must be called
 /// inside a runtime.
-pub fn send(program: &Program, keeping: &Keeping) -> Result<(Receiver, Errand), StartError> {
+pub fn spawn(
+    program: &Program,
+    keeping: &ProcessOptions,
+) -> Result<(Receiver, RunningCommand), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
-    let mark = kin::Owner::this().mark(keeping.flock.0, STARTED.fetch_add(1, Ordering::Relaxed));
+    let mark = kin::Owner::current()
+        .program_mark(keeping.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
     let (reader, writer) = io::pipe().map_err(fail)?;
     let mut command = Command::new(&program.command);
     command
         .args(&program.args)
         .env_clear()
         .envs(program.env.iter().map(|(name, value)| (name, value)))
-        .env(MARK, &mark)
+        .env(OWNER_VARIABLE, &mark)
         .stdin(Stdio::null())
         .stdout(Stdio::from(writer.try_clone().map_err(fail)?))
         .stderr(Stdio::from(writer))
@@ -45,37 +50,37 @@ pub fn send(program: &Program, keeping: &Keeping) -> Result<(Receiver, Errand), 
     let child = command.spawn().map_err(fail)?;
     // It holds our copies of the pipe's end, without which the pipe would never end.
     drop(command);
-    let group = Group::of(&child, mark, keeping.guard.clone())
+    let group = ProcessGroup::new(&child, mark, keeping.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let said = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-    Ok((said, Errand { child, group }))
+    Ok((said, RunningCommand { child, group }))
 }
 
-impl Errand {
+impl RunningCommand {
     /// Waits until the command has ended by itself, and kills what it left behind in its group. Whoever left the
     /// group is found at the end of the flock. May be dropped and called again.
-    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.group.finish();
+        self.group.kill_remaining();
         self.group.mark = None;
         Ok(status)
     }
 
     /// Ends the command, politely first, and everybody whom it started, in whatever group.
-    pub async fn stop(mut self) -> Ended {
-        self.group.send(Signal::TERM);
-        let (status, after) = match timeout(AFTER_TERMINATE, self.child.wait()).await {
-            Ok(status) => (status.ok(), Push::Terminate),
+    pub async fn stop(mut self) -> ProcessExit {
+        self.group.signal_all(Signal::TERM);
+        let (status, after) = match timeout(TERMINATE_GRACE, self.child.wait()).await {
+            Ok(status) => (status.ok(), StopStep::Terminate),
             Err(_) => {
-                self.group.send(Signal::KILL);
-                let status = timeout(AFTER_KILL, self.child.wait()).await;
-                (status.ok().and_then(Result::ok), Push::Kill)
+                self.group.signal_all(Signal::KILL);
+                let status = timeout(KILL_GRACE, self.child.wait()).await;
+                (status.ok().and_then(Result::ok), StopStep::Kill)
             }
         };
-        self.group.finish();
+        self.group.kill_remaining();
         if let Some(mark) = self.group.mark.take() {
             let _found = tokio::task::spawn_blocking(move || kin::kill_marked(&mark)).await;
         }
-        Ended { status, after }
+        ProcessExit { status, step: after }
     }
 }

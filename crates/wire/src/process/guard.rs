@@ -14,7 +14,7 @@ use super::kin::{self, Owner};
 
 /// How to start a guard: a program whose `main` hands its standard input to [`stand`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuardProgram {
+pub struct WatchdogProgram {
     /// The program.
     pub command: OsString,
     /// The arguments that make it a guard; the owner comes after them.
@@ -23,20 +23,20 @@ pub struct GuardProgram {
 
 /// A running guard. Clones share it. When the last is dropped, or this process dies, it does its work and ends.
 #[derive(Debug, Clone)]
-pub struct Guard(Arc<Mutex<Line>>);
+pub struct Watchdog(Arc<Mutex<WatchdogPipe>>);
 
 #[derive(Debug)]
-struct Line {
+struct WatchdogPipe {
     to: Option<ChildStdin>,
     child: Child,
 }
 
-impl Guard {
+impl Watchdog {
     /// Starts a guard over this process.
-    pub fn start(program: &GuardProgram) -> io::Result<Guard> {
+    pub fn start(program: &WatchdogProgram) -> io::Result<Watchdog> {
         let mut child = Command::new(&program.command)
             .args(&program.args)
-            .arg(Owner::this().to_string())
+            .arg(Owner::current().to_string())
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -45,21 +45,21 @@ impl Guard {
             .process_group(0)
             .spawn()?;
         let to = child.stdin.take();
-        Ok(Guard(Arc::new(Mutex::new(Line { to, child }))))
+        Ok(Watchdog(Arc::new(Mutex::new(WatchdogPipe { to, child }))))
     }
 
     /// Tells it of a process group of ours.
     pub(super) fn watch(&self, group: Pid) {
-        self.say(&format!("+{}\n", group.as_raw_pid()));
+        self.write_line(&format!("+{}\n", group.as_raw_pid()));
     }
 
     /// Tells it that a group is gone, and its number may be somebody else's from now on.
     pub(super) fn forget(&self, group: Pid) {
-        self.say(&format!("-{}\n", group.as_raw_pid()));
+        self.write_line(&format!("-{}\n", group.as_raw_pid()));
     }
 
     /// A few bytes into a pipe whose other end does nothing but read: it takes them at once.
-    fn say(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(to) = &mut guard.to {
             let _guard_gone = to.write_all(line.as_bytes());
@@ -67,7 +67,7 @@ impl Guard {
     }
 }
 
-impl Drop for Line {
+impl Drop for WatchdogPipe {
     fn drop(&mut self) {
         // Its work begins when the pipe ends. Nobody waits for it, and whoever is our parent collects it, unless
         // it has ended already.
@@ -78,7 +78,7 @@ impl Drop for Line {
 
 /// The guard's whole life: listens until the pipe ends, then kills every group it was told of and everybody who
 /// carries the owner's mark.
-pub fn stand(from: impl Read, owner: &str) {
+pub fn run_watchdog(from: impl Read, owner: &str) {
     // A session of its own, so that no terminal takes it down with us.
     let _already_leads_one = rustix::process::setsid();
     let mut groups = BTreeSet::new();

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The variable that carries the mark.
-pub const MARK: &str = "SWITCHBOARD_OWNER";
+pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
 
 /// How often we look again: a process may fork while we look.
-const ROUNDS: usize = 10;
+const MAX_SCANS: usize = 10;
 
 /// Who started a program: a process that can be told from a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub struct Owner {
 
 impl Owner {
     /// This process.
-    pub fn this() -> Owner {
+    pub fn current() -> Owner {
         let number = std::process::id();
         Owner { number, began: began(number).unwrap_or_default() }
     }
 
     /// The mark of the owner's nth flock.
-    pub fn flock(&self, flock: u64) -> String {
+    pub fn set_mark(&self, flock: u64) -> String {
         format!("{self}/{flock}")
     }
 
     /// The mark of the owner's nth program, which is in some flock.
-    pub fn mark(&self, flock: u64, program: u64) -> String {
-        format!("{}/{program}", self.flock(flock))
+    pub fn program_mark(&self, flock: u64, program: u64) -> String {
+        format!("{}/{program}", self.set_mark(flock))
     }
 
     fn parse(text: &str) -> Option<Owner> {
@@ -56,35 +56,35 @@ impl std::fmt::Display for Owner {
 /// Kills everybody whose mark says that this program started them, or any program of the flock or the owner
 /// where the mark is theirs. Blocks while it looks through the process table. Comes back with how many it killed.
 pub fn kill_marked(mark: &str) -> usize {
-    kill_where(|_, found| is_of(found, mark))
+    kill_matching(|_, found| has_mark(found, mark))
 }
 
 /// Kills what owners left behind who are no more. What runs in another process namespace, such as a container, is left
 /// alone: its owner's number is one of that namespace, and says nothing here.
-pub fn reap() -> usize {
-    let here = namespace("self");
-    kill_where(|number, found| {
+pub fn kill_orphans() -> usize {
+    let here = pid_namespace("self");
+    kill_matching(|number, found| {
         let owner = found.split('/').next().and_then(Owner::parse);
-        let is_here = here.is_some() && namespace(&number.to_string()) == here;
+        let is_here = here.is_some() && pid_namespace(&number.to_string()) == here;
         is_here && owner.is_some_and(|owner| !owner.is_alive())
     })
 }
 
 /// The process namespace that a process is in.
-fn namespace(process: &str) -> Option<PathBuf> {
+fn pid_namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
 
-fn is_of(found: &str, mark: &str) -> bool {
+fn has_mark(found: &str, mark: &str) -> bool {
     found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn kill_where(is_wanted: impl Fn(u32, &str) -> bool) -> usize {
+fn kill_matching(is_wanted: impl Fn(u32, &str) -> bool) -> usize {
     let mut killed = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_SCANS {
         let mut found = 0;
-        for number in processes() {
-            if mark_of(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(number, &mark)))
+        for number in list_pids() {
+            if read_mark(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(number, &mark)))
                 && let Some(process) = i32::try_from(number).ok().and_then(Pid::from_raw)
                 && kill_process(process, Signal::KILL).is_ok()
             {
@@ -99,7 +99,7 @@ fn kill_where(is_wanted: impl Fn(u32, &str) -> bool) -> usize {
     killed
 }
 
-fn processes() -> Vec<u32> {
+fn list_pids() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = std::process::id();
     entries
@@ -111,10 +111,10 @@ fn processes() -> Vec<u32> {
 
 /// The mark in a process's environment; an error where that is not ours to read, or the process is gone.
 /// A process that has ended and was not waited for has no environment any more.
-fn mark_of(number: u32) -> io::Result<Option<String>> {
+fn read_mark(number: u32) -> io::Result<Option<String>> {
     let environment = fs::read(format!("/proc/{number}/environ"))?;
     let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
-        variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
+        variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
     });
     Ok(marked.and_then(|value| String::from_utf8(value).ok()))
 }
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn a_mark_is_its_owners_and_no_other_ones() {
-        assert!(is_of("12.99/3", "12.99") && is_of("12.99/3", "12.99/3"));
-        assert!(!is_of("12.99/31", "12.99/3") && !is_of("12.991/3", "12.99"));
+        assert!(has_mark("12.99/3", "12.99") && has_mark("12.99/3", "12.99/3"));
+        assert!(!has_mark("12.99/31", "12.99/3") && !has_mark("12.991/3", "12.99"));
     }
 
     #[test]
     fn an_owner_is_told_from_a_later_process_of_the_same_number() {
-        let this = Owner::this();
+        let this = Owner::current();
         assert!(this.is_alive());
         assert_eq!(Owner::parse(&this.to_string()), Some(this.clone()));
         let earlier = Owner { began: format!("{}0", this.began), ..this };
@@ -154,12 +154,15 @@ mod tests {
 
     /// Sleeps, with the mark of an owner who is no more. The words before it may put it elsewhere.
     fn orphan(words: &[&str]) -> Child {
-        let began = Owner::this().began;
-        let dead = Owner { began: format!("{began}0"), ..Owner::this() };
+        let began = Owner::current().began;
+        let dead = Owner { began: format!("{began}0"), ..Owner::current() };
         let sleep = ["sh", "-c", "echo here; exec sleep 600"];
         let line: Vec<&str> = words.iter().copied().chain(sleep).collect();
         let mut command = Command::new(line[0]);
-        command.args(&line[1..]).env(MARK, dead.mark(1, 1)).stdout(Stdio::piped());
+        command
+            .args(&line[1..])
+            .env(OWNER_VARIABLE, dead.program_mark(1, 1))
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("it can be run");
         let mut said = [0; 4];
         child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("it is there");
@@ -174,11 +177,11 @@ mod tests {
             elsewhere.splice(1..1, ["--user", "--map-root-user"]);
         }
         // Whoever starts it there stays here, so that it must not have the mark.
-        elsewhere.splice(0..0, ["env", "-u", MARK]);
-        let marked = format!("{MARK}={}.0/1/1", std::process::id());
+        elsewhere.splice(0..0, ["env", "-u", OWNER_VARIABLE]);
+        let marked = format!("{OWNER_VARIABLE}={}.0/1/1", std::process::id());
         elsewhere.extend(["env", &marked]);
         let (mut here, mut there) = (orphan(&[]), orphan(&elsewhere));
-        while reap() > 0 {}
+        while kill_orphans() > 0 {}
         let status = here.wait().expect("it ends");
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
         assert!(there.try_wait().expect("its state").is_none(), "it goes on");

@@ -11,249 +11,279 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::listen::Resume;
-use super::post::{Lifetime, Post, Purpose};
-use super::shortcut::{Back, Handed};
-use super::{Context, Done, SESSION, Said};
+use super::post::{Post, PostKind, RequestLifetime};
+use super::shortcut::{Handoff, HandoffResponse};
+use super::{Completion, Endpoint, ExchangeUpdate, SESSION_ID_HEADER};
 use crate::era::code;
-use crate::events::{Event, Events};
-use crate::fault::Fault;
-use crate::link::Arrival;
-use crate::message::{self, Id, Message, Messages, Payload};
+use crate::events::{SseEvent, SseStream};
+use crate::fault::TransportError;
+use crate::link::TransportEvent;
+use crate::message::{self, Message, Messages, Payload, RequestId};
 use crate::network::{
-    Kind, Received, Request, Via, body_of, kind_of, let_go, refusal, refusal_with, stranger,
-    stranger_with,
+    ContentKind, HttpRequest, HttpResponse, Via, content_kind, drain, not_mcp_error,
+    not_mcp_error_with_body, read_body, status_error, status_error_with_body,
 };
 
 /// How long something that wants no answer may take to be accepted.
-const TELLING: Duration = Duration::from_secs(60);
+const ONE_WAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most that is read of a refusal to find an error of the protocol in it.
-const REFUSAL: usize = 64 * 1024;
+const MAX_ERROR_BODY: usize = 64 * 1024;
 /// How long a stream may go on after its answer, so that its connection can be used again.
-const AFTER_ANSWER: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Runs an exchange to its end.
-pub(super) async fn run(context: Arc<Context>, post: Post, say: mpsc::Sender<Said>) -> Done {
+pub(super) async fn run(
+    context: Arc<Endpoint>,
+    post: Post,
+    say: mpsc::Sender<ExchangeUpdate>,
+) -> Completion {
     let load = post.load();
     let Post { purpose, headers, body } = post;
     let url = Cow::Borrowed(&context.target.url);
-    let mut request = Request { method: Method::POST, url, headers, body };
+    let mut request = HttpRequest { method: Method::POST, url, headers, body };
     let arrival = match &purpose {
-        Purpose::Initialize(id) => {
-            let question = Question { id, lifetime: Lifetime::OfItsSession, say: &say };
-            let asked = question.ask_to_begin(&context, &mut request).await;
-            question.outcome(asked)
+        PostKind::Initialize(id) => {
+            let question = RequestExchange { id, lifetime: RequestLifetime::Session, say: &say };
+            let asked = question.send_initialize(&context, &mut request).await;
+            question.to_event(asked)
         }
-        Purpose::Ask(id, lifetime) => {
-            let question = Question { id, lifetime: *lifetime, say: &say };
-            let asked = question.ask(&context, &mut request).await;
-            question.outcome(asked)
+        PostKind::Request(id, lifetime) => {
+            let question = RequestExchange { id, lifetime: *lifetime, say: &say };
+            let asked = question.send(&context, &mut request).await;
+            question.to_event(asked)
         }
-        Purpose::Initialized | Purpose::Tell => {
-            let told = match timeout(TELLING, tell(&context, &mut request)).await {
+        PostKind::Initialized | PostKind::OneWay => {
+            let told = match timeout(ONE_WAY_TIMEOUT, send_one_way(&context, &mut request)).await {
                 Ok(told) => told,
-                Err(_) => Err(Fault::Silent(TELLING)),
+                Err(_) => Err(TransportError::Timeout(ONE_WAY_TIMEOUT)),
             };
-            told.err().map(|fault| Arrival::Lost { id: None, fault })
+            told.err().map(|fault| TransportEvent::DeliveryFailed { id: None, error: fault })
         }
     };
-    Done::Exchange { purpose, load, arrival }
+    Completion::Exchange { purpose, load, arrival }
 }
 
 /// Goes on with a question that was asked past the link.
-pub(super) async fn go_on(context: Arc<Context>, handed: Handed, say: mpsc::Sender<Said>) -> Done {
-    let Handed { id, lifetime, load, sent, back } = handed;
-    let question = Question { id: &id, lifetime, say: &say };
+pub(super) async fn continue_handoff(
+    context: Arc<Endpoint>,
+    handed: Handoff,
+    say: mpsc::Sender<ExchangeUpdate>,
+) -> Completion {
+    let Handoff { id, lifetime, load, headers: sent, response: back } = handed;
+    let question = RequestExchange { id: &id, lifetime, say: &say };
     let asked = match back {
-        Back::Unread(response) => question.read(&context, &sent, response, Lesson::Known).await,
-        Back::Read(response, body) => question.read_body(&response, &body, Lesson::Known).await,
+        HandoffResponse::Unread(response) => {
+            question.read_response(&context, &sent, response, SessionReport::None).await
+        }
+        HandoffResponse::Read(response, body) => {
+            question.read_body(&response, &body, SessionReport::None).await
+        }
     };
-    let arrival = question.outcome(asked);
-    Done::Exchange { purpose: Purpose::Ask(id, lifetime), load, arrival }
+    let arrival = question.to_event(asked);
+    Completion::Exchange { purpose: PostKind::Request(id, lifetime), load, arrival }
 }
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
-async fn tell(context: &Context, request: &mut Request<'_>) -> Result<(), Fault> {
+async fn send_one_way(
+    context: &Endpoint,
+    request: &mut HttpRequest<'_>,
+) -> Result<(), TransportError> {
     let response = context.target.send(&context.network, request, Via::Http).await?;
     if !response.status().is_success() {
-        return Err(refusal(response).await);
+        return Err(status_error(response).await);
     }
-    if kind_of(response.headers()) != Kind::Events {
-        let_go(response).await;
+    if content_kind(response.headers()) != ContentKind::EventStream {
+        drain(response).await;
     }
     Ok(())
 }
 
 /// A question and whom to tell what comes back.
-struct Question<'a> {
-    id: &'a Id,
-    lifetime: Lifetime,
-    say: &'a mpsc::Sender<Said>,
+struct RequestExchange<'a> {
+    id: &'a RequestId,
+    lifetime: RequestLifetime,
+    say: &'a mpsc::Sender<ExchangeUpdate>,
 }
 
 /// How a question was answered.
-enum Answered {
-    With(Message),
+enum ResponseDelivery {
+    Message(Message),
     /// The answer went ahead of the end of its stream.
-    Already,
+    Delivered,
     /// The server took it, and will answer elsewhere.
-    Elsewhere,
+    OutOfBand,
 }
 
-impl Question<'_> {
-    fn outcome(&self, asked: Result<Answered, Fault>) -> Option<Arrival> {
+impl RequestExchange<'_> {
+    fn to_event(&self, asked: Result<ResponseDelivery, TransportError>) -> Option<TransportEvent> {
         match asked {
-            Ok(Answered::With(message)) => Some(Arrival::Message(message)),
-            Ok(Answered::Already | Answered::Elsewhere) => None,
-            Err(fault) => Some(Arrival::Lost { id: Some(self.id.clone()), fault }),
+            Ok(ResponseDelivery::Message(message)) => Some(TransportEvent::Message(message)),
+            Ok(ResponseDelivery::Delivered | ResponseDelivery::OutOfBand) => None,
+            Err(fault) => {
+                Some(TransportEvent::DeliveryFailed { id: Some(self.id.clone()), error: fault })
+            }
         }
     }
 
-    async fn ask(&self, context: &Context, request: &mut Request<'_>) -> Result<Answered, Fault> {
+    async fn send(
+        &self,
+        context: &Endpoint,
+        request: &mut HttpRequest<'_>,
+    ) -> Result<ResponseDelivery, TransportError> {
         let response = context.target.send(&context.network, request, Via::Http).await?;
-        self.read(context, &request.headers, response, Lesson::Known).await
+        self.read_response(context, &request.headers, response, SessionReport::None).await
     }
 
-    async fn ask_to_begin(
+    async fn send_initialize(
         &self,
-        context: &Context,
-        request: &mut Request<'_>,
-    ) -> Result<Answered, Fault> {
+        context: &Endpoint,
+        request: &mut HttpRequest<'_>,
+    ) -> Result<ResponseDelivery, TransportError> {
         let response = context.target.send(&context.network, request, Via::Http).await?;
-        let mut session = response.headers().get(SESSION).cloned();
+        let mut session = response.headers().get(SESSION_ID_HEADER).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);
             // Should the answer's stream be lost, it is asked for within the session.
-            request.headers.insert(SESSION, session.clone());
+            request.headers.insert(SESSION_ID_HEADER, session.clone());
         }
-        self.read(context, &request.headers, response, Lesson::New { session }).await
+        self.read_response(
+            context,
+            &request.headers,
+            response,
+            SessionReport::Initialize { session },
+        )
+        .await
     }
 
-    async fn read(
+    async fn read_response(
         &self,
-        context: &Context,
+        context: &Endpoint,
         sent: &HeaderMap,
-        mut response: Received,
-        lesson: Lesson,
-    ) -> Result<Answered, Fault> {
+        mut response: HttpResponse,
+        lesson: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
         let status = response.status();
         if !status.is_success() {
-            return self.read_refusal(response).await;
+            return self.read_error_response(response).await;
         }
-        match kind_of(response.headers()) {
-            Kind::Events => {
-                let limit = context.target.largest_message;
-                let events = Events::new(response, limit);
-                self.read_events(context, sent, events, lesson).await
+        match content_kind(response.headers()) {
+            ContentKind::EventStream => {
+                let limit = context.target.max_message_size;
+                let events = SseStream::new(response, limit);
+                self.read_stream(context, sent, events, lesson).await
             }
-            Kind::Json | Kind::Unnamed => {
-                let body = body_of(&mut response, context.target.largest_message).await?;
+            ContentKind::Json | ContentKind::Missing => {
+                let body = read_body(&mut response, context.target.max_message_size).await?;
                 self.read_body(&response, &body, lesson).await
             }
-            Kind::Other if is_empty_success(status) => {
-                let_go(response).await;
-                self.elsewhere()
+            ContentKind::Other if is_empty_success(status) => {
+                drain(response).await;
+                self.accepted_without_body()
             }
-            Kind::Other => Err(stranger(response).await),
+            ContentKind::Other => Err(not_mcp_error(response).await),
         }
     }
 
     async fn read_body(
         &self,
-        response: &Received,
+        response: &HttpResponse,
         body: &Bytes,
-        lesson: Lesson,
-    ) -> Result<Answered, Fault> {
+        lesson: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
         if body.is_empty() && is_empty_success(response.status()) {
-            return self.elsewhere();
+            return self.accepted_without_body();
         }
         let Ok(messages) = message::parse(body) else {
-            return Err(stranger_with(response.headers(), body));
+            return Err(not_mcp_error_with_body(response.headers(), body));
         };
-        match self.sort(messages).await {
+        match self.dispatch(messages).await {
             Some(answer) => {
-                lesson.learn(&answer, self.say).await;
-                Ok(Answered::With(answer))
+                lesson.send(&answer, self.say).await;
+                Ok(ResponseDelivery::Message(answer))
             }
-            None => Err(Fault::CutShort),
+            None => Err(TransportError::IncompleteResponse),
         }
     }
 
     /// The server took the question without a word.
-    fn elsewhere(&self) -> Result<Answered, Fault> {
+    fn accepted_without_body(&self) -> Result<ResponseDelivery, TransportError> {
         match self.lifetime {
-            Lifetime::OfItsStream => Err(Fault::CutShort),
-            Lifetime::OfItsSession => Ok(Answered::Elsewhere),
+            RequestLifetime::Stream => Err(TransportError::IncompleteResponse),
+            RequestLifetime::Session => Ok(ResponseDelivery::OutOfBand),
         }
     }
 
     /// Some servers refuse with a status and say why as the protocol would.
-    async fn read_refusal(&self, mut response: Received) -> Result<Answered, Fault> {
+    async fn read_error_response(
+        &self,
+        mut response: HttpResponse,
+    ) -> Result<ResponseDelivery, TransportError> {
         let status = response.status();
         // These are about who we are and where we are; what the body says is no answer to the question.
         let is_about_us = matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
         );
-        if is_about_us || kind_of(response.headers()) != Kind::Json {
-            return Err(refusal(response).await);
+        if is_about_us || content_kind(response.headers()) != ContentKind::Json {
+            return Err(status_error(response).await);
         }
-        let body = body_of(&mut response, REFUSAL).await.unwrap_or_default();
+        let body = read_body(&mut response, MAX_ERROR_BODY).await.unwrap_or_default();
         if let Ok(Messages::One(message)) = message::parse(&body)
-            && let Message::Answer { outcome: Err(error), .. } = &message
+            && let Message::Response { outcome: Err(error), .. } = &message
             // Not there is the method, or else what we talk to.
             && (status != StatusCode::NOT_FOUND || error.code == code::METHOD_NOT_FOUND)
-            && let Ok(answer) = self.take(message)
+            && let Ok(answer) = self.match_response(message)
         {
-            return Ok(Answered::With(answer));
+            return Ok(ResponseDelivery::Message(answer));
         }
-        Err(refusal_with(status.as_u16(), response.headers(), &body))
+        Err(status_error_with_body(status.as_u16(), response.headers(), &body))
     }
 
     /// Reads a stream to its answer, and asks for the rest of it where it is lost.
-    async fn read_events(
+    async fn read_stream(
         &self,
-        context: &Context,
+        context: &Endpoint,
         sent: &HeaderMap,
-        mut events: Events,
-        lesson: Lesson,
-    ) -> Result<Answered, Fault> {
+        mut events: SseStream,
+        lesson: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
         let mut resume = Resume::default();
         loop {
-            while let Some(event) = or_lost(events.next().await)? {
-                resume.goes_on();
-                if let Some(answer) = self.receive(event).await {
-                    lesson.learn(&answer, self.say).await;
-                    self.tell(Arrival::Message(answer)).await;
-                    let rest = let_go(events.into_response());
-                    let _goes_on_without_us = timeout(AFTER_ANSWER, rest).await;
-                    return Ok(Answered::Already);
+            while let Some(event) = end_on_disconnect(events.next().await)? {
+                resume.reset();
+                if let Some(answer) = self.on_event(event).await {
+                    lesson.send(&answer, self.say).await;
+                    self.emit(TransportEvent::Message(answer)).await;
+                    let rest = drain(events.into_response());
+                    let _goes_on_without_us = timeout(DRAIN_TIMEOUT, rest).await;
+                    return Ok(ResponseDelivery::Delivered);
                 }
             }
-            resume.remember(&events);
+            resume.update(&events);
             events = match self.lifetime {
-                Lifetime::OfItsStream => return Err(Fault::CutShort),
-                Lifetime::OfItsSession => resume.reopen(context, sent).await?,
+                RequestLifetime::Stream => return Err(TransportError::IncompleteResponse),
+                RequestLifetime::Session => resume.reopen(context, sent).await?,
             };
         }
     }
 
     /// Passes on what an event holds, except for the answer, which comes back.
-    async fn receive(&self, event: Event) -> Option<Message> {
+    async fn on_event(&self, event: SseEvent) -> Option<Message> {
         if event.data.is_empty() || !event.is_message() {
             return None;
         }
         match message::parse(&event.data) {
-            Ok(messages) => self.sort(messages).await,
+            Ok(messages) => self.dispatch(messages).await,
             Err(malformed) => {
-                self.tell(Arrival::Garbage(malformed)).await;
+                self.emit(TransportEvent::Malformed(malformed)).await;
                 None
             }
         }
     }
 
-    async fn sort(&self, messages: Messages) -> Option<Message> {
+    async fn dispatch(&self, messages: Messages) -> Option<Message> {
         let parts = match messages {
-            Messages::One(message) => match self.take(message) {
+            Messages::One(message) => match self.match_response(message) {
                 Ok(answer) => return Some(answer),
                 Err(other) => vec![Ok(*other)],
             },
@@ -261,36 +291,36 @@ impl Question<'_> {
         };
         let mut answer = None;
         for part in parts {
-            match part.map(|message| self.take(message)) {
+            match part.map(|message| self.match_response(message)) {
                 Ok(Ok(message)) => answer = Some(message),
-                Ok(Err(other)) => self.tell(self.amid(*other)).await,
-                Err(malformed) => self.tell(Arrival::Garbage(malformed)).await,
+                Ok(Err(other)) => self.emit(self.related(*other)).await,
+                Err(malformed) => self.emit(TransportEvent::Malformed(malformed)).await,
             }
         }
         answer
     }
 
     /// Is it the answer? An error that names no question can only be about the one that was asked.
-    fn take(&self, message: Message) -> Result<Message, Box<Message>> {
+    fn match_response(&self, message: Message) -> Result<Message, Box<Message>> {
         match message {
-            Message::Answer { id: Some(id), outcome } if id == *self.id => {
-                Ok(Message::Answer { id: Some(id), outcome })
+            Message::Response { id: Some(id), outcome } if id == *self.id => {
+                Ok(Message::Response { id: Some(id), outcome })
             }
-            Message::Answer { id: None, outcome: Err(error) } => {
-                Ok(Message::Answer { id: Some(self.id.clone()), outcome: Err(error) })
+            Message::Response { id: None, outcome: Err(error) } => {
+                Ok(Message::Response { id: Some(self.id.clone()), outcome: Err(error) })
             }
-            Message::Answer { .. } | Message::Request { .. } | Message::Notification { .. } => {
+            Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => {
                 Err(Box::new(message))
             }
         }
     }
 
-    fn amid(&self, message: Message) -> Arrival {
-        Arrival::Amid { id: self.id.clone(), message }
+    fn related(&self, message: Message) -> TransportEvent {
+        TransportEvent::RelatedMessage { request_id: self.id.clone(), message }
     }
 
-    async fn tell(&self, arrival: Arrival) {
-        let _link_gone = self.say.send(Said::Arrival(arrival)).await;
+    async fn emit(&self, arrival: TransportEvent) {
+        let _link_gone = self.say.send(ExchangeUpdate::Event(arrival)).await;
     }
 }
 
@@ -300,36 +330,40 @@ fn is_empty_success(status: StatusCode) -> bool {
 
 /// A stream that broke is one that ended: what matters is that there is no answer. One that holds too much
 /// is not asked for again.
-fn or_lost(next: Result<Option<Event>, Fault>) -> Result<Option<Event>, Fault> {
+fn end_on_disconnect(
+    next: Result<Option<SseEvent>, TransportError>,
+) -> Result<Option<SseEvent>, TransportError> {
     match next {
-        Err(Fault::CutShort) => Ok(None),
+        Err(TransportError::IncompleteResponse) => Ok(None),
         Ok(_) | Err(_) => next,
     }
 }
 
 /// What an answer is to teach.
-enum Lesson {
-    Known,
-    New { session: Option<HeaderValue> },
+enum SessionReport {
+    None,
+    Initialize { session: Option<HeaderValue> },
 }
 
-impl Lesson {
-    async fn learn(self, answer: &Message, say: &mpsc::Sender<Said>) {
-        let Lesson::New { session } = self else { return };
-        let Message::Answer { outcome: Ok(result), .. } = answer else { return };
-        let _link_gone = say.send(Said::Learned { session, version: version(result) }).await;
+impl SessionReport {
+    async fn send(self, answer: &Message, say: &mpsc::Sender<ExchangeUpdate>) {
+        let SessionReport::Initialize { session } = self else { return };
+        let Message::Response { outcome: Ok(result), .. } = answer else { return };
+        let _link_gone = say
+            .send(ExchangeUpdate::SessionStarted { session, version: negotiated_version(result) })
+            .await;
     }
 }
 
-fn version(result: &Payload) -> Option<HeaderValue> {
+fn negotiated_version(result: &Payload) -> Option<HeaderValue> {
     #[derive(Deserialize)]
     struct Initialized {
         #[serde(rename = "protocolVersion")]
         version: String,
     }
     /// A date is ten.
-    const LONGEST: usize = 64;
+    const MAX_VERSION_LENGTH: usize = 64;
     let initialized: Initialized = result.decode().ok()?;
     let version = initialized.version;
-    (version.len() <= LONGEST).then(|| HeaderValue::from_str(&version).ok()).flatten()
+    (version.len() <= MAX_VERSION_LENGTH).then(|| HeaderValue::from_str(&version).ok()).flatten()
 }

@@ -7,18 +7,18 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::sleep;
 
-use super::{Context, LAST_EVENT};
-use crate::events::Events;
-use crate::fault::Fault;
-use crate::network::{Kind, Request, Via, kind_of};
+use super::{Endpoint, LAST_EVENT_ID_HEADER};
+use crate::events::SseStream;
+use crate::fault::TransportError;
+use crate::network::{ContentKind, HttpRequest, Via, content_kind};
 
 /// How long to wait before a lost stream is asked for, unless the server says otherwise, and at most.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+pub(super) const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(60);
 /// How often a lost stream is asked for in vain. Servers may close a stream and have us come back until the
 /// answer is there, so one that opens and says nothing may do so more often than one that fails.
-const FAILURES: u32 = 4;
-const EMPTY_STREAMS: u32 = 1000;
+const MAX_FAILURES: u32 = 4;
+const MAX_EMPTY_STREAMS: u32 = 1000;
 
 /// Where a lost stream goes on.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct Resume {
 }
 
 impl Resume {
-    pub(super) fn remember(&mut self, events: &Events) {
+    pub(super) fn update(&mut self, events: &SseStream) {
         if let Some(id) = events.last_id() {
             self.last_id = HeaderValue::from_bytes(id).ok();
         }
@@ -37,63 +37,66 @@ impl Resume {
     }
 
     /// Something came, so coming back was not in vain.
-    pub(super) fn goes_on(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.empty_streams = 0;
     }
 
     /// Asks for the rest, not before the server wants to be asked.
     pub(super) async fn reopen(
         &mut self,
-        context: &Context,
+        context: &Endpoint,
         sent: &HeaderMap,
-    ) -> Result<Events, Fault> {
-        let last_id = self.last_id.clone().ok_or(Fault::CutShort)?;
+    ) -> Result<SseStream, TransportError> {
+        let last_id = self.last_id.clone().ok_or(TransportError::IncompleteResponse)?;
         self.empty_streams += 1;
-        if self.empty_streams > EMPTY_STREAMS {
-            return Err(Fault::CutShort);
+        if self.empty_streams > MAX_EMPTY_STREAMS {
+            return Err(TransportError::IncompleteResponse);
         }
-        let mut wait = self.retry.unwrap_or(RETRY).min(LONGEST_RETRY);
-        for _ in 0..FAILURES {
+        let mut wait = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
+        for _ in 0..MAX_FAILURES {
             sleep(wait).await;
             // The server would be asked without end if it said that there is no need to wait.
-            wait = (wait * 2).clamp(RETRY, LONGEST_RETRY);
-            match listen(context, sent, Some(last_id.clone())).await {
-                Ok(Listening::To(events)) => return Ok(*events),
-                Ok(Listening::Refused(_)) => return Err(Fault::CutShort),
+            wait = (wait * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
+            match open_get_stream(context, sent, Some(last_id.clone())).await {
+                Ok(GetResponse::Stream(events)) => return Ok(*events),
+                Ok(GetResponse::Refused(_)) => return Err(TransportError::IncompleteResponse),
                 Err(_) => {}
             }
         }
-        Err(Fault::CutShort)
+        Err(TransportError::IncompleteResponse)
     }
 }
 
 /// Whether the server lets us listen.
-pub(super) enum Listening {
-    To(Box<Events>),
+pub(super) enum GetResponse {
+    Stream(Box<SseStream>),
     Refused(StatusCode),
 }
 
 /// Opens a stream with a GET, from where another was lost.
-pub(super) async fn listen(
-    context: &Context,
+pub(super) async fn open_get_stream(
+    context: &Endpoint,
     prepared: &HeaderMap,
     last_id: Option<HeaderValue>,
-) -> Result<Listening, Fault> {
+) -> Result<GetResponse, TransportError> {
     let mut headers = prepared.clone();
     headers.remove(header::CONTENT_TYPE);
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     if let Some(last_id) = last_id {
-        headers.insert(LAST_EVENT, last_id);
+        headers.insert(LAST_EVENT_ID_HEADER, last_id);
     }
     let url = Cow::Borrowed(&context.target.url);
-    let mut request = Request { method: Method::GET, url, headers, body: Bytes::new() };
+    let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
     let response = context.target.send(&context.network, &mut request, Via::Http).await?;
     let status = response.status();
-    match kind_of(response.headers()) {
-        Kind::Events if status.is_success() => {
-            let events = Events::new(response, context.target.largest_message);
-            Ok(Listening::To(Box::new(events)))
+    match content_kind(response.headers()) {
+        ContentKind::EventStream if status.is_success() => {
+            let events = SseStream::new(response, context.target.max_message_size);
+            Ok(GetResponse::Stream(Box::new(events)))
         }
-        Kind::Events | Kind::Json | Kind::Unnamed | Kind::Other => Ok(Listening::Refused(status)),
+        ContentKind::EventStream
+        | ContentKind::Json
+        | ContentKind::Missing
+        | ContentKind::Other => Ok(GetResponse::Refused(status)),
     }
 }

@@ -5,66 +5,67 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::VERSION;
-use crate::link::Outgoing;
-use crate::message::{Id, Message, Payload};
+use super::PROTOCOL_VERSION_HEADER;
+use crate::link::OutgoingMessage;
+use crate::message::{Message, Payload, RequestId};
 
 /// What an exchange counts in `Link::queued`, whatever its size: 256 at once are as many as the peer lets
 /// be under way, and 64 slow ones keep nobody waiting.
-const EXCHANGE: usize = 4 * 1024;
+const EXCHANGE_LOAD: usize = 4 * 1024;
 /// Large questions count for more, but one of 10 MB still leaves room for others.
-const BYTES_PER_BYTE: usize = 64;
+const BODY_BYTES_PER_UNIT: usize = 64;
 
 /// A message on its way.
 pub(super) struct Post {
-    pub(super) purpose: Purpose,
+    pub(super) purpose: PostKind,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum PostKind {
     /// A question that begins a session.
-    Initialize(Id),
+    Initialize(RequestId),
     /// Any other question.
-    Ask(Id, Lifetime),
+    Request(RequestId, RequestLifetime),
     /// The end of a session's beginning.
     Initialized,
     /// Anything else that wants no answer.
-    Tell,
+    OneWay,
 }
 
 /// Whether the answer to a question can be had when its stream is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lifetime {
+pub(super) enum RequestLifetime {
     /// Its stream is all there is; closing it takes the question back.
-    OfItsStream,
+    Stream,
     /// The server goes on without us.
-    OfItsSession,
+    Session,
 }
 
-impl Purpose {
-    pub(super) fn of(outgoing: &Outgoing) -> Purpose {
-        let is_modern = outgoing.headers.as_ref().is_some_and(|it| it.contains_key(VERSION));
+impl PostKind {
+    pub(super) fn from_message(outgoing: &OutgoingMessage) -> PostKind {
+        let is_modern =
+            outgoing.headers.as_ref().is_some_and(|it| it.contains_key(PROTOCOL_VERSION_HEADER));
         match &outgoing.message {
             Message::Request { id, .. } if is_modern => {
-                Purpose::Ask(id.clone(), Lifetime::OfItsStream)
+                PostKind::Request(id.clone(), RequestLifetime::Stream)
             }
             Message::Request { id, method, .. } if method == "initialize" => {
-                Purpose::Initialize(id.clone())
+                PostKind::Initialize(id.clone())
             }
-            Message::Request { id, .. } => Purpose::Ask(id.clone(), Lifetime::OfItsSession),
+            Message::Request { id, .. } => PostKind::Request(id.clone(), RequestLifetime::Session),
             Message::Notification { method, .. } if method == "notifications/initialized" => {
-                Purpose::Initialized
+                PostKind::Initialized
             }
-            Message::Notification { .. } | Message::Answer { .. } => Purpose::Tell,
+            Message::Notification { .. } | Message::Response { .. } => PostKind::OneWay,
         }
     }
 }
 
 impl Post {
     /// A message with the headers that every one has, and its own.
-    pub(super) fn new(purpose: Purpose, prepared: &HeaderMap, outgoing: Outgoing) -> Post {
+    pub(super) fn new(purpose: PostKind, prepared: &HeaderMap, outgoing: OutgoingMessage) -> Post {
         let mut headers = prepared.clone();
         if let Some(more) = outgoing.headers {
             headers.extend(*more);
@@ -75,12 +76,12 @@ impl Post {
     }
 
     pub(super) fn load(&self) -> usize {
-        EXCHANGE + self.body.len() / BYTES_PER_BYTE
+        EXCHANGE_LOAD + self.body.len() / BODY_BYTES_PER_UNIT
     }
 }
 
 /// The question that a cancellation names.
-pub(super) fn cancelled_id(params: &Payload) -> Option<Id> {
+pub(super) fn cancelled_id(params: &Payload) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Cancelled<'a> {
         #[serde(borrow, rename = "requestId")]
@@ -89,7 +90,7 @@ pub(super) fn cancelled_id(params: &Payload) -> Option<Id> {
     let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
     let raw = parsed.id.get();
     Some(match raw.parse() {
-        Ok(number) => Id::Number(number),
-        Err(_) => Id::Other(Bytes::copy_from_slice(raw.as_bytes())),
+        Ok(number) => RequestId::Number(number),
+        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.as_bytes())),
     })
 }

@@ -7,76 +7,76 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::listen::{Listening, RETRY, listen};
-use super::{Context, Done, Said};
-use crate::events::Events;
-use crate::fault::Fault;
+use super::listen::{DEFAULT_RETRY, GetResponse, open_get_stream};
+use super::{Completion, Endpoint, ExchangeUpdate};
+use crate::events::SseStream;
+use crate::fault::TransportError;
 
 /// The longest wait before a lost stream is asked for again, and the shortest.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+const MIN_DELAY: Duration = Duration::from_millis(100);
 /// From the shortest wait it takes this many to the longest.
-const MOST_DOUBLINGS: u32 = 9;
+const MAX_DOUBLINGS: u32 = 9;
 
 /// Listens until the server does not want it any more.
 pub(super) async fn run(
-    context: Arc<Context>,
+    context: Arc<Endpoint>,
     prepared: HeaderMap,
-    say: mpsc::Sender<Said>,
-) -> Done {
+    say: mpsc::Sender<ExchangeUpdate>,
+) -> Completion {
     let mut last_id = None;
-    let mut retry = RETRY;
+    let mut retry = DEFAULT_RETRY;
     let mut in_vain = 0;
     let mut was_open = false;
     loop {
-        match listen(&context, &prepared, last_id.clone()).await {
-            Ok(Listening::To(mut events)) => {
+        match open_get_stream(&context, &prepared, last_id.clone()).await {
+            Ok(GetResponse::Stream(mut events)) => {
                 was_open = true;
                 let opened = Instant::now();
-                let heard = hear(&mut events, &say).await;
+                let heard = read_events(&mut events, &say).await;
                 if let Some(id) = events.last_id() {
                     last_id = HeaderValue::from_bytes(id).ok();
                 }
                 if let Some(told) = events.retry() {
-                    retry = told.clamp(SHORTEST_WAIT, LONGEST_WAIT);
+                    retry = told.clamp(MIN_DELAY, MAX_DELAY);
                 }
                 match heard {
-                    Heard::Something => in_vain = 0,
-                    Heard::Nothing if opened.elapsed() >= LONGEST_WAIT => in_vain = 0,
-                    Heard::Nothing => {}
-                    Heard::TooMuch => return Done::Standing,
+                    StreamEnd::HadEvents => in_vain = 0,
+                    StreamEnd::Empty if opened.elapsed() >= MAX_DELAY => in_vain = 0,
+                    StreamEnd::Empty => {}
+                    StreamEnd::TooLarge => return Completion::GetStream,
                 }
             }
             // A server that was there may be starting again; one that never had such a stream has none.
-            Ok(Listening::Refused(status)) if was_open && status.is_server_error() => {}
-            Ok(Listening::Refused(_)) => return Done::Standing,
-            Err(Fault::RedirectedAway { .. }) => return Done::Standing,
+            Ok(GetResponse::Refused(status)) if was_open && status.is_server_error() => {}
+            Ok(GetResponse::Refused(_)) => return Completion::GetStream,
+            Err(TransportError::CrossOriginRedirect { .. }) => return Completion::GetStream,
             Err(_) => {}
         }
-        sleep(retry.saturating_mul(1 << in_vain).min(LONGEST_WAIT)).await;
-        in_vain = (in_vain + 1).min(MOST_DOUBLINGS);
+        sleep(retry.saturating_mul(1 << in_vain).min(MAX_DELAY)).await;
+        in_vain = (in_vain + 1).min(MAX_DOUBLINGS);
     }
 }
 
 /// What a stream was like.
-enum Heard {
-    Nothing,
-    Something,
+enum StreamEnd {
+    Empty,
+    HadEvents,
     /// More than we take. It would come again.
-    TooMuch,
+    TooLarge,
 }
 
-async fn hear(events: &mut Events, say: &mpsc::Sender<Said>) -> Heard {
-    let mut heard = Heard::Nothing;
+async fn read_events(events: &mut SseStream, say: &mpsc::Sender<ExchangeUpdate>) -> StreamEnd {
+    let mut heard = StreamEnd::Empty;
     loop {
         match events.next().await {
             Ok(Some(event)) => {
-                heard = Heard::Something;
-                for arrival in event.arrivals() {
-                    let _link_gone = say.send(Said::Arrival(arrival)).await;
+                heard = StreamEnd::HadEvents;
+                for arrival in event.to_transport_events() {
+                    let _link_gone = say.send(ExchangeUpdate::Event(arrival)).await;
                 }
             }
-            Err(Fault::TooLarge { .. }) => return Heard::TooMuch,
+            Err(TransportError::TooLarge { .. }) => return StreamEnd::TooLarge,
             Ok(None) | Err(_) => return heard,
         }
     }

@@ -7,23 +7,25 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde_json::{Value as Json, json};
-use switchboard_wire::client::{Client, Respond};
+use switchboard_wire::client::{Client, RequestHandler};
 use switchboard_wire::era::Era;
-use switchboard_wire::fault::{Fault, HttpAnswer};
-use switchboard_wire::handshake::{self, HandshakeError, HandshakeErrorKind, Hint, Stage};
-use switchboard_wire::introduction::{Ability, Offer};
-use switchboard_wire::link::{Arrival, Link, LinkEnd, Outgoing};
-use switchboard_wire::memory::{self, MemoryLink};
-use switchboard_wire::message::{Id, Message, Payload, RemoteError};
-use switchboard_wire::peer::{CallError, Connection, Peer, Sent};
+use switchboard_wire::fault::{HttpErrorResponse, TransportError};
+use switchboard_wire::handshake::{
+    self, EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage,
+};
+use switchboard_wire::introduction::{ClientCapability, ClientDescription};
+use switchboard_wire::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use switchboard_wire::memory::{self, InMemoryTransport};
+use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::peer::{CallError, Delivery, Peer, SpawnedPeer};
 use tokio::sync::mpsc;
 
-fn offer() -> Offer {
-    Offer {
+fn client_description() -> ClientDescription {
+    ClientDescription {
         name: "swb".to_owned(),
         title: "Switchboard".to_owned(),
         version: "1".to_owned(),
-        abilities: vec![Ability::Elicitation],
+        capabilities: vec![ClientCapability::Elicitation],
     }
 }
 
@@ -36,18 +38,20 @@ enum Reply {
 }
 
 /// Every question that a server got: method and parameters.
-type Heard = mpsc::UnboundedReceiver<(String, Json)>;
+type ReceivedRequests = mpsc::UnboundedReceiver<(String, Json)>;
 
 /// A server that answers by a function of method and parameters.
-fn serve(answer: impl Fn(&str, &Json) -> Reply + Send + 'static) -> (MemoryLink, Heard) {
+fn serve(
+    answer: impl Fn(&str, &Json) -> Reply + Send + 'static,
+) -> (InMemoryTransport, ReceivedRequests) {
     let (ours, mut theirs) = memory::pair();
     let (tell, heard) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        while let Ok(Arrival::Message(message)) = theirs.next().await {
+        while let Ok(TransportEvent::Message(message)) = theirs.next().await {
             let (id, method, params) = match message {
                 Message::Request { id, method, params } => (Some(id), method, params),
                 Message::Notification { method, params } => (None, method, params),
-                Message::Answer { .. } => continue,
+                Message::Response { .. } => continue,
             };
             let params = params.map_or(Json::Null, |it| it.decode().expect("JSON"));
             let _test_over = tell.send((method.to_string(), params.clone()));
@@ -55,21 +59,21 @@ fn serve(answer: impl Fn(&str, &Json) -> Reply + Send + 'static) -> (MemoryLink,
                 continue;
             }
             let outcome = match answer(&method, &params) {
-                Reply::Result(result) => Ok(Payload::of(&result).expect("JSON")),
+                Reply::Result(result) => Ok(Payload::encode(&result).expect("JSON")),
                 Reply::Error(code, data) => {
-                    let data = Some(Payload::of(&data).expect("JSON"));
-                    Err(RemoteError { code, message: "no".to_owned(), data })
+                    let data = Some(Payload::encode(&data).expect("JSON"));
+                    Err(RpcError { code, message: "no".to_owned(), data })
                 }
                 Reply::Silence => continue,
                 Reply::Exit => return,
             };
-            theirs.push(Message::Answer { id, outcome }.into());
+            theirs.push(Message::Response { id, outcome }.into());
         }
     });
     (ours, heard)
 }
 
-fn discovered() -> Json {
+fn discover_result() -> Json {
     json!({
         "resultType": "complete", "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {"listChanged": true}},
@@ -77,7 +81,7 @@ fn discovered() -> Json {
     })
 }
 
-fn initialized(params: &Json) -> Json {
+fn initialize_result(params: &Json) -> Json {
     assert_eq!(params["clientInfo"]["name"], "swb");
     json!({
         "protocolVersion": params["protocolVersion"], "capabilities": {},
@@ -85,13 +89,16 @@ fn initialized(params: &Json) -> Json {
     })
 }
 
-async fn open(link: impl Link, hint: Hint) -> (Result<Client, HandshakeError>, Connection) {
-    let connection = Peer::start(link);
-    let client = handshake::open(&connection.peer, &offer(), hint).await;
+async fn open(
+    link: impl Transport,
+    hint: EraHint,
+) -> (Result<Client, HandshakeError>, SpawnedPeer) {
+    let connection = Peer::spawn(link);
+    let client = handshake::negotiate(&connection.peer, &client_description(), hint).await;
     (client, connection)
 }
 
-fn methods(heard: &mut Heard) -> Vec<String> {
+fn methods(heard: &mut ReceivedRequests) -> Vec<String> {
     let mut methods = Vec::new();
     while let Ok((method, _)) = heard.try_recv() {
         methods.push(method);
@@ -102,13 +109,13 @@ fn methods(heard: &mut Heard) -> Vec<String> {
 #[tokio::test]
 async fn a_modern_server_is_asked_once_and_every_request_carries_who_asks() {
     let (link, mut heard) = serve(|method, _| match method {
-        "server/discover" => Reply::Result(discovered()),
+        "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "complete"})),
     });
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let client = client.expect("it is modern");
-    assert_eq!(client.introduction().era, Era::Modern);
-    assert_eq!(client.introduction().name, "modern");
+    assert_eq!(client.server().era, Era::Modern);
+    assert_eq!(client.server().name, "modern");
     client.request("tools/list").send().await.expect("it answers");
     let expected = json!({"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -122,14 +129,14 @@ async fn a_modern_server_is_asked_once_and_every_request_carries_who_asks() {
 #[tokio::test]
 async fn a_legacy_server_refuses_the_question_and_is_initialized_on_the_same_connection() {
     let (link, mut heard) = serve(|method, params| match method {
-        "initialize" => Reply::Result(initialized(params)),
+        "initialize" => Reply::Result(initialize_result(params)),
         "tools/list" => Reply::Result(json!({})),
         _ => Reply::Error(-32601, Json::Null),
     });
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let client = client.expect("it is legacy");
     assert_eq!(
-        (client.introduction().era, client.introduction().version.as_str()),
+        (client.server().era, client.server().protocol_version.as_str()),
         (Era::Legacy, "2025-11-25")
     );
     client.request("tools/list").send().await.expect("it answers");
@@ -141,8 +148,8 @@ async fn a_legacy_server_refuses_the_question_and_is_initialized_on_the_same_con
 
 #[tokio::test]
 async fn a_server_that_is_known_to_be_legacy_is_not_disturbed() {
-    let (link, mut heard) = serve(|_, params| Reply::Result(initialized(params)));
-    let (client, _connection) = open(link, Hint::Legacy).await;
+    let (link, mut heard) = serve(|_, params| Reply::Result(initialize_result(params)));
+    let (client, _connection) = open(link, EraHint::Legacy).await;
     client.expect("it is legacy");
     assert_eq!(methods(&mut heard)[0], "initialize");
 }
@@ -150,12 +157,12 @@ async fn a_server_that_is_known_to_be_legacy_is_not_disturbed() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_silent_on_the_question_is_initialized_beside_it() {
     let (link, mut heard) = serve(|method, params| match method {
-        "initialize" => Reply::Result(initialized(params)),
+        "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Silence,
     });
     let began = tokio::time::Instant::now();
-    let (client, _connection) = open(link, Hint::Unknown).await;
-    assert_eq!(client.expect("it is legacy").introduction().era, Era::Legacy);
+    let (client, _connection) = open(link, EraHint::Unknown).await;
+    assert_eq!(client.expect("it is legacy").server().era, Era::Legacy);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(methods(&mut heard)[..2], ["server/discover", "initialize"]);
 }
@@ -165,16 +172,18 @@ async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
     let (ours, mut theirs) = memory::pair();
     tokio::spawn(async move {
         tokio::time::advance(Duration::from_secs(5)).await;
-        while let Ok(Arrival::Message(Message::Request { id, method, .. })) = theirs.next().await {
+        while let Ok(TransportEvent::Message(Message::Request { id, method, .. })) =
+            theirs.next().await
+        {
             let outcome = match &*method {
-                "server/discover" => Ok(Payload::of(&discovered()).expect("JSON")),
-                _ => Err(RemoteError { code: -32601, message: "no".to_owned(), data: None }),
+                "server/discover" => Ok(Payload::encode(&discover_result()).expect("JSON")),
+                _ => Err(RpcError { code: -32601, message: "no".to_owned(), data: None }),
             };
-            theirs.push(Message::Answer { id: Some(id), outcome }.into());
+            theirs.push(Message::Response { id: Some(id), outcome }.into());
         }
     });
-    let (client, _connection) = open(ours, Hint::Unknown).await;
-    assert_eq!(client.expect("it is modern").introduction().era, Era::Modern);
+    let (client, _connection) = open(ours, EraHint::Unknown).await;
+    assert_eq!(client.expect("it is modern").server().era, Era::Modern);
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,30 +191,32 @@ async fn nonsense_in_answer_to_the_second_question_is_not_the_last_word() {
     let (ours, mut theirs) = memory::pair();
     tokio::spawn(async move {
         let mut first = None;
-        while let Ok(Arrival::Message(Message::Request { id, method, .. })) = theirs.next().await {
+        while let Ok(TransportEvent::Message(Message::Request { id, method, .. })) =
+            theirs.next().await
+        {
             if &*method == "server/discover" {
                 first = Some(id);
                 continue;
             }
-            let nonsense = Ok(Payload::of(&json!({"resultType": "complete"})).expect("JSON"));
-            theirs.push(Message::Answer { id: Some(id), outcome: nonsense }.into());
-            let outcome = Ok(Payload::of(&discovered()).expect("JSON"));
-            theirs.push(Message::Answer { id: first.take(), outcome }.into());
+            let nonsense = Ok(Payload::encode(&json!({"resultType": "complete"})).expect("JSON"));
+            theirs.push(Message::Response { id: Some(id), outcome: nonsense }.into());
+            let outcome = Ok(Payload::encode(&discover_result()).expect("JSON"));
+            theirs.push(Message::Response { id: first.take(), outcome }.into());
         }
     });
-    let (client, _connection) = open(ours, Hint::Unknown).await;
-    assert_eq!(client.expect("it is modern").introduction().era, Era::Modern);
+    let (client, _connection) = open(ours, EraHint::Unknown).await;
+    assert_eq!(client.expect("it is modern").server().era, Era::Modern);
 }
 
 #[tokio::test]
 async fn a_server_that_exits_on_the_question_is_told_from_one_that_refuses_it() {
     let (link, _heard) = serve(|_, _| Reply::Exit);
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let error = client.expect_err("it is gone");
-    let ended = CallError::Ended { how: LinkEnd::Closed, sent: Sent::Maybe };
+    let ended = CallError::Closed { reason: CloseReason::Closed, delivery: Delivery::Unknown };
     assert_eq!(
         error,
-        HandshakeError { stage: Stage::Discover, kind: HandshakeErrorKind::Call(ended) }
+        HandshakeError { stage: HandshakeStage::Discover, kind: HandshakeErrorKind::Call(ended) }
     );
 }
 
@@ -215,60 +226,69 @@ async fn versions_are_negotiated_or_the_server_is_told_apart() {
     let (link, _heard) =
         serve(move |_, _| match asked_twice.swap(true, std::sync::atomic::Ordering::Relaxed) {
             false => Reply::Error(-32022, json!({"supported": ["2026-07-28"]})),
-            true => Reply::Result(discovered()),
+            true => Reply::Result(discover_result()),
         });
-    let (client, _connection) = open(link, Hint::Unknown).await;
-    assert_eq!(client.expect("asked again, it answers").introduction().era, Era::Modern);
+    let (client, _connection) = open(link, EraHint::Unknown).await;
+    assert_eq!(client.expect("asked again, it answers").server().era, Era::Modern);
 
     let (link, _heard) = serve(|_, _| Reply::Error(-32022, json!({"supported": ["2031-01-01"]})));
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let error = client.expect_err("we have no version in common");
     assert_eq!(
         error.kind,
-        HandshakeErrorKind::NoCommonVersion { theirs: vec!["2031-01-01".to_owned()] }
+        HandshakeErrorKind::NoCommonVersion { server_versions: vec!["2031-01-01".to_owned()] }
     );
 
     let (link, _heard) = serve(|method, params| match method {
-        "initialize" => Reply::Result(initialized(params)),
+        "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Error(-32022, json!({"supported": ["2025-11-25"]})),
     });
-    let (client, _connection) = open(link, Hint::Unknown).await;
-    assert_eq!(client.expect("it is legacy").introduction().era, Era::Legacy);
+    let (client, _connection) = open(link, EraHint::Unknown).await;
+    assert_eq!(client.expect("it is legacy").server().era, Era::Legacy);
 
     let (link, _heard) = serve(|_, _| Reply::Result(json!({"protocolVersion": "1.0"})));
-    let (client, _connection) = open(link, Hint::Legacy).await;
+    let (client, _connection) = open(link, EraHint::Legacy).await;
     let error = client.expect_err("nobody speaks that");
-    assert_eq!(error.kind, HandshakeErrorKind::NoCommonVersion { theirs: vec!["1.0".to_owned()] });
+    assert_eq!(
+        error.kind,
+        HandshakeErrorKind::NoCommonVersion { server_versions: vec!["1.0".to_owned()] }
+    );
 }
 
 #[tokio::test]
 async fn progress_is_asked_for_with_the_calls_own_number() {
     let (link, mut heard) = serve(|method, params| match method {
-        "initialize" => Reply::Result(initialized(params)),
+        "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Result(json!({})),
     });
-    let (client, _connection) = open(link, Hint::Legacy).await;
+    let (client, _connection) = open(link, EraHint::Legacy).await;
     let client = client.expect("it is legacy");
     let (progress, _signs) = mpsc::channel(1);
-    let params = Payload::of(&json!({"_meta": {"mine": 1}})).expect("JSON");
-    client.request("tools/call").params(params).progress_to(progress).send().await.expect("answer");
+    let params = Payload::encode(&json!({"_meta": {"mine": 1}})).expect("JSON");
+    client
+        .request("tools/call")
+        .params(params)
+        .progress_sender(progress)
+        .send()
+        .await
+        .expect("answer");
     let asked = std::iter::from_fn(|| heard.try_recv().ok()).find(|it| it.0 == "tools/call");
     let (_, params) = asked.expect("it was asked");
     assert_eq!(params, json!({"_meta": {"mine": 1, "progressToken": 2}}));
 }
 
 /// Answers every question with what was asked.
-struct Parrot;
+struct EchoHandler;
 
-impl Respond for Parrot {
+impl RequestHandler for EchoHandler {
     fn respond<'a>(
         &'a self,
         method: &'a str,
         params: Option<Payload>,
-    ) -> Pin<Box<dyn Future<Output = Result<Payload, RemoteError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
         let params: Json = params.map_or(Json::Null, |it| it.decode().expect("JSON"));
         let answer = json!({"method": method, "params": params});
-        Box::pin(async move { Ok(Payload::of(&answer).expect("JSON")) })
+        Box::pin(async move { Ok(Payload::encode(&answer).expect("JSON")) })
     }
 }
 
@@ -276,7 +296,7 @@ impl Respond for Parrot {
 async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
     let (link, mut heard) = serve(|method, params| {
         if method == "server/discover" {
-            return Reply::Result(discovered());
+            return Reply::Result(discover_result());
         }
         match params["requestState"].as_str() {
             None => Reply::Result(json!({
@@ -289,10 +309,10 @@ async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
             Some(_) => Reply::Result(json!({"resultType": "complete", "content": []})),
         }
     });
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let client = client.expect("it is modern");
-    let params = Payload::of(&json!({"name": "t"})).expect("JSON");
-    let request = client.request("tools/call").params(params).answered_by(Arc::new(Parrot));
+    let params = Payload::encode(&json!({"name": "t"})).expect("JSON");
+    let request = client.request("tools/call").params(params).input_handler(Arc::new(EchoHandler));
     let result: Json = request.send().await.expect("it answers").decode().expect("JSON");
     assert_eq!(result["content"], json!([]));
     let calls: Vec<Json> = std::iter::from_fn(|| heard.try_recv().ok())
@@ -317,48 +337,50 @@ async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
 #[tokio::test]
 async fn a_server_that_never_stops_asking_back_is_given_up() {
     let (link, _heard) = serve(|method, _| match method {
-        "server/discover" => Reply::Result(discovered()),
+        "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "input_required", "requestState": "again"})),
     });
-    let (client, _connection) = open(link, Hint::Unknown).await;
+    let (client, _connection) = open(link, EraHint::Unknown).await;
     let client = client.expect("it is modern");
-    let error = client.request("tools/call").answered_by(Arc::new(Parrot)).send().await;
+    let error = client.request("tools/call").input_handler(Arc::new(EchoHandler)).send().await;
     assert!(matches!(error, Err(CallError::Remote(_))), "{error:?}");
     let plain = client.request("tools/call").send().await.expect("without anybody to answer");
     assert_eq!(plain.decode::<Json>().expect("JSON")["resultType"], "input_required");
 }
 
 /// A pair's end that says that headers reach the other side, and shows them.
-struct Shown {
-    link: MemoryLink,
+struct HeaderRecorder {
+    link: InMemoryTransport,
     headers: mpsc::UnboundedSender<HeaderMap>,
-    fault: Option<Fault>,
-    lost: Option<Id>,
+    failure: Option<TransportError>,
+    failed_id: Option<RequestId>,
 }
 
-impl Link for Shown {
+impl Transport for HeaderRecorder {
     const CARRIES_HEADERS: bool = true;
 
-    fn push(&mut self, outgoing: Outgoing) {
+    fn push(&mut self, outgoing: OutgoingMessage) {
         let _test_over =
             self.headers.send(outgoing.headers.clone().map(|it| *it).unwrap_or_default());
-        if let (Some(_), Message::Request { id, .. }) = (&self.fault, &outgoing.message) {
-            self.lost = Some(id.clone());
+        if let (Some(_), Message::Request { id, .. }) = (&self.failure, &outgoing.message) {
+            self.failed_id = Some(id.clone());
         }
         self.link.push(outgoing);
     }
 
-    fn queued(&self) -> usize {
-        self.link.queued()
+    fn queued_bytes(&self) -> usize {
+        self.link.queued_bytes()
     }
 
-    async fn farewell(&mut self) {
-        self.link.farewell().await;
+    async fn shutdown(&mut self) {
+        self.link.shutdown().await;
     }
 
-    async fn next(&mut self) -> Result<Arrival, LinkEnd> {
-        match (self.lost.take(), &self.fault) {
-            (Some(id), Some(fault)) => Ok(Arrival::Lost { id: Some(id), fault: fault.clone() }),
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
+        match (self.failed_id.take(), &self.failure) {
+            (Some(id), Some(fault)) => {
+                Ok(TransportEvent::DeliveryFailed { id: Some(id), error: fault.clone() })
+            }
             (Some(_) | None, Some(_) | None) => self.link.next().await,
         }
     }
@@ -367,20 +389,20 @@ impl Link for Shown {
 #[tokio::test]
 async fn modern_requests_say_in_headers_what_they_are() {
     let (link, _heard) = serve(|method, _| match method {
-        "server/discover" => Reply::Result(discovered()),
+        "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({})),
     });
     let (tell, mut headers) = mpsc::unbounded_channel();
-    let shown = Shown { link, headers: tell, fault: None, lost: None };
-    let (client, _connection) = open(shown, Hint::Unknown).await;
+    let shown = HeaderRecorder { link, headers: tell, failure: None, failed_id: None };
+    let (client, _connection) = open(shown, EraHint::Unknown).await;
     let client = client.expect("it is modern");
     let mut mirrored = HeaderMap::new();
     mirrored.insert("mcp-param-region", http::HeaderValue::from_static("eu"));
-    let params = Payload::of(&json!({"uri": "file:///a%20b?c=é"})).expect("JSON");
+    let params = Payload::encode(&json!({"uri": "file:///a%20b?c=é"})).expect("JSON");
     client
         .request("resources/read")
         .params(params)
-        .mirrored(mirrored)
+        .param_headers(mirrored)
         .send()
         .await
         .expect("answer");
@@ -404,21 +426,25 @@ async fn modern_requests_say_in_headers_what_they_are() {
 async fn a_server_that_wants_a_login_is_not_asked_in_another_way() {
     let (link, mut heard) = serve(|_, _| Reply::Silence);
     let (tell, _headers) = mpsc::unbounded_channel();
-    let fault = Fault::Status(Box::new(HttpAnswer { status: 401, ..HttpAnswer::default() }));
-    let shown = Shown { link, headers: tell, fault: Some(fault.clone()), lost: None };
-    let (client, _connection) = open(shown, Hint::Unknown).await;
+    let fault = TransportError::Status(Box::new(HttpErrorResponse {
+        status: 401,
+        ..HttpErrorResponse::default()
+    }));
+    let shown =
+        HeaderRecorder { link, headers: tell, failure: Some(fault.clone()), failed_id: None };
+    let (client, _connection) = open(shown, EraHint::Unknown).await;
     let error = client.expect_err("it wants a login");
-    assert_eq!(error.kind, HandshakeErrorKind::Call(CallError::Lost(fault)));
+    assert_eq!(error.kind, HandshakeErrorKind::Call(CallError::Transport(fault)));
     assert!(!methods(&mut heard).contains(&"initialize".to_owned()));
 }
 
 #[tokio::test]
 async fn a_ping_is_what_the_era_has_for_it() {
     let (link, mut heard) = serve(|method, params| match method {
-        "initialize" => Reply::Result(initialized(params)),
+        "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Error(-32601, Json::Null),
     });
-    let (client, _connection) = open(link, Hint::Legacy).await;
+    let (client, _connection) = open(link, EraHint::Legacy).await;
     client
         .expect("it is legacy")
         .ping(Duration::from_secs(5))

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use switchboard_wire::events::Decoder;
-use switchboard_wire::lines::LineLink;
-use switchboard_wire::link::Link;
+use switchboard_wire::events::SseDecoder;
+use switchboard_wire::lines::StdioTransport;
+use switchboard_wire::link::Transport;
 use switchboard_wire::message;
-use switchboard_wire::network::{Network, Proxies, Settings, Target};
+use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings, Target};
 use switchboard_wire::peer::Peer;
-use switchboard_wire::sse::SseLink;
-use switchboard_wire::streamable::HttpLink;
-use switchboard_wire::websocket::WsLink;
+use switchboard_wire::sse::HttpSseTransport;
+use switchboard_wire::streamable::StreamableHttpTransport;
+use switchboard_wire::websocket::WebSocketTransport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 const LIMIT: usize = 4096;
 /// How long one input may take before it counts as a hang.
-const HANG: Duration = Duration::from_secs(10);
+const HANG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Numbers that look random and are the same every time.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -63,7 +63,7 @@ impl Dice {
     }
 }
 
-fn rounds(usual: u64) -> u64 {
+fn iterations(usual: u64) -> u64 {
     std::env::var("SWB_FUZZ_ROUNDS").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
 }
 
@@ -87,8 +87,8 @@ const STREAMS: &[&[u8]] = &[
 
 #[test]
 fn any_bytes_are_messages_or_are_not() {
-    let mut dice = Dice(0x5eed_0001);
-    for _ in 0..rounds(20_000) {
+    let mut dice = SeededRng(0x5eed_0001);
+    for _ in 0..iterations(20_000) {
         let bytes = Bytes::from(dice.mutated(MESSAGES));
         let Ok(messages) = message::parse(&bytes) else { continue };
         // What was understood can be written and read again.
@@ -102,10 +102,10 @@ fn any_bytes_are_messages_or_are_not() {
 
 #[tokio::test]
 async fn any_bytes_may_come_over_a_stream_of_lines() {
-    let mut dice = Dice(0x5eed_0002);
-    for _ in 0..rounds(2_000) {
+    let mut dice = SeededRng(0x5eed_0002);
+    for _ in 0..iterations(2_000) {
         let (reader, mut writer) = tokio::io::duplex(512);
-        let mut link = LineLink::new(reader, tokio::io::sink(), LIMIT);
+        let mut link = StdioTransport::new(reader, tokio::io::sink(), LIMIT);
         let mut bytes = Vec::new();
         for _ in 0..dice.below(4) {
             bytes.extend(dice.mutated(MESSAGES));
@@ -115,16 +115,16 @@ async fn any_bytes_may_come_over_a_stream_of_lines() {
             let _link_gave_up = writer.write_all(&bytes).await;
         };
         let drain = async move { while link.next().await.is_ok() {} };
-        timeout(HANG, async { tokio::join!(feed, drain) }).await.expect("it ends");
+        timeout(HANG_TIMEOUT, async { tokio::join!(feed, drain) }).await.expect("it ends");
     }
 }
 
 #[test]
 fn any_bytes_may_come_as_events() {
-    let mut dice = Dice(0x5eed_0003);
-    for _ in 0..rounds(20_000) {
+    let mut dice = SeededRng(0x5eed_0003);
+    for _ in 0..iterations(20_000) {
         let bytes = dice.mutated(STREAMS);
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = SseDecoder::new(LIMIT);
         for chunk in bytes.chunks(1 + dice.below(40)) {
             decoder.feed(Bytes::copy_from_slice(chunk));
             while let Some(Ok(event)) = decoder.next() {
@@ -135,14 +135,14 @@ fn any_bytes_may_come_as_events() {
 }
 
 /// A server that answers every connection with bytes that follow from a seed.
-async fn hostile(
+async fn hostile_server(
     seed: u64,
     answers: &'static [&'static [u8]],
 ) -> (u16, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
     let port = listener.local_addr().expect("it listens").port();
     let task = tokio::spawn(async move {
-        let mut dice = Dice(seed);
+        let mut dice = SeededRng(seed);
         while let Ok((mut stream, _)) = listener.accept().await {
             let answer = dice.mutated(answers);
             let mut heard = [0; 2048];
@@ -154,10 +154,10 @@ async fn hostile(
     (port, task)
 }
 
-fn network() -> Network {
-    Network::new(&Settings {
+fn http_client() -> HttpClient {
+    HttpClient::new(&HttpSettings {
         user_agent: "fuzz".to_owned(),
-        proxies: Proxies::default(),
+        proxies: ProxySettings::default(),
         extra_ca: Vec::new(),
         identity: None,
         connect_timeout: Duration::from_secs(5),
@@ -167,16 +167,19 @@ fn network() -> Network {
 
 fn target(scheme: &str, port: u16) -> Target {
     let url = format!("{scheme}://127.0.0.1:{port}/mcp").parse().expect("a URL");
-    Target::new(url).headers(HeaderMap::new()).largest_message(LIMIT)
+    Target::new(url).headers(HeaderMap::new()).max_message_size(LIMIT)
 }
 
 /// Asks over a link until there is an answer of whatever kind.
-async fn ask(link: impl Link) {
-    let connection = Peer::start(link);
-    let call = connection.peer.call("initialize").within(Duration::from_secs(1));
-    let _whatever = timeout(HANG, call).await.expect("a call ends in time");
+async fn send_one(link: impl Transport) {
+    let connection = Peer::spawn(link);
+    let call = connection.peer.call("initialize").timeout(Duration::from_secs(1));
+    let _whatever = timeout(HANG_TIMEOUT, call).await.expect("a call ends in time");
     drop((connection.peer, connection.events));
-    timeout(HANG, connection.task).await.expect("the link lets go").expect("without a panic");
+    timeout(HANG_TIMEOUT, connection.task)
+        .await
+        .expect("the link lets go")
+        .expect("without a panic");
 }
 
 const HTTP: &[&[u8]] = &[
@@ -190,30 +193,30 @@ const HTTP: &[&[u8]] = &[
 
 #[tokio::test]
 async fn any_answer_may_come_over_http() {
-    let (port, server) = hostile(0x5eed_0004, HTTP).await;
-    let network = network();
-    for _ in 0..rounds(150) {
-        ask(HttpLink::new(network.clone(), target("http", port))).await;
+    let (port, server) = hostile_server(0x5eed_0004, HTTP).await;
+    let network = http_client();
+    for _ in 0..iterations(150) {
+        send_one(StreamableHttpTransport::new(network.clone(), target("http", port))).await;
     }
     server.abort();
 }
 
 #[tokio::test]
 async fn any_answer_may_come_over_the_older_transport() {
-    let (port, server) = hostile(0x5eed_0005, HTTP).await;
-    let network = network();
-    for _ in 0..rounds(150) {
-        ask(SseLink::new(network.clone(), target("http", port))).await;
+    let (port, server) = hostile_server(0x5eed_0005, HTTP).await;
+    let network = http_client();
+    for _ in 0..iterations(150) {
+        send_one(HttpSseTransport::new(network.clone(), target("http", port))).await;
     }
     server.abort();
 }
 
 #[tokio::test]
 async fn any_answer_may_come_over_a_websocket() {
-    let (port, server) = hostile(0x5eed_0006, HTTP).await;
-    let network = network();
-    for _ in 0..rounds(150) {
-        ask(WsLink::new(network.clone(), target("ws", port))).await;
+    let (port, server) = hostile_server(0x5eed_0006, HTTP).await;
+    let network = http_client();
+    for _ in 0..iterations(150) {
+        send_one(WebSocketTransport::new(network.clone(), target("ws", port))).await;
     }
     server.abort();
 }

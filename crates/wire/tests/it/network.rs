@@ -8,11 +8,13 @@ use axum::serve::Listener;
 use http::HeaderMap;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
-use switchboard_wire::fault::{Fault, Unreachable};
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::network::{Network, Proxies, Roots, Settings, SetupError, Target};
-use switchboard_wire::streamable::HttpLink;
-use switchboard_wire::websocket::WsLink;
+use switchboard_wire::fault::{TransportError, UnreachableReason};
+use switchboard_wire::link::{Transport, TransportEvent};
+use switchboard_wire::network::{
+    HttpClient, HttpSettings, HttpSetupError, ProxySettings, Target, TrustRoots,
+};
+use switchboard_wire::streamable::StreamableHttpTransport;
+use switchboard_wire::websocket::WebSocketTransport;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,33 +24,35 @@ use tokio_rustls::server::TlsStream;
 use url::Url;
 
 use crate::stage::{
-    Seen, Stage, as_json, fault, next, raw, reply, request, result, settings, status, stranger,
+    ReceivedRequest, TestServer, error_response, json_response, next, not_mcp_content_type,
+    raw_server, reply, request, result, settings, transport_error,
 };
 
-async fn echo(seen: Seen) -> axum::response::Response {
-    as_json(&result(&seen, json!("here")))
+async fn echo(seen: ReceivedRequest) -> axum::response::Response {
+    json_response(&result(&seen, json!("here")))
 }
 
 /// Where a question with these settings ends up.
-async fn asked(settings: &Settings, url: &str) -> Result<Value, Fault> {
-    let network = Network::new(settings).expect("the settings are good");
-    let mut link = HttpLink::new(network, Target::new(Url::parse(url).expect("a URL")));
+async fn ping(settings: &HttpSettings, url: &str) -> Result<Value, TransportError> {
+    let network = HttpClient::new(settings).expect("the settings are good");
+    let mut link =
+        StreamableHttpTransport::new(network, Target::new(Url::parse(url).expect("a URL")));
     link.push(request(1, "ping"));
     match next(&mut link).await {
-        Ok(Arrival::Message(message)) => {
+        Ok(TransportEvent::Message(message)) => {
             let mut text = Vec::new();
             message.write_to(&mut text);
             let answer: Value = serde_json::from_slice(&text).expect("JSON");
             Ok(answer["result"].clone())
         }
-        Ok(Arrival::Lost { fault, .. }) => Err(fault),
+        Ok(TransportEvent::DeliveryFailed { error: fault, .. }) => Err(fault),
         other => panic!("an answer or its loss was expected: {other:?}"),
     }
 }
 
-fn why(outcome: Result<Value, Fault>) -> (Unreachable, String) {
+fn unreachable_reason(outcome: Result<Value, TransportError>) -> (UnreachableReason, String) {
     match outcome {
-        Err(Fault::Unreachable { why, detail }) => (why, detail),
+        Err(TransportError::Unreachable { reason: why, detail }) => (why, detail),
         other => panic!("it cannot be reached: {other:?}"),
     }
 }
@@ -56,17 +60,17 @@ fn why(outcome: Result<Value, Fault>) -> (Unreachable, String) {
 #[tokio::test]
 async fn a_proxy_is_used_for_its_scheme_and_for_what_has_none() {
     for choose in [
-        |url: String| Proxies { http: Some(url), ..Proxies::default() },
-        |url: String| Proxies {
+        |url: String| ProxySettings { http: Some(url), ..ProxySettings::default() },
+        |url: String| ProxySettings {
             all: Some(url),
             https: Some("http://x.invalid".to_owned()),
-            ..Proxies::default()
+            ..ProxySettings::default()
         },
     ] {
-        let mut proxy = Stage::start(echo).await;
+        let mut proxy = TestServer::start(echo).await;
         let url = format!("http://me:pass@{}", proxy.address);
-        let settings = Settings { proxies: choose(url), ..settings() };
-        assert_eq!(asked(&settings, "http://server.invalid/mcp").await, Ok(json!("here")));
+        let settings = HttpSettings { proxies: choose(url), ..settings() };
+        assert_eq!(ping(&settings, "http://server.invalid/mcp").await, Ok(json!("here")));
         let seen = proxy.next().await;
         assert_eq!(seen.uri, "http://server.invalid/mcp");
         assert_eq!(seen.header("proxy-authorization"), "Basic bWU6cGFzcw==");
@@ -75,39 +79,46 @@ async fn a_proxy_is_used_for_its_scheme_and_for_what_has_none() {
 
 #[tokio::test]
 async fn hosts_that_need_no_proxy_are_reached_without() {
-    let mut proxy = Stage::start(|_| async { reply(500, "", "") }).await;
-    let server = Stage::start(echo).await;
-    let proxies = Proxies {
+    let mut proxy = TestServer::start(|_| async { reply(500, "", "") }).await;
+    let server = TestServer::start(echo).await;
+    let proxies = ProxySettings {
         all: Some(format!("http://{}", proxy.address)),
-        no: Some("localhost, 127.0.0.1,.example.com".to_owned()),
-        ..Proxies::default()
+        no_proxy: Some("localhost, 127.0.0.1,.example.com".to_owned()),
+        ..ProxySettings::default()
     };
-    let settings = Settings { proxies, ..settings() };
-    assert_eq!(asked(&settings, server.url("/mcp").as_str()).await, Ok(json!("here")));
-    assert!(proxy.seen.try_recv().is_err());
+    let settings = HttpSettings { proxies, ..settings() };
+    assert_eq!(ping(&settings, server.url("/mcp").as_str()).await, Ok(json!("here")));
+    assert!(proxy.requests.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn a_proxy_that_lets_nobody_through_is_blamed() {
     let through = |address: std::net::SocketAddr| {
         let all = Some(format!("http://me:secret@{address}"));
-        Settings { proxies: Proxies { all, ..Proxies::default() }, ..settings() }
+        HttpSettings { proxies: ProxySettings { all, ..ProxySettings::default() }, ..settings() }
     };
-    let refusing = raw(&["HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n"]).await;
-    let (reason, detail) = why(asked(&through(refusing), "https://server.invalid/").await);
-    assert_eq!(reason, Unreachable::Proxy, "{detail}");
-    let wants_password = Stage::start(|_| async { reply(407, "", "") }).await;
-    let (reason, _) = why(asked(&through(wants_password.address), "http://server.invalid/").await);
-    assert_eq!(reason, Unreachable::Proxy);
+    let refusing = raw_server(&["HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n"]).await;
+    let (reason, detail) =
+        unreachable_reason(ping(&through(refusing), "https://server.invalid/").await);
+    assert_eq!(reason, UnreachableReason::Proxy, "{detail}");
+    let wants_password = TestServer::start(|_| async { reply(407, "", "") }).await;
+    let (reason, _) =
+        unreachable_reason(ping(&through(wants_password.address), "http://server.invalid/").await);
+    assert_eq!(reason, UnreachableReason::Proxy);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = listener.local_addr().expect("an address");
     drop(listener);
-    let (reason, detail) = why(asked(&through(nobody), "https://server.invalid/").await);
-    assert_eq!(reason, Unreachable::Proxy);
+    let (reason, detail) =
+        unreachable_reason(ping(&through(nobody), "https://server.invalid/").await);
+    assert_eq!(reason, UnreachableReason::Proxy);
     assert!(!detail.contains("secret"), "{detail}");
     let all = Some(format!("socks5h://{nobody}"));
-    let socks = Settings { proxies: Proxies { all, ..Proxies::default() }, ..settings() };
-    assert_eq!(why(asked(&socks, "https://server.invalid/").await).0, Unreachable::Proxy);
+    let socks =
+        HttpSettings { proxies: ProxySettings { all, ..ProxySettings::default() }, ..settings() };
+    assert_eq!(
+        unreachable_reason(ping(&socks, "https://server.invalid/").await).0,
+        UnreachableReason::Proxy
+    );
 }
 
 /// Certificates of a private authority.
@@ -135,13 +146,13 @@ impl Authority {
     }
 
     /// A server with a certificate of this authority, and a demand for one where clients need it.
-    async fn serve(&self, demand: Demand) -> Stage {
+    async fn serve(&self, demand: ClientAuth) -> TestServer {
         let (certificate, key) = self.issue("localhost");
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let builder = match demand {
-            Demand::Nothing => ServerConfig::builder().with_no_client_auth(),
-            Demand::Certificate => {
+            ClientAuth::None => ServerConfig::builder().with_no_client_auth(),
+            ClientAuth::Certificate => {
                 let mut roots = RootCertStore::empty();
                 roots.add(self.issuer.der().clone()).expect("an authority");
                 let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
@@ -152,21 +163,21 @@ impl Authority {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("an address");
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Stage::over(Secured { tcp, acceptor }, address, echo)
+        TestServer::with_listener(TlsListener { tcp, acceptor }, address, echo)
     }
 }
 
-enum Demand {
-    Nothing,
+enum ClientAuth {
+    None,
     Certificate,
 }
 
-struct Secured {
+struct TlsListener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
 }
 
-impl Listener for Secured {
+impl Listener for TlsListener {
     type Io = TlsStream<TcpStream>;
     type Addr = std::net::SocketAddr;
 
@@ -184,77 +195,81 @@ impl Listener for Secured {
     }
 }
 
-fn secure_url(stage: &Stage) -> String {
+fn secure_url(stage: &TestServer) -> String {
     format!("https://localhost:{}/mcp", stage.address.port())
 }
 
 #[tokio::test]
 async fn a_private_authority_is_trusted_where_we_are_told_to() {
     let authority = Authority::new();
-    let stage = authority.serve(Demand::Nothing).await;
-    let (reason, detail) = why(asked(&settings(), &secure_url(&stage)).await);
-    assert_eq!(reason, Unreachable::Tls, "{detail}");
-    let settings = Settings { extra_ca: vec![authority.pem()], ..settings() };
-    assert_eq!(asked(&settings, &secure_url(&stage)).await, Ok(json!("here")));
+    let stage = authority.serve(ClientAuth::None).await;
+    let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&stage)).await);
+    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
+    let settings = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
+    assert_eq!(ping(&settings, &secure_url(&stage)).await, Ok(json!("here")));
     let by_address = format!("https://{}/mcp", stage.address);
-    let (reason, detail) = why(asked(&settings, &by_address).await);
-    assert_eq!(reason, Unreachable::Tls, "the certificate has another name: {detail}");
+    let (reason, detail) = unreachable_reason(ping(&settings, &by_address).await);
+    assert_eq!(reason, UnreachableReason::Tls, "the certificate has another name: {detail}");
 }
 
 #[tokio::test]
 async fn a_websocket_takes_the_same_way() {
     let authority = Authority::new();
-    let stage = authority.serve(Demand::Nothing).await;
+    let stage = authority.serve(ClientAuth::None).await;
     let url = Url::parse(&secure_url(&stage).replace("https", "wss")).expect("a URL");
-    let end = async |settings: &Settings| {
-        let network = Network::new(settings).expect("the settings are good");
-        let mut link = WsLink::new(network, Target::new(url.clone()));
+    let end = async |settings: &HttpSettings| {
+        let network = HttpClient::new(settings).expect("the settings are good");
+        let mut link = WebSocketTransport::new(network, Target::new(url.clone()));
         next(&mut link).await.expect_err("nobody shakes hands")
     };
     let untrusted = end(&settings()).await;
-    let trusted = end(&Settings { extra_ca: vec![authority.pem()], ..settings() }).await;
+    let trusted = end(&HttpSettings { extra_ca: vec![authority.pem()], ..settings() }).await;
     assert!(
-        matches!(fault(&untrusted), Fault::Unreachable { why: Unreachable::Tls, .. }),
+        matches!(
+            transport_error(&untrusted),
+            TransportError::Unreachable { reason: UnreachableReason::Tls, .. }
+        ),
         "{untrusted:?}"
     );
-    assert_eq!(stranger(fault(&trusted)), "application/json");
-    let proxy = Stage::start(|_| async { reply(418, "", "") }).await;
+    assert_eq!(not_mcp_content_type(transport_error(&trusted)), "application/json");
+    let proxy = TestServer::start(|_| async { reply(418, "", "") }).await;
     let all = Some(format!("http://{}", proxy.address));
-    let proxies = Proxies { all, ..Proxies::default() };
-    let network = Network::new(&Settings { proxies, ..settings() }).expect("good");
+    let proxies = ProxySettings { all, ..ProxySettings::default() };
+    let network = HttpClient::new(&HttpSettings { proxies, ..settings() }).expect("good");
     let url = Url::parse("ws://server.invalid/").expect("a URL");
-    let end = next(&mut WsLink::new(network, Target::new(url))).await.expect_err("refused");
-    assert_eq!(status(fault(&end)).status, 418);
+    let end =
+        next(&mut WebSocketTransport::new(network, Target::new(url))).await.expect_err("refused");
+    assert_eq!(error_response(transport_error(&end)).status, 418);
 }
 
 #[tokio::test]
 async fn a_client_certificate_is_shown_where_one_is_demanded() {
     let authority = Authority::new();
-    let stage = authority.serve(Demand::Certificate).await;
-    let without = Settings { extra_ca: vec![authority.pem()], ..settings() };
-    let (reason, detail) = why(asked(&without, &secure_url(&stage)).await);
-    assert_eq!(reason, Unreachable::Tls, "{detail}");
+    let stage = authority.serve(ClientAuth::Certificate).await;
+    let without = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
+    let (reason, detail) = unreachable_reason(ping(&without, &secure_url(&stage)).await);
+    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
     let (certificate, key) = authority.issue("client");
     let identity = Some(format!("{}{}", certificate.pem(), key.serialize_pem()).into_bytes());
-    let with = Settings { identity, ..without };
-    assert_eq!(asked(&with, &secure_url(&stage)).await, Ok(json!("here")));
+    let with = HttpSettings { identity, ..without };
+    assert_eq!(ping(&with, &secure_url(&stage)).await, Ok(json!("here")));
 }
 
 #[tokio::test]
 async fn a_server_that_speaks_no_tls_is_no_secure_one() {
-    let stage = Stage::start(echo).await;
-    let (reason, detail) = why(asked(&settings(), &secure_url(&stage)).await);
-    assert_eq!(reason, Unreachable::Tls, "{detail}");
+    let stage = TestServer::start(echo).await;
+    let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&stage)).await);
+    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
 }
 
 /// Tells the process that runs a test again in other surroundings from the one that starts it.
-const AGAIN: &str = "SWB_TEST_RUNS_AGAIN";
+const SECOND_RUN: &str = "SWB_TEST_RUNS_AGAIN";
 
 /// Runs a test of this file again with these variables.
-fn run_again(test: &str, variables: &[(&str, &OsStr)]) {
+fn run_in_subprocess(test: &str, variables: &[(&str, &OsStr)]) {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", &format!("network::{test}")])
-        .env(AGAIN, "1")
+        .env(SECOND_RUN, "1")
         .envs(variables.iter().copied())
         .output()
         .expect("it runs");
@@ -263,7 +278,7 @@ fn run_again(test: &str, variables: &[(&str, &OsStr)]) {
 }
 
 fn is_second_run() -> bool {
-    std::env::var_os(AGAIN).is_some()
+    std::env::var_os(SECOND_RUN).is_some()
 }
 
 #[test]
@@ -275,11 +290,14 @@ fn a_system_without_authorities_gets_ours() {
             ("SSL_CERT_FILE", empty.path().as_os_str()),
             ("SSL_CERT_DIR", folder.path().as_os_str()),
         ];
-        return run_again("a_system_without_authorities_gets_ours", &variables);
+        return run_in_subprocess("a_system_without_authorities_gets_ours", &variables);
     }
-    let with_extra = Settings { extra_ca: vec![Authority::new().pem()], ..settings() };
-    let roots = |settings| Network::new(settings).expect("the settings are good").roots();
-    assert_eq!((roots(&settings()), roots(&with_extra)), (Roots::Bundled, Roots::Bundled));
+    let with_extra = HttpSettings { extra_ca: vec![Authority::new().pem()], ..settings() };
+    let roots = |settings| HttpClient::new(settings).expect("the settings are good").roots();
+    assert_eq!(
+        (roots(&settings()), roots(&with_extra)),
+        (TrustRoots::Bundled, TrustRoots::Bundled)
+    );
 }
 
 #[tokio::test]
@@ -289,24 +307,24 @@ async fn proxies_of_the_environment_are_not_used() {
         let nobody = OsStr::new("http://127.0.0.1:0");
         let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
         let variables = variables.map(|name| (name, nobody));
-        return run_again("proxies_of_the_environment_are_not_used", &variables);
+        return run_in_subprocess("proxies_of_the_environment_are_not_used", &variables);
     }
-    let stage = Stage::start(echo).await;
-    assert_eq!(asked(&settings(), stage.url("/mcp").as_str()).await, Ok(json!("here")));
+    let stage = TestServer::start(echo).await;
+    assert_eq!(ping(&settings(), stage.url("/mcp").as_str()).await, Ok(json!("here")));
 }
 
 #[test]
 fn settings_that_cannot_be_used_are_named_without_their_secrets() {
-    let error = |settings: Settings| Network::new(&settings).expect_err("bad settings");
+    let error = |settings: HttpSettings| HttpClient::new(&settings).expect_err("bad settings");
     let all = Some("http://me:secret@[".to_owned());
-    let proxies = Proxies { all, ..Proxies::default() };
-    let proxy = error(Settings { proxies, ..settings() });
-    assert!(matches!(proxy, SetupError::Proxy { scheme: "all" }));
+    let proxies = ProxySettings { all, ..ProxySettings::default() };
+    let proxy = error(HttpSettings { proxies, ..settings() });
+    assert!(matches!(proxy, HttpSetupError::Proxy { scheme: "all" }));
     assert!(!format!("{proxy} {proxy:?}").contains("secret"));
-    let extra = error(Settings { extra_ca: vec![b"nothing".to_vec()], ..settings() });
+    let extra = error(HttpSettings { extra_ca: vec![b"nothing".to_vec()], ..settings() });
     assert_eq!(extra.to_string(), "extra certificate file 1 holds no certificates in PEM");
-    let identity = error(Settings { identity: Some(b"secret".to_vec()), ..settings() });
-    assert!(matches!(identity, SetupError::Identity(_)));
+    let identity = error(HttpSettings { identity: Some(b"secret".to_vec()), ..settings() });
+    assert!(matches!(identity, HttpSetupError::Identity(_)));
     assert!(!format!("{identity} {identity:?}").contains("secret"));
 }
 
@@ -319,10 +337,11 @@ fn secrets_are_not_printed() {
     let printed = format!("{target:?}");
     assert!(printed.contains("https://a.example/mcp") && printed.contains("x-key"), "{printed}");
     let http = Some("http://me:secret@proxy".to_owned());
-    let proxies = Proxies { http, ..Proxies::default() };
-    let settings = Settings { proxies, identity: Some(b"secret".to_vec()), ..settings() };
-    let network = Network::new(&Settings { identity: None, ..settings.clone() }).expect("good");
-    let link = HttpLink::new(network.clone(), target);
+    let proxies = ProxySettings { http, ..ProxySettings::default() };
+    let settings = HttpSettings { proxies, identity: Some(b"secret".to_vec()), ..settings() };
+    let network =
+        HttpClient::new(&HttpSettings { identity: None, ..settings.clone() }).expect("good");
+    let link = StreamableHttpTransport::new(network.clone(), target);
     for text in [printed, format!("{settings:?}"), format!("{network:?}"), format!("{link:?}")] {
         assert!(!text.contains("secret") && !text.contains("115, 101"), "{text}");
     }

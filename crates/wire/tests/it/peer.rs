@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::lines::{LARGEST_MESSAGE, LineLink};
-use switchboard_wire::link::{Arrival, Link, LinkEnd};
-use switchboard_wire::memory::{self, MemoryLink};
-use switchboard_wire::message::{Id, Message, Payload, RemoteError};
-use switchboard_wire::peer::{CallError, Connection, Event, Peer, Progress, Sent};
+use switchboard_wire::lines::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
+use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
+use switchboard_wire::memory::{self, InMemoryTransport};
+use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::peer::{CallError, Delivery, Peer, PeerEvent, Progress, SpawnedPeer};
 use tokio::sync::mpsc;
 
 fn payload(text: &str) -> Payload {
@@ -15,50 +15,50 @@ fn payload(text: &str) -> Payload {
 }
 
 /// Answers every question with its own parameters until the connection ends.
-async fn echo(mut events: mpsc::Receiver<Event>) {
+async fn echo(mut events: mpsc::Receiver<PeerEvent>) {
     while let Some(event) = events.recv().await {
-        if let Event::Request(request) = event {
+        if let PeerEvent::Request(request) = event {
             let answer = request.params.clone().unwrap_or_else(|| payload("null"));
-            request.answer(answer).await;
+            request.respond(answer).await;
         }
     }
 }
 
 /// A peer, and the bare other end to play a server with.
-fn scripted() -> (Connection, MemoryLink) {
+fn scripted() -> (SpawnedPeer, InMemoryTransport) {
     let (one, other) = memory::pair();
-    (Peer::start(one), other)
+    (Peer::spawn(one), other)
 }
 
 /// What the script sees next.
-async fn heard(server: &mut MemoryLink) -> Message {
+async fn next_message(server: &mut InMemoryTransport) -> Message {
     match server.next().await {
-        Ok(Arrival::Message(message)) => message,
+        Ok(TransportEvent::Message(message)) => message,
         other => panic!("a message was expected: {other:?}"),
     }
 }
 
 /// The id of the question that the script sees next.
-async fn asked(server: &mut MemoryLink) -> Id {
-    let message = heard(server).await;
+async fn next_request_id(server: &mut InMemoryTransport) -> RequestId {
+    let message = next_message(server).await;
     let Message::Request { id, .. } = message else {
         panic!("a question was expected: {message:?}")
     };
     id
 }
 
-fn answer(id: Id, text: &str) -> Message {
-    Message::Answer { id: Some(id), outcome: Ok(payload(text)) }
+fn response(id: RequestId, text: &str) -> Message {
+    Message::Response { id: Some(id), outcome: Ok(payload(text)) }
 }
 
 #[tokio::test]
 async fn both_sides_ask_and_answer_over_memory_and_over_bytes() {
     let (one, other) = memory::pair();
-    let in_memory = (Peer::start(one), Peer::start(other));
+    let in_memory = (Peer::spawn(one), Peer::spawn(other));
     let (ours, theirs) = tokio::io::duplex(64);
     let over = |stream| {
         let (reader, writer) = tokio::io::split(stream);
-        Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE))
+        Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE))
     };
     let over_bytes = (over(ours), over(theirs));
     for (one, other) in [in_memory, over_bytes] {
@@ -81,11 +81,11 @@ async fn answers_find_their_questions_in_any_order() {
     let script = tokio::spawn(async move {
         let mut ids = Vec::new();
         for _ in 0..100 {
-            ids.push(asked(&mut server).await);
+            ids.push(next_request_id(&mut server).await);
         }
         for id in ids.into_iter().rev() {
-            let Id::Number(number) = id else { panic!("ours are numbers") };
-            server.push(answer(Id::Number(number), &number.to_string()).into());
+            let RequestId::Number(number) = id else { panic!("ours are numbers") };
+            server.push(response(RequestId::Number(number), &number.to_string()).into());
         }
         let _until_it_ends = server.next().await;
     });
@@ -106,13 +106,13 @@ async fn answers_find_their_questions_in_any_order() {
 async fn an_error_comes_back_as_it_was_sent() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("x").into_future());
-    let id = asked(&mut server).await;
-    let error = RemoteError {
+    let id = next_request_id(&mut server).await;
+    let error = RpcError {
         code: -32602,
         message: "no such thing".to_owned(),
         data: Some(payload("{\"uri\": 1}")),
     };
-    server.push(Message::Answer { id: Some(id), outcome: Err(error.clone()) }.into());
+    server.push(Message::Response { id: Some(id), outcome: Err(error.clone()) }.into());
     assert_eq!(call.await.expect("it does not panic"), Err(CallError::Remote(error)));
 }
 
@@ -120,43 +120,43 @@ async fn an_error_comes_back_as_it_was_sent() {
 async fn a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_stray() {
     let (connection, mut server) = scripted();
     let call =
-        tokio::spawn(connection.peer.call("slow").within(Duration::from_secs(5)).into_future());
-    let id = asked(&mut server).await;
+        tokio::spawn(connection.peer.call("slow").timeout(Duration::from_secs(5)).into_future());
+    let id = next_request_id(&mut server).await;
     assert_eq!(
         call.await.expect("it does not panic"),
         Err(CallError::Timeout(Duration::from_secs(5)))
     );
-    let Message::Notification { method, params } = heard(&mut server).await else {
+    let Message::Notification { method, params } = next_message(&mut server).await else {
         panic!("it is a notification")
     };
     assert_eq!(method, "notifications/cancelled");
     let params: serde_json::Value = params.expect("it has parameters").decode().expect("JSON");
     assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "no answer came in time"}));
-    server.push(answer(id.clone(), "1").into());
-    server.push(answer(id, "1").into());
-    server.push(answer(Id::Number(99), "1").into());
-    server.push(answer(Id::Other(Bytes::from_static(b"\"x\"")), "1").into());
+    server.push(response(id.clone(), "1").into());
+    server.push(response(id, "1").into());
+    server.push(response(RequestId::Number(99), "1").into());
+    server.push(response(RequestId::Other(Bytes::from_static(b"\"x\"")), "1").into());
     let next = tokio::spawn(connection.peer.call("next").into_future());
-    let id = asked(&mut server).await;
-    server.push(answer(id, "2").into());
+    let id = next_request_id(&mut server).await;
+    server.push(response(id, "2").into());
     assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
     drop((connection.peer, server));
-    assert_eq!(connection.task.await.expect("it ends").stray_answers, 4);
+    assert_eq!(connection.task.await.expect("it ends").unmatched_responses, 4);
 }
 
 #[tokio::test]
 async fn a_dropped_call_is_cancelled_and_the_connection_goes_on() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("slow").into_future());
-    asked(&mut server).await;
+    next_request_id(&mut server).await;
     call.abort();
-    let Message::Notification { method, .. } = heard(&mut server).await else {
+    let Message::Notification { method, .. } = next_message(&mut server).await else {
         panic!("it is a notification")
     };
     assert_eq!(method, "notifications/cancelled");
     let next = tokio::spawn(connection.peer.call("next").into_future());
-    let id = asked(&mut server).await;
-    server.push(answer(id, "2").into());
+    let id = next_request_id(&mut server).await;
+    server.push(response(id, "2").into());
     assert_eq!(next.await.expect("it does not panic"), Ok(payload("2")));
 }
 
@@ -167,11 +167,11 @@ async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
     let call = connection
         .peer
         .call("long")
-        .within_of_progress(Duration::from_secs(5))
-        .progress_to(listener);
+        .progress_timeout(Duration::from_secs(5))
+        .progress_sender(listener);
     let number = call.number();
     let call = tokio::spawn(call.into_future());
-    let id = asked(&mut server).await;
+    let id = next_request_id(&mut server).await;
     let tokens = [number.to_string(), format!("\"{number}\""), number.to_string()];
     for (step, token) in tokens.iter().enumerate() {
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -185,7 +185,7 @@ async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
         );
         assert_eq!(signs.recv().await, Some(Progress(params)));
     }
-    server.push(answer(id, "\"done\"").into());
+    server.push(response(id, "\"done\"").into());
     assert_eq!(call.await.expect("it does not panic"), Ok(payload("\"done\"")));
 }
 
@@ -193,9 +193,8 @@ async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
 async fn without_progress_the_wait_ends() {
     let (connection, mut server) = scripted();
     let patience = Duration::from_secs(5);
-    let call =
-        tokio::spawn(connection.peer.call("long").within_of_progress(patience).into_future());
-    asked(&mut server).await;
+    let call = tokio::spawn(connection.peer.call("long").progress_timeout(patience).into_future());
+    next_request_id(&mut server).await;
     assert_eq!(call.await.expect("it does not panic"), Err(CallError::Timeout(patience)));
 }
 
@@ -203,15 +202,15 @@ async fn without_progress_the_wait_ends() {
 async fn when_the_connection_ends_every_call_is_told_whether_it_had_left() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("x").into_future());
-    asked(&mut server).await;
+    next_request_id(&mut server).await;
     drop(server);
-    let ended = |sent| Err(CallError::Ended { how: LinkEnd::Closed, sent });
-    assert_eq!(call.await.expect("it does not panic"), ended(Sent::Maybe));
-    assert_eq!(connection.peer.ended().await, LinkEnd::Closed);
-    assert_eq!(connection.peer.call("y").await, ended(Sent::No));
+    let ended = |sent| Err(CallError::Closed { reason: CloseReason::Closed, delivery: sent });
+    assert_eq!(call.await.expect("it does not panic"), ended(Delivery::Unknown));
+    assert_eq!(connection.peer.closed().await, CloseReason::Closed);
+    assert_eq!(connection.peer.call("y").await, ended(Delivery::NotSent));
     assert_eq!(
         connection.peer.notify("z", None).await,
-        Err(CallError::Ended { how: LinkEnd::Closed, sent: Sent::No })
+        Err(CallError::Closed { reason: CloseReason::Closed, delivery: Delivery::NotSent })
     );
 }
 
@@ -221,17 +220,21 @@ async fn a_ping_is_answered_even_when_nobody_listens() {
     drop(connection.events);
     server.push(
         Message::Request {
-            id: Id::Other(Bytes::from_static(b"\"p1\"")),
+            id: RequestId::Other(Bytes::from_static(b"\"p1\"")),
             method: "ping".into(),
             params: None,
         }
         .into(),
     );
-    assert_eq!(heard(&mut server).await, answer(Id::Other(Bytes::from_static(b"\"p1\"")), "{}"));
-    server.push(
-        Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None }.into(),
+    assert_eq!(
+        next_message(&mut server).await,
+        response(RequestId::Other(Bytes::from_static(b"\"p1\"")), "{}")
     );
-    let Message::Answer { outcome: Err(error), .. } = heard(&mut server).await else {
+    server.push(
+        Message::Request { id: RequestId::Number(5), method: "roots/list".into(), params: None }
+            .into(),
+    );
+    let Message::Response { outcome: Err(error), .. } = next_message(&mut server).await else {
         panic!("it is refused")
     };
     assert_eq!(error.code, -32603);
@@ -241,13 +244,14 @@ async fn a_ping_is_answered_even_when_nobody_listens() {
 async fn a_question_that_is_dropped_is_answered_with_an_error() {
     let (mut connection, mut server) = scripted();
     server.push(
-        Message::Request { id: Id::Number(5), method: "roots/list".into(), params: None }.into(),
+        Message::Request { id: RequestId::Number(5), method: "roots/list".into(), params: None }
+            .into(),
     );
     drop(connection.events.recv().await);
-    let Message::Answer { id, outcome: Err(_) } = heard(&mut server).await else {
+    let Message::Response { id, outcome: Err(_) } = next_message(&mut server).await else {
         panic!("it is an error")
     };
-    assert_eq!(id, Some(Id::Number(5)));
+    assert_eq!(id, Some(RequestId::Number(5)));
 }
 
 #[tokio::test]
@@ -263,8 +267,8 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
         );
     }
     let call = tokio::spawn(connection.peer.call("x").into_future());
-    let id = asked(&mut server).await;
-    server.push(answer(id, "1").into());
+    let id = next_request_id(&mut server).await;
+    server.push(response(id, "1").into());
     let result = tokio::select! {
         result = call => result.expect("it does not panic"),
         end = server.next() => panic!("nothing else is said: {end:?}"),
@@ -280,10 +284,10 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
 #[tokio::test]
 async fn two_peers_may_answer_one_another_however_deep() {
     let (one, other) = memory::pair();
-    let (one, other) = (Peer::start(one), Peer::start(other));
-    let deeper = |mut events: mpsc::Receiver<Event>, peer: Peer| {
+    let (one, other) = (Peer::spawn(one), Peer::spawn(other));
+    let deeper = |mut events: mpsc::Receiver<PeerEvent>, peer: Peer| {
         tokio::spawn(async move {
-            while let Some(Event::Request(request)) = events.recv().await {
+            while let Some(PeerEvent::Request(request)) = events.recv().await {
                 let peer = peer.clone();
                 tokio::spawn(async move {
                     let left: u64 =
@@ -296,7 +300,7 @@ async fn two_peers_may_answer_one_another_however_deep() {
                             .await
                             .expect("an answer"),
                     };
-                    request.answer(result).await;
+                    request.respond(result).await;
                 });
             }
         })
@@ -310,7 +314,7 @@ async fn two_peers_may_answer_one_another_however_deep() {
 async fn a_side_that_does_not_read_makes_callers_wait_instead_of_memory_grow() {
     let (reader, _keeps_it_open) = tokio::io::duplex(64);
     let (_never_read, writer) = tokio::io::duplex(64);
-    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
     let big = payload(&format!("\"{}\"", "x".repeat(100_000)));
     let mut accepted = 0;
     loop {
@@ -329,7 +333,7 @@ async fn a_side_that_does_not_read_makes_callers_wait_instead_of_memory_grow() {
 async fn what_was_said_last_still_leaves() {
     let (reader, _keeps_it_open) = tokio::io::duplex(64);
     let (mut other, writer) = tokio::io::duplex(16);
-    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
     connection.peer.notify("farewell", None).await.expect("it is there");
     drop(connection.peer);
     let mut text = String::new();
@@ -341,7 +345,7 @@ async fn what_was_said_last_still_leaves() {
 async fn garbage_between_messages_is_counted_and_harmless() {
     let (ours, mut script) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(ours);
-    let connection = Peer::start(LineLink::new(reader, writer, 1000));
+    let connection = Peer::spawn(StdioTransport::new(reader, writer, 1000));
     let call = tokio::spawn(connection.peer.call("x").into_future());
     let mut question = [0; 100];
     let length =
@@ -351,20 +355,20 @@ async fn garbage_between_messages_is_counted_and_harmless() {
     tokio::io::AsyncWriteExt::write_all(&mut script, text).await.expect("there is room");
     assert_eq!(call.await.expect("it does not panic"), Ok(payload("{}")));
     drop(script);
-    assert_eq!(connection.task.await.expect("it ends").garbage, 2);
+    assert_eq!(connection.task.await.expect("it ends").malformed_messages, 2);
 }
 
 #[tokio::test]
 async fn a_flood_of_questions_from_a_side_that_does_not_read_is_bounded() {
     let (reader, mut script) = tokio::io::duplex(1 << 16);
     let (_never_read, writer) = tokio::io::duplex(64);
-    let connection = Peer::start(LineLink::new(reader, writer, LARGEST_MESSAGE));
+    let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
     let pings: String =
         (0..100_000).map(|n| format!("{{\"id\":{n},\"method\":\"ping\"}}\n")).collect();
     tokio::io::AsyncWriteExt::write_all(&mut script, pings.as_bytes()).await.expect("it is read");
     drop(script);
     let statistics = connection.task.await.expect("it ends");
-    assert!(statistics.dropped_answers > 0, "{statistics:?}");
+    assert!(statistics.dropped_responses > 0, "{statistics:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -372,22 +376,28 @@ async fn a_call_does_not_run_out_of_time_while_the_other_side_waits_for_our_answ
     let (mut connection, mut server) = scripted();
     let limit = Duration::from_secs(5);
     let call =
-        tokio::spawn(connection.peer.call("tools/call").within_of_progress(limit).into_future());
-    let id = asked(&mut server).await;
+        tokio::spawn(connection.peer.call("tools/call").progress_timeout(limit).into_future());
+    let id = next_request_id(&mut server).await;
     server.push(
-        Message::Request { id: Id::Number(7), method: "elicitation/create".into(), params: None }
-            .into(),
+        Message::Request {
+            id: RequestId::Number(7),
+            method: "elicitation/create".into(),
+            params: None,
+        }
+        .into(),
     );
-    let Some(Event::Request(question)) = connection.events.recv().await else {
+    let Some(PeerEvent::Request(question)) = connection.events.recv().await else {
         panic!("a question was expected")
     };
     // Somebody thinks for an hour. Time is ours here, so nothing waits.
     tokio::time::advance(Duration::from_secs(3600)).await;
     tokio::task::yield_now().await;
     assert!(!call.is_finished());
-    question.answer(payload("{}")).await;
-    let Message::Answer { .. } = heard(&mut server).await else { panic!("an answer was expected") };
-    server.push(answer(id, "\"done\"").into());
+    question.respond(payload("{}")).await;
+    let Message::Response { .. } = next_message(&mut server).await else {
+        panic!("an answer was expected")
+    };
+    server.push(response(id, "\"done\"").into());
     assert_eq!(call.await.expect("no panic"), Ok(payload("\"done\"")));
 }
 
@@ -396,16 +406,20 @@ async fn a_call_runs_out_of_time_once_the_question_on_the_way_is_answered() {
     let (mut connection, mut server) = scripted();
     let limit = Duration::from_secs(5);
     let call =
-        tokio::spawn(connection.peer.call("tools/call").within_of_progress(limit).into_future());
-    let _id = asked(&mut server).await;
+        tokio::spawn(connection.peer.call("tools/call").progress_timeout(limit).into_future());
+    let _id = next_request_id(&mut server).await;
     server.push(
-        Message::Request { id: Id::Number(7), method: "elicitation/create".into(), params: None }
-            .into(),
+        Message::Request {
+            id: RequestId::Number(7),
+            method: "elicitation/create".into(),
+            params: None,
+        }
+        .into(),
     );
-    let Some(Event::Request(question)) = connection.events.recv().await else {
+    let Some(PeerEvent::Request(question)) = connection.events.recv().await else {
         panic!("a question was expected")
     };
     tokio::time::advance(Duration::from_secs(60)).await;
-    question.answer(payload("{}")).await;
+    question.respond(payload("{}")).await;
     assert_eq!(call.await.expect("no panic"), Err(CallError::Timeout(limit)));
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::serve::ListenerExt;
 use serde_json::json;
-use switchboard_wire::fault::{Fault, Unreachable};
-use switchboard_wire::link::{Arrival, Link, Outgoing};
-use switchboard_wire::message::{Id, Message};
+use switchboard_wire::fault::{TransportError, UnreachableReason};
+use switchboard_wire::link::{OutgoingMessage, Transport, TransportEvent};
+use switchboard_wire::message::{Message, RequestId};
 use switchboard_wire::network::Target;
-use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::streamable::StreamableHttpTransport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
@@ -20,33 +20,33 @@ use url::Url;
 use crate::stage::*;
 
 /// A port at which the test itself is the server.
-struct Counter {
+struct ManualServer {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Counter {
-    async fn open() -> Counter {
+impl ManualServer {
+    async fn bind() -> ManualServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        Counter { listener, address }
+        ManualServer { listener, address }
     }
 
-    fn link(&self) -> HttpLink {
+    fn transport(&self) -> StreamableHttpTransport {
         let url = Url::parse(&format!("http://{}/mcp", self.address)).expect("a URL");
-        HttpLink::new(network(), Target::new(url))
+        StreamableHttpTransport::new(http_client(), Target::new(url))
     }
 
     /// The next connection, once a request came on it.
-    async fn next(&self) -> TcpStream {
-        let accepted = timeout(SOON, self.listener.accept()).await.expect("somebody comes");
+    async fn next_request(&self) -> TcpStream {
+        let accepted = timeout(TEST_TIMEOUT, self.listener.accept()).await.expect("somebody comes");
         let mut socket = accepted.expect("a connection").0;
         read_request(&mut socket).await;
         socket
     }
 
     /// Nobody else has come.
-    async fn check_nobody_waits(&self) {
+    async fn check_no_new_connection(&self) {
         let mut waits = std::pin::pin!(self.listener.accept());
         // Who comes is seen when the system is asked, which happens in between.
         for _ in 0..20 {
@@ -58,7 +58,7 @@ impl Counter {
 }
 
 /// Answers the question with this number, and leaves the connection open.
-async fn answer(socket: &mut TcpStream, number: u64) {
+async fn send_response(socket: &mut TcpStream, number: u64) {
     let body = json!({"jsonrpc": "2.0", "id": number, "result": number}).to_string();
     let length = body.len();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
@@ -67,70 +67,72 @@ async fn answer(socket: &mut TcpStream, number: u64) {
 }
 
 /// Waits until the other side has closed a connection.
-async fn closed(socket: &mut TcpStream) {
+async fn wait_until_closed(socket: &mut TcpStream) {
     let mut rest = [0; 64];
-    let read = timeout(SOON, socket.read(&mut rest)).await.expect("it is closed");
+    let read = timeout(TEST_TIMEOUT, socket.read(&mut rest)).await.expect("it is closed");
     assert_eq!(read.unwrap_or(0), 0, "nothing more is said on it");
 }
 
 #[tokio::test]
 async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(request(1, "ping"));
-    let mut first = meanwhile(&mut link, counter.next()).await;
-    answer(&mut first, 1).await;
-    assert_eq!(heard(&mut link).await["result"], 1);
+    let mut first = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut first, 1).await;
+    assert_eq!(next_message(&mut link).await["result"], 1);
     drop(first);
     // The end is there; nobody has looked at it.
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
     link.push(request(2, "ping"));
-    let mut second = meanwhile(&mut link, counter.next()).await;
-    answer(&mut second, 2).await;
-    assert_eq!(heard(&mut link).await["result"], 2);
+    let mut second = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut second, 2).await;
+    assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
 async fn a_question_that_may_have_been_heard_is_not_asked_again() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(request(1, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
-    answer(&mut socket, 1).await;
-    assert_eq!(heard(&mut link).await["result"], 1);
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut socket, 1).await;
+    assert_eq!(next_message(&mut link).await["result"], 1);
     link.push(request(2, "tools/call"));
-    meanwhile(&mut link, read_request(&mut socket)).await;
+    drive_until(&mut link, read_request(&mut socket)).await;
     drop(socket);
     match next(&mut link).await {
-        Ok(Arrival::Lost { id: Some(Id::Number(2)), fault }) => {
-            let Fault::Unreachable { why, .. } = &fault else { panic!("it broke: {fault:?}") };
-            assert_eq!(*why, Unreachable::Reset);
-            assert!(!fault.is_before_delivery());
+        Ok(TransportEvent::DeliveryFailed { id: Some(RequestId::Number(2)), error }) => {
+            let TransportError::Unreachable { reason, .. } = &error else {
+                panic!("it broke: {error:?}")
+            };
+            assert_eq!(*reason, UnreachableReason::Reset);
+            assert!(!error.is_before_delivery());
         }
         other => panic!("it is lost: {other:?}"),
     }
-    counter.check_nobody_waits().await;
+    counter.check_no_new_connection().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_to_its_end_closes_its_connection() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(modern_request(1, "tools/call"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
     let said = event(&json!({"jsonrpc": "2.0", "method": "notifications/progress"}));
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 1000";
     let begun = format!("{head}\r\n\r\n{said}data: {{");
     socket.write_all(begun.as_bytes()).await.expect("it is read");
-    assert_eq!(heard(&mut link).await["method"], "notifications/progress");
+    assert_eq!(next_message(&mut link).await["method"], "notifications/progress");
     link.push(notification("notifications/cancelled", &json!({"requestId": 1})));
-    meanwhile(&mut link, closed(&mut socket)).await;
+    drive_until(&mut link, wait_until_closed(&mut socket)).await;
     link.push(modern_request(2, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
-    answer(&mut socket, 2).await;
-    assert_eq!(heard(&mut link).await["result"], 2);
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut socket, 2).await;
+    assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
@@ -146,14 +148,14 @@ async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() 
     });
     // Nobody is answered before everybody has asked.
     let all_here = Arc::new(Barrier::new(CALLS));
-    let stage = Stage::over(listener, address, move |seen| {
+    let stage = TestServer::with_listener(listener, address, move |seen| {
         let all_here = all_here.clone();
         async move {
             all_here.wait().await;
-            as_json(&result(&seen, seen.body["id"].clone()))
+            json_response(&result(&seen, seen.body["id"].clone()))
         }
     });
-    let mut link = HttpLink::new(network(), stage.target());
+    let mut link = StreamableHttpTransport::new(http_client(), stage.target());
     let mut number = 0;
     for expected in [CALLS, CALLS + (CALLS - KEPT)] {
         for _ in 0..CALLS {
@@ -161,7 +163,7 @@ async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() 
             link.push(request(number, "ping"));
         }
         for _ in 0..CALLS {
-            let answer = heard(&mut link).await;
+            let answer = next_message(&mut link).await;
             assert_eq!(answer["result"], answer["id"]);
         }
         assert_eq!(accepted.load(Ordering::SeqCst), expected);
@@ -169,18 +171,19 @@ async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() 
 }
 
 /// A question that no buffer of the system holds.
-fn large_request(number: u64) -> Outgoing {
+fn large_request(number: u64) -> OutgoingMessage {
     let params = Some(payload(&json!({"text": "x".repeat(16 * 1024 * 1024)})));
-    Message::Request { id: Id::Number(number), method: "tools/call".into(), params }.into()
+    Message::Request { id: RequestId::Number(number), method: "tools/call".into(), params }.into()
 }
 
 #[tokio::test]
 async fn an_answer_may_come_before_everything_is_said() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(large_request(1));
     let refused = async {
-        let accepted = timeout(SOON, counter.listener.accept()).await.expect("somebody comes");
+        let accepted =
+            timeout(TEST_TIMEOUT, counter.listener.accept()).await.expect("somebody comes");
         let mut socket = accepted.expect("a connection").0;
         socket.read_exact(&mut [0; 1000]).await.expect("a question begins");
         // It stays open, and nobody reads on.
@@ -189,26 +192,27 @@ async fn an_answer_may_come_before_everything_is_said() {
         socket
     };
     let (arrived, mut socket) = tokio::join!(next(&mut link), refused);
-    let Ok(Arrival::Lost { id: Some(Id::Number(1)), fault }) = arrived else {
+    let Ok(TransportEvent::DeliveryFailed { id: Some(RequestId::Number(1)), error }) = arrived
+    else {
         panic!("it is lost: {arrived:?}");
     };
-    let told = status(&fault);
+    let told = error_response(&error);
     assert_eq!((told.status, &*told.body), (413, "large"));
     // The rest of the question would be taken for the next one: the connection is not used again.
     let drained = async { while socket.read(&mut [0; 65536]).await.is_ok_and(|it| it > 0) {} };
-    timeout(SOON, drained).await.expect("it is closed");
+    timeout(TEST_TIMEOUT, drained).await.expect("it is closed");
     link.push(request(2, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
-    answer(&mut socket, 2).await;
-    assert_eq!(heard(&mut link).await["result"], 2);
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut socket, 2).await;
+    assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
 async fn an_answer_in_chunks_leaves_its_connection_for_the_next_question() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(request(1, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let (first, second) = (r#"{"jsonrpc":"2.0","#, r#""id":1,"result":7}"#);
@@ -218,33 +222,33 @@ async fn an_answer_in_chunks_leaves_its_connection_for_the_next_question() {
         second.len()
     );
     socket.write_all(text.as_bytes()).await.expect("it is read");
-    assert_eq!(heard(&mut link).await["result"], 7);
+    assert_eq!(next_message(&mut link).await["result"], 7);
     link.push(request(2, "ping"));
-    meanwhile(&mut link, read_request(&mut socket)).await;
-    answer(&mut socket, 2).await;
-    assert_eq!(heard(&mut link).await["result"], 2);
-    counter.check_nobody_waits().await;
+    drive_until(&mut link, read_request(&mut socket)).await;
+    send_response(&mut socket, 2).await;
+    assert_eq!(next_message(&mut link).await["result"], 2);
+    counter.check_no_new_connection().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_ends_with_its_connection_is_whole() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(request(1, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
     let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
     let text = format!("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{body}");
     socket.write_all(text.as_bytes()).await.expect("it is read");
     drop(socket);
-    assert_eq!(heard(&mut link).await["result"], 7);
+    assert_eq!(next_message(&mut link).await["result"], 7);
 }
 
 #[tokio::test]
 async fn what_follows_an_answer_unasked_closes_its_connection() {
-    let counter = Counter::open().await;
-    let mut link = counter.link();
+    let counter = ManualServer::bind().await;
+    let mut link = counter.transport();
     link.push(request(1, "ping"));
-    let mut socket = meanwhile(&mut link, counter.next()).await;
+    let mut socket = drive_until(&mut link, counter.next_request()).await;
     let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
     let forged = r#"{"jsonrpc":"2.0","id":2,"result":"forged"}"#;
     let said = |body: &str| {
@@ -253,9 +257,9 @@ async fn what_follows_an_answer_unasked_closes_its_connection() {
     };
     let text = format!("{}{}", said(body), said(forged));
     socket.write_all(text.as_bytes()).await.expect("it is read");
-    assert_eq!(heard(&mut link).await["result"], 7);
+    assert_eq!(next_message(&mut link).await["result"], 7);
     link.push(request(2, "ping"));
-    let mut another = meanwhile(&mut link, counter.next()).await;
-    answer(&mut another, 2).await;
-    assert_eq!(heard(&mut link).await["result"], 2);
+    let mut another = drive_until(&mut link, counter.next_request()).await;
+    send_response(&mut another, 2).await;
+    assert_eq!(next_message(&mut link).await["result"], 2);
 }

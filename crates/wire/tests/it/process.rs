@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::link::LinkEnd;
+use switchboard_wire::link::CloseReason;
 use switchboard_wire::message::Payload;
-use switchboard_wire::peer::{CallError, Peer, Sent};
+use switchboard_wire::peer::{CallError, Delivery, Peer};
 use switchboard_wire::process::{
-    self, Keeping, Process, ProcessLink, Program, Push, Search, errand,
+    self, DescendantSearch, Process, ProcessOptions, ProcessTransport, Program, StopStep, errand,
 };
 use tokio::io::AsyncReadExt;
 
-fn shell(script: &str, folder: &Path) -> Program {
+fn shell_program(script: &str, folder: &Path) -> Program {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Program {
         command: "sh".into(),
@@ -22,8 +22,9 @@ fn shell(script: &str, folder: &Path) -> Program {
     }
 }
 
-fn start(script: &str, folder: &Path) -> (ProcessLink, Process) {
-    process::start(&shell(script, folder), &Keeping::default()).expect("a shell can be started")
+fn spawn_shell(script: &str, folder: &Path) -> (ProcessTransport, Process) {
+    process::spawn(&shell_program(script, folder), &ProcessOptions::default())
+        .expect("a shell can be started")
 }
 
 /// Answers every line with a result: what the shell knows of JSON.
@@ -36,15 +37,18 @@ done"#;
 async fn a_program_is_asked_and_answers_with_the_environment_and_folder_it_was_given() {
     let home = tempfile::tempdir().expect("a temp folder");
     let folder = home.path().canonicalize().expect("it is there");
-    let (link, process) = start(ECHO, &folder);
-    let connection = Peer::start(link);
+    let (link, process) = spawn_shell(ECHO, &folder);
+    let connection = Peer::spawn(link);
     let result = connection.peer.call("x").await;
     let expected = format!("\"hello {}\"", folder.display());
     assert_eq!(result, Ok(Payload::from_json(Bytes::from(expected))));
     drop(connection.peer);
     connection.task.await.expect("it ends");
-    let ended = process.stop(Search::Now).await;
-    assert_eq!((ended.after, ended.status.and_then(|it| it.code())), (Push::Close, Some(0)));
+    let ended = process.stop(DescendantSearch::Now).await;
+    assert_eq!(
+        (ended.step, ended.status.and_then(|it| it.code())),
+        (StopStep::CloseStdin, Some(0))
+    );
 }
 
 #[tokio::test]
@@ -55,7 +59,7 @@ async fn a_program_that_is_not_there_is_named() {
         env: vec![],
         cwd: None,
     };
-    let error = process::start(&program, &Keeping::default()).expect_err("it is not there");
+    let error = process::spawn(&program, &ProcessOptions::default()).expect_err("it is not there");
     assert_eq!(error.to_string(), "could not start `no-such-program-anywhere`");
     assert_eq!(error.source.kind(), std::io::ErrorKind::NotFound);
 }
@@ -63,11 +67,15 @@ async fn a_program_that_is_not_there_is_named() {
 #[tokio::test]
 async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_last_words() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (link, process) = start("read -r line; echo 'out of cheese' >&2; exit 3", home.path());
-    let connection = Peer::start(link);
+    let (link, process) =
+        spawn_shell("read -r line; echo 'out of cheese' >&2; exit 3", home.path());
+    let connection = Peer::spawn(link);
     let result = connection.peer.call("x").await;
-    assert_eq!(result, Err(CallError::Ended { how: LinkEnd::Closed, sent: Sent::Maybe }));
-    let ended = process.stop(Search::Now);
+    assert_eq!(
+        result,
+        Err(CallError::Closed { reason: CloseReason::Closed, delivery: Delivery::Unknown })
+    );
+    let ended = process.stop(DescendantSearch::Now);
     assert_eq!(ended.await.status.and_then(|it| it.code()), Some(3));
 }
 
@@ -75,15 +83,15 @@ async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_la
 async fn what_is_said_on_standard_error_is_remembered_up_to_a_bound_and_never_waited_for() {
     let home = tempfile::tempdir().expect("a temp folder");
     let flood = "head -c 5000000 /dev/zero | tr '\\0' 'x' >&2; echo the-end >&2; read -r line; echo '{\"id\":1,\"result\":1}'; read -r line";
-    let (link, process) = start(flood, home.path());
-    let connection = Peer::start(link);
+    let (link, process) = spawn_shell(flood, home.path());
+    let connection = Peer::spawn(link);
     connection.peer.call("x").await.expect("the flood did not hold it up");
-    let said = process.said().await;
+    let said = process.stderr_tail().await;
     assert_eq!(said.len(), 64 * 1024);
     assert!(said.ends_with(b"the-end\n"));
     drop(connection.peer);
     connection.task.await.expect("it ends");
-    process.stop(Search::Now).await;
+    process.stop(DescendantSearch::Now).await;
 }
 
 /// Is a process with this number alive, and no zombie?
@@ -93,7 +101,7 @@ fn is_alive(number: &str) -> bool {
 }
 
 /// Waits until a process that was killed is gone.
-async fn dies(number: &str) {
+async fn wait_until_dead(number: &str) {
     for _ in 0..500 {
         if !is_alive(number) {
             return;
@@ -104,7 +112,7 @@ async fn dies(number: &str) {
 }
 
 /// Waits until a file is there and returns its text.
-async fn appears(path: PathBuf) -> String {
+async fn wait_for_file(path: PathBuf) -> String {
     for _ in 0..500 {
         match std::fs::read_to_string(&path) {
             Ok(text) if text.ends_with('\n') => return text,
@@ -118,74 +126,74 @@ async fn appears(path: PathBuf) -> String {
 async fn a_stubborn_program_is_killed_with_what_it_started() {
     let home = tempfile::tempdir().expect("a temp folder");
     let stubborn = "trap '' INT TERM; sleep 1000 & echo $! > child; while :; do sleep 1; done";
-    let (link, process) = start(stubborn, home.path());
-    let child = appears(home.path().join("child")).await;
+    let (link, process) = spawn_shell(stubborn, home.path());
+    let child = wait_for_file(home.path().join("child")).await;
     assert!(is_alive(&child));
     drop(link);
-    assert_eq!(process.stop(Search::Now).await.after, Push::Kill);
-    dies(&child).await;
+    assert_eq!(process.stop(DescendantSearch::Now).await.step, StopStep::Kill);
+    wait_until_dead(&child).await;
 }
 
 #[tokio::test]
 async fn a_polite_program_that_leaves_a_child_behind_leaves_nothing_behind() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (link, process) = start("sleep 1000 & echo $! > child; read -r line", home.path());
-    let child = appears(home.path().join("child")).await;
+    let (link, process) = spawn_shell("sleep 1000 & echo $! > child; read -r line", home.path());
+    let child = wait_for_file(home.path().join("child")).await;
     drop(link);
-    assert_eq!(process.stop(Search::Now).await.after, Push::Close);
-    dies(&child).await;
+    assert_eq!(process.stop(DescendantSearch::Now).await.step, StopStep::CloseStdin);
+    wait_until_dead(&child).await;
 }
 
 #[tokio::test]
 async fn dropping_a_process_kills_everything_at_once() {
     let home = tempfile::tempdir().expect("a temp folder");
     let (link, process) =
-        start("trap '' INT TERM; sleep 1000 & echo $! > child; wait", home.path());
-    let child = appears(home.path().join("child")).await;
+        spawn_shell("trap '' INT TERM; sleep 1000 & echo $! > child; wait", home.path());
+    let child = wait_for_file(home.path().join("child")).await;
     drop((link, process));
-    dies(&child).await;
+    wait_until_dead(&child).await;
 }
 
 #[tokio::test]
 async fn a_child_that_left_the_group_is_found_by_its_mark() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "setsid sh -c 'echo $$ > child; sleep 1000' & read -r line";
-    let (link, process) = start(script, home.path());
-    let (other_link, other) = start("read -r line", home.path());
-    let child = appears(home.path().join("child")).await;
+    let (link, process) = spawn_shell(script, home.path());
+    let (other_link, other) = spawn_shell("read -r line", home.path());
+    let child = wait_for_file(home.path().join("child")).await;
     drop(link);
-    process.stop(Search::Now).await;
-    dies(&child).await;
-    let number = other.number().expect("it runs").to_string();
+    process.stop(DescendantSearch::Now).await;
+    wait_until_dead(&child).await;
+    let number = other.pid().expect("it runs").to_string();
     assert!(is_alive(&number), "another program of ours is none of its business");
     drop(other_link);
-    other.stop(Search::Now).await;
+    other.stop(DescendantSearch::Now).await;
 }
 
 #[tokio::test]
 async fn two_hundred_programs_need_no_thread_each() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let running: Vec<_> = (0..200).map(|_| start("read -r line", home.path())).collect();
+    let running: Vec<_> = (0..200).map(|_| spawn_shell("read -r line", home.path())).collect();
     let threads = std::fs::read_dir("/proc/self/task").expect("it is there").count();
     assert!(threads < 20, "{threads} threads");
     for (link, process) in running {
         drop(link);
-        assert_eq!(process.stop(Search::Later).await.after, Push::Close);
+        assert_eq!(process.stop(DescendantSearch::Deferred).await.step, StopStep::CloseStdin);
     }
 }
 
 #[tokio::test]
 async fn a_program_that_ended_by_itself_leaves_nothing_behind_and_nobody_else_is_hit() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (_link, mut process) = start("sleep 1000 & echo $! > child; exit 4", home.path());
-    let child = appears(home.path().join("child")).await;
-    assert_eq!(process.ended().await.expect("it ends").code(), Some(4));
-    assert_eq!(process.number(), None);
-    dies(&child).await;
+    let (_link, mut process) = spawn_shell("sleep 1000 & echo $! > child; exit 4", home.path());
+    let child = wait_for_file(home.path().join("child")).await;
+    assert_eq!(process.wait().await.expect("it ends").code(), Some(4));
+    assert_eq!(process.pid(), None);
+    wait_until_dead(&child).await;
 }
 
 /// Reads an errand's output to its end.
-async fn all_said(mut said: tokio::net::unix::pipe::Receiver) -> String {
+async fn read_all(mut said: tokio::net::unix::pipe::Receiver) -> String {
     let mut text = String::new();
     said.read_to_string(&mut text).await.expect("text");
     text
@@ -196,11 +204,12 @@ async fn a_command_is_run_for_what_it_says_and_takes_its_group_along() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
     let (said, mut errand) =
-        errand::send(&shell(script, home.path()), &Keeping::default()).expect("it starts");
-    let status = errand.ended().await.expect("it ends");
+        errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
+            .expect("it starts");
+    let status = errand.wait().await.expect("it ends");
     assert_eq!(status.code(), Some(3));
     // The sleeper held the pipe as well, and is gone.
-    assert_eq!(all_said(said).await, "out\nerr\n");
+    assert_eq!(read_all(said).await, "out\nerr\n");
 }
 
 #[tokio::test]
@@ -208,10 +217,11 @@ async fn a_command_that_will_not_end_is_ended() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
     let (mut said, errand) =
-        errand::send(&shell(script, home.path()), &Keeping::default()).expect("it starts");
+        errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
+            .expect("it starts");
     let mut word = [0; 5];
     said.read_exact(&mut word).await.expect("it is deaf by now");
     let ended = errand.stop().await;
-    assert_eq!(ended.after, Push::Kill);
-    assert_eq!(all_said(said).await, "");
+    assert_eq!(ended.step, StopStep::Kill);
+    assert_eq!(read_all(said).await, "");
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use switchboard_wire::link::{Link, LinkEnd, Outgoing, Shortcut, Shortly};
-use switchboard_wire::peer::{CallError, Connection, Peer, Progress, Sent};
-use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::link::{CloseReason, FastPath, FastPathOutcome, OutgoingMessage, Transport};
+use switchboard_wire::peer::{CallError, Delivery, Peer, Progress, SpawnedPeer};
+use switchboard_wire::streamable::StreamableHttpTransport;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -24,36 +24,37 @@ enum Era {
 }
 
 /// A server that answers everything at once but `tools/call`: that it answers with a stream that the test speaks on.
-struct Speaker {
-    stage: Stage,
+struct StreamingServer {
+    server: TestServer,
     streams: mpsc::UnboundedReceiver<mpsc::UnboundedSender<String>>,
 }
 
-impl Speaker {
-    async fn start() -> Speaker {
+impl StreamingServer {
+    async fn start() -> StreamingServer {
         let (open, streams) = mpsc::unbounded_channel();
-        let stage = Stage::start(move |seen| {
+        let stage = TestServer::start(move |seen| {
             let open = open.clone();
-            async move { play(&seen, &open).await }
+            async move { respond_to(&seen, &open).await }
         });
-        Speaker { stage: stage.await, streams }
+        StreamingServer { server: stage.await, streams }
     }
 
     /// The stream of the next call, with its number.
-    async fn called(&mut self) -> (mpsc::UnboundedSender<String>, Value) {
+    async fn next_call(&mut self) -> (mpsc::UnboundedSender<String>, Value) {
         loop {
-            let seen = self.stage.next().await;
-            if seen.asks() == "tools/call" {
-                let stream = timeout(SOON, self.streams.recv()).await.expect("it is answered");
+            let seen = self.server.next().await;
+            if seen.rpc_method() == "tools/call" {
+                let stream =
+                    timeout(TEST_TIMEOUT, self.streams.recv()).await.expect("it is answered");
                 return (stream.expect("it runs"), seen.body["id"].clone());
             }
         }
     }
 
     /// What is said to it next, past what it says by itself.
-    async fn told(&mut self) -> Seen {
+    async fn next_post(&mut self) -> ReceivedRequest {
         loop {
-            let seen = self.stage.next().await;
+            let seen = self.server.next().await;
             if seen.method == Method::POST {
                 return seen;
             }
@@ -61,36 +62,36 @@ impl Speaker {
     }
 }
 
-async fn play(
-    seen: &Seen,
+async fn respond_to(
+    seen: &ReceivedRequest,
     open: &mpsc::UnboundedSender<mpsc::UnboundedSender<String>>,
 ) -> Response {
-    match seen.asks() {
+    match seen.rpc_method() {
         _ if seen.method == Method::GET => reply(405, "", ""),
-        "initialize" => as_json(&result(seen, json!({"protocolVersion": "2025-11-25"}))),
+        "initialize" => json_response(&result(seen, json!({"protocolVersion": "2025-11-25"}))),
         "tools/call" => {
-            let (stream, response) = as_open_events();
+            let (stream, response) = open_event_stream();
             let _test_over = open.send(stream);
             response
         }
         "silence" => std::future::pending().await,
         method if method.starts_with("notifications/") => accepted(),
-        _ => as_json(&result(seen, json!("at once"))),
+        _ => json_response(&result(seen, json!("at once"))),
     }
 }
 
 /// A client whose questions go past the task from now on.
-struct Asker {
+struct FastPathClient {
     era: Era,
-    connection: Connection,
-    shortcut: Arc<dyn Shortcut>,
+    connection: SpawnedPeer,
+    shortcut: Arc<dyn FastPath>,
 }
 
-impl Asker {
-    async fn come(era: Era, stage: &Stage) -> Asker {
-        let link = HttpLink::new(network(), stage.target());
-        let shortcut = link.shortcut().expect("there is one");
-        let asker = Asker { era, connection: Peer::start(link), shortcut };
+impl FastPathClient {
+    async fn connect(era: Era, stage: &TestServer) -> FastPathClient {
+        let link = StreamableHttpTransport::new(http_client(), stage.target());
+        let shortcut = link.fast_path().expect("there is one");
+        let asker = FastPathClient { era, connection: Peer::spawn(link), shortcut };
         if era == Era::Legacy {
             asker.connection.peer.call("initialize").await.expect("an answer");
             let notified = asker.connection.peer.notify("notifications/initialized", None);
@@ -110,15 +111,15 @@ impl Asker {
     }
 
     /// A call beside the test, and what it hears of progress.
-    fn begin(&self) -> (JoinHandle<Result<Value, CallError>>, mpsc::Receiver<Progress>) {
+    fn start_call(&self) -> (JoinHandle<Result<Value, CallError>>, mpsc::Receiver<Progress>) {
         let (signs, heard) = mpsc::channel(16);
-        let call = self.peer_call("tools/call").progress_to(signs).into_future();
+        let call = self.peer_call("tools/call").progress_sender(signs).into_future();
         let call = tokio::spawn(async move { call.await.map(|it| it.decode().expect("JSON")) });
         (call, heard)
     }
 
     /// How many questions are on their way past the task.
-    fn under_way(&self) -> String {
+    fn in_flight(&self) -> String {
         format!("{:?}", self.shortcut)
     }
 }
@@ -132,56 +133,60 @@ fn progress(number: &Value, at: u64) -> String {
     event(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 }
 
-fn answer(number: &Value) -> String {
+fn final_event(number: &Value) -> String {
     event(&json!({"jsonrpc": "2.0", "id": number, "result": "in the end"}))
 }
 
-async fn next_sign(heard: &mut mpsc::Receiver<Progress>) -> Value {
-    let sign = timeout(SOON, heard.recv()).await.expect("a sign comes").expect("it goes on");
+async fn next_progress(heard: &mut mpsc::Receiver<Progress>) -> Value {
+    let sign =
+        timeout(TEST_TIMEOUT, heard.recv()).await.expect("a sign comes").expect("it goes on");
     sign.0.decode::<Value>().expect("JSON")["progress"].clone()
 }
 
 /// Takes a question past the link, which is expected to be open for that.
-fn past(link: &HttpLink, outgoing: Outgoing) -> impl Future<Output = Shortly> + use<> {
-    let shortcut = link.shortcut().expect("there is one");
-    shortcut.ask(outgoing).unwrap_or_else(|_| panic!("the way is open"))
+fn try_fast_path(
+    link: &StreamableHttpTransport,
+    outgoing: OutgoingMessage,
+) -> impl Future<Output = FastPathOutcome> + use<> {
+    let shortcut = link.fast_path().expect("there is one");
+    shortcut.try_send(outgoing).unwrap_or_else(|_| panic!("the way is open"))
 }
 
 #[tokio::test]
 async fn what_is_more_than_an_answer_is_handed_over_and_arrives_in_order() {
-    let mut speaker = Speaker::start().await;
-    let mut link = HttpLink::new(network(), speaker.stage.target());
-    let shortcut = link.shortcut().expect("there is one");
-    assert!(shortcut.ask(modern_request(1, "ping")).is_err(), "nobody knows the era yet");
+    let mut speaker = StreamingServer::start().await;
+    let mut link = StreamableHttpTransport::new(http_client(), speaker.server.target());
+    let shortcut = link.fast_path().expect("there is one");
+    assert!(shortcut.try_send(modern_request(1, "ping")).is_err(), "nobody knows the era yet");
     link.push(modern_request(1, "ping"));
-    assert_eq!(heard(&mut link).await["result"], "at once");
-    let at_once = past(&link, modern_request(2, "ping")).await;
-    let Shortly::Answered(Ok(answered)) = at_once else { panic!("an answer: {at_once:?}") };
+    assert_eq!(next_message(&mut link).await["result"], "at once");
+    let at_once = try_fast_path(&link, modern_request(2, "ping")).await;
+    let FastPathOutcome::Response(Ok(answered)) = at_once else { panic!("an answer: {at_once:?}") };
     assert_eq!(answered, payload(&json!("at once")));
-    let asked = past(&link, modern_request(3, "tools/call"));
-    let (asked, (stream, number)) = tokio::join!(asked, speaker.called());
-    assert!(matches!(asked, Shortly::HandedOver), "{asked:?}");
-    for text in [progress(&number, 1), progress(&number, 2), answer(&number)] {
+    let asked = try_fast_path(&link, modern_request(3, "tools/call"));
+    let (asked, (stream, number)) = tokio::join!(asked, speaker.next_call());
+    assert!(matches!(asked, FastPathOutcome::HandedOff), "{asked:?}");
+    for text in [progress(&number, 1), progress(&number, 2), final_event(&number)] {
         stream.send(text).expect("it is read");
     }
-    assert_eq!(heard(&mut link).await["params"]["progress"], 1);
-    assert_eq!(heard(&mut link).await["params"]["progress"], 2);
-    assert_eq!(heard(&mut link).await["result"], "in the end");
+    assert_eq!(next_message(&mut link).await["params"]["progress"], 1);
+    assert_eq!(next_message(&mut link).await["params"]["progress"], 2);
+    assert_eq!(next_message(&mut link).await["result"], "in the end");
 }
 
 #[tokio::test]
 async fn a_call_hears_of_progress_and_then_its_answer_when_it_was_handed_over() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = Speaker::start().await;
-        let asker = Asker::come(era, &speaker.stage).await;
-        let (call, mut heard) = asker.begin();
-        let (stream, number) = speaker.called().await;
+        let mut speaker = StreamingServer::start().await;
+        let asker = FastPathClient::connect(era, &speaker.server).await;
+        let (call, mut heard) = asker.start_call();
+        let (stream, number) = speaker.next_call().await;
         for at in 1..4 {
             stream.send(progress(&number, at)).expect("it is read");
-            assert_eq!(next_sign(&mut heard).await, at, "{era:?}");
+            assert_eq!(next_progress(&mut heard).await, at, "{era:?}");
         }
-        assert_eq!(asker.under_way(), "Direct(0 under way)");
-        stream.send(answer(&number)).expect("it is read");
+        assert_eq!(asker.in_flight(), "Direct(0 under way)");
+        stream.send(final_event(&number)).expect("it is read");
         assert_eq!(call.await.expect("no panic"), Ok(json!("in the end")), "{era:?}");
     }
 }
@@ -189,67 +194,76 @@ async fn a_call_hears_of_progress_and_then_its_answer_when_it_was_handed_over() 
 #[tokio::test]
 async fn a_call_that_is_dropped_after_it_was_handed_over_is_called_off() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = Speaker::start().await;
-        let asker = Asker::come(era, &speaker.stage).await;
-        let (call, mut heard) = asker.begin();
-        let (stream, number) = speaker.called().await;
+        let mut speaker = StreamingServer::start().await;
+        let asker = FastPathClient::connect(era, &speaker.server).await;
+        let (call, mut heard) = asker.start_call();
+        let (stream, number) = speaker.next_call().await;
         stream.send(progress(&number, 1)).expect("it is read");
-        next_sign(&mut heard).await;
+        next_progress(&mut heard).await;
         call.abort();
         if era == Era::Legacy {
-            let cancelled = speaker.told().await;
-            assert_eq!(cancelled.asks(), "notifications/cancelled");
+            let cancelled = speaker.next_post().await;
+            assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
             assert_eq!(cancelled.body["params"]["requestId"], number);
         }
-        timeout(SOON, stream.closed()).await.expect("the stream is left");
+        timeout(TEST_TIMEOUT, stream.closed()).await.expect("the stream is left");
         asker.peer_call("ping").await.expect("the connection lives on");
-        assert_eq!(speaker.told().await.asks(), "ping", "{era:?}: nothing else was said");
+        assert_eq!(
+            speaker.next_post().await.rpc_method(),
+            "ping",
+            "{era:?}: nothing else was said"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_call_that_is_dropped_before_anything_came_back_is_called_off() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = Speaker::start().await;
-        let asker = Asker::come(era, &speaker.stage).await;
+        let mut speaker = StreamingServer::start().await;
+        let asker = FastPathClient::connect(era, &speaker.server).await;
         let call = asker.peer_call("silence");
         let number = call.number();
         let call = tokio::spawn(call.into_future());
-        while speaker.told().await.asks() != "silence" {}
-        assert_eq!(asker.under_way(), "Direct(1 under way)");
+        while speaker.next_post().await.rpc_method() != "silence" {}
+        assert_eq!(asker.in_flight(), "Direct(1 under way)");
         call.abort();
         if era == Era::Legacy {
-            let cancelled = speaker.told().await;
-            assert_eq!(cancelled.asks(), "notifications/cancelled");
+            let cancelled = speaker.next_post().await;
+            assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
             assert_eq!(cancelled.body["params"]["requestId"], number);
         }
         asker.peer_call("ping").await.expect("the connection lives on");
-        assert_eq!(speaker.told().await.asks(), "ping", "{era:?}: nothing else was said");
-        assert_eq!(asker.under_way(), "Direct(0 under way)");
+        assert_eq!(
+            speaker.next_post().await.rpc_method(),
+            "ping",
+            "{era:?}: nothing else was said"
+        );
+        assert_eq!(asker.in_flight(), "Direct(0 under way)");
     }
 }
 
 #[tokio::test]
 async fn when_the_link_ends_calls_past_it_fail_too() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = Speaker::start().await;
-        let asker = Asker::come(era, &speaker.stage).await;
-        let (handed_over, mut heard) = asker.begin();
-        let (stream, number) = speaker.called().await;
+        let mut speaker = StreamingServer::start().await;
+        let asker = FastPathClient::connect(era, &speaker.server).await;
+        let (handed_over, mut heard) = asker.start_call();
+        let (stream, number) = speaker.next_call().await;
         stream.send(progress(&number, 1)).expect("it is read");
-        next_sign(&mut heard).await;
+        next_progress(&mut heard).await;
         let on_its_way = tokio::spawn(asker.peer_call("silence").into_future());
-        while speaker.told().await.asks() != "silence" {}
-        assert_eq!(asker.under_way(), "Direct(1 under way)");
-        asker.connection.peer.hang_up();
-        let ended = |sent| CallError::Ended { how: LinkEnd::Closed, sent };
-        let over = timeout(SOON, handed_over).await.expect("it ends").expect("no panic");
-        assert_eq!(over, Err(ended(Sent::Maybe)), "{era:?}");
-        let over = timeout(SOON, on_its_way).await.expect("it ends").expect("no panic");
-        assert_eq!(over, Err(ended(Sent::Maybe)), "{era:?}");
-        timeout(SOON, stream.closed()).await.expect("the stream is left");
-        let late = timeout(SOON, asker.peer_call("ping").into_future()).await.expect("it ends");
-        assert_eq!(late, Err(ended(Sent::No)), "{era:?}");
-        assert_eq!(asker.under_way(), "Direct(0 under way)");
+        while speaker.next_post().await.rpc_method() != "silence" {}
+        assert_eq!(asker.in_flight(), "Direct(1 under way)");
+        asker.connection.peer.close();
+        let ended = |sent| CallError::Closed { reason: CloseReason::Closed, delivery: sent };
+        let over = timeout(TEST_TIMEOUT, handed_over).await.expect("it ends").expect("no panic");
+        assert_eq!(over, Err(ended(Delivery::Unknown)), "{era:?}");
+        let over = timeout(TEST_TIMEOUT, on_its_way).await.expect("it ends").expect("no panic");
+        assert_eq!(over, Err(ended(Delivery::Unknown)), "{era:?}");
+        timeout(TEST_TIMEOUT, stream.closed()).await.expect("the stream is left");
+        let late =
+            timeout(TEST_TIMEOUT, asker.peer_call("ping").into_future()).await.expect("it ends");
+        assert_eq!(late, Err(ended(Delivery::NotSent)), "{era:?}");
+        assert_eq!(asker.in_flight(), "Direct(0 under way)");
     }
 }

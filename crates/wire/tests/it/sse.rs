@@ -5,23 +5,23 @@ use std::time::Duration;
 use axum::response::Response;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use switchboard_wire::fault::Fault;
-use switchboard_wire::link::{Arrival, Link, LinkEnd};
-use switchboard_wire::message::Id;
+use switchboard_wire::fault::TransportError;
+use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
+use switchboard_wire::message::RequestId;
 use switchboard_wire::peer::Peer;
-use switchboard_wire::sse::SseLink;
+use switchboard_wire::sse::HttpSseTransport;
 use tokio::sync::{mpsc, watch};
 
 use crate::stage::*;
 
 /// A server that answers every question on its stream, whose endpoint is this.
-async fn echo(endpoint: &'static str) -> Stage {
+async fn echo(endpoint: &'static str) -> TestServer {
     let (stream, _) = watch::channel(None::<mpsc::UnboundedSender<String>>);
-    Stage::start(move |seen| {
+    TestServer::start(move |seen| {
         let stream = stream.clone();
         async move {
             if seen.method == Method::GET {
-                let (say, response) = as_open_events();
+                let (say, response) = open_event_stream();
                 say.send(format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n"))
                     .expect("it is read");
                 stream.send_replace(Some(say));
@@ -44,10 +44,11 @@ async fn questions_are_posted_to_the_endpoint_and_answered_on_the_stream() {
         let mut stage = echo(endpoint).await;
         let mut headers = HeaderMap::new();
         headers.insert("x-key", "secret".parse().expect("a value"));
-        let connection = Peer::start(SseLink::new(network(), stage.target().headers(headers)));
+        let connection =
+            Peer::spawn(HttpSseTransport::new(http_client(), stage.target().headers(headers)));
         let params = payload(&json!({"a": 1}));
         let call = connection.peer.call("tools/call").params(params.clone());
-        assert_eq!(call.within(SOON).await, Ok(params));
+        assert_eq!(call.timeout(TEST_TIMEOUT).await, Ok(params));
         let opening = stage.next().await;
         assert_eq!(opening.header("accept"), "text/event-stream");
         let post = stage.next().await;
@@ -60,19 +61,19 @@ async fn questions_are_posted_to_the_endpoint_and_answered_on_the_stream() {
 #[tokio::test]
 async fn what_was_said_last_still_leaves() {
     let mut stage = echo("/messages").await;
-    let connection = Peer::start(SseLink::new(network(), stage.target()));
-    connection.peer.call("ping").within(SOON).await.expect("an answer");
+    let connection = Peer::spawn(HttpSseTransport::new(http_client(), stage.target()));
+    connection.peer.call("ping").timeout(TEST_TIMEOUT).await.expect("an answer");
     connection.peer.notify("notifications/last", None).await.expect("it is taken");
     drop(connection.peer);
     connection.task.await.expect("it ends");
     let (_, _) = (stage.next().await, stage.next().await);
-    assert_eq!(stage.next().await.asks(), "notifications/last");
+    assert_eq!(stage.next().await.rpc_method(), "notifications/last");
 }
 
 /// How a link to a server that answers like this ends.
-async fn end_of(play: fn(Seen) -> Response) -> (LinkEnd, Stage) {
-    let stage = Stage::start(move |seen| async move { play(seen) }).await;
-    let mut link = SseLink::new(network(), stage.target());
+async fn end_of(play: fn(ReceivedRequest) -> Response) -> (CloseReason, TestServer) {
+    let stage = TestServer::start(move |seen| async move { play(seen) }).await;
+    let mut link = HttpSseTransport::new(http_client(), stage.target());
     link.push(request(1, "initialize"));
     loop {
         match next(&mut link).await {
@@ -85,48 +86,55 @@ async fn end_of(play: fn(Seen) -> Response) -> (LinkEnd, Stage) {
 #[tokio::test]
 async fn a_stream_that_cannot_be_had_ends_the_link() {
     let refused = end_of(|_| reply(401, "text/plain", "no")).await.0;
-    assert_eq!(status(fault(&refused)).status, 401);
+    assert_eq!(error_response(transport_error(&refused)).status, 401);
     let page = end_of(|_| reply(200, "text/html", "<html>")).await.0;
-    assert_eq!(stranger(fault(&page)), "text/html");
-    let silent = end_of(|_| as_events(": nothing\n\n")).await.0;
-    assert_eq!(silent, LinkEnd::Fault(Fault::CutShort));
+    assert_eq!(not_mcp_content_type(transport_error(&page)), "text/html");
+    let silent = end_of(|_| event_stream(": nothing\n\n")).await.0;
+    assert_eq!(silent, CloseReason::Transport(TransportError::IncompleteResponse));
 }
 
 #[tokio::test]
 async fn an_endpoint_of_another_origin_is_refused() {
     let (end, mut stage) =
-        end_of(|_| as_events("event: endpoint\ndata: https://elsewhere.invalid/x?y\n\n")).await;
+        end_of(|_| event_stream("event: endpoint\ndata: https://elsewhere.invalid/x?y\n\n")).await;
     let to = "https://elsewhere.invalid".to_owned();
-    assert_eq!(end, LinkEnd::Fault(Fault::RedirectedAway { to }));
+    assert_eq!(end, CloseReason::Transport(TransportError::CrossOriginRedirect { to }));
     stage.next().await;
-    assert!(stage.seen.try_recv().is_err(), "nothing was posted");
+    assert!(stage.requests.try_recv().is_err(), "nothing was posted");
 }
 
 #[tokio::test]
 async fn a_stream_that_ends_or_breaks_ends_the_link_after_what_it_said() {
-    let ended = |seen: Seen| match seen.method == Method::GET {
-        true => {
-            as_events("event: endpoint\ndata: /x\n\nevent: message\ndata: {\"method\":\"a\"}\n\n")
-        }
+    let ended = |seen: ReceivedRequest| match seen.method == Method::GET {
+        true => event_stream(
+            "event: endpoint\ndata: /x\n\nevent: message\ndata: {\"method\":\"a\"}\n\n",
+        ),
         false => accepted(),
     };
-    assert_eq!(end_of(ended).await.0, LinkEnd::Closed);
-    let stage = Stage::start(|_| async {
-        as_broken_events("event: endpoint\ndata: /x\n\ndata: {\"method\":\"a\"}\n\ndata: {\"met")
+    assert_eq!(end_of(ended).await.0, CloseReason::Closed);
+    let stage = TestServer::start(|_| async {
+        broken_event_stream("event: endpoint\ndata: /x\n\ndata: {\"method\":\"a\"}\n\ndata: {\"met")
     })
     .await;
-    let mut link = SseLink::new(network(), stage.target());
-    assert_eq!(heard(&mut link).await["method"], "a");
-    assert_eq!(next(&mut link).await, Err(LinkEnd::Fault(Fault::CutShort)));
-    assert_eq!(next(&mut link).await, Err(LinkEnd::Fault(Fault::CutShort)), "and stays ended");
+    let mut link = HttpSseTransport::new(http_client(), stage.target());
+    assert_eq!(next_message(&mut link).await["method"], "a");
+    assert_eq!(
+        next(&mut link).await,
+        Err(CloseReason::Transport(TransportError::IncompleteResponse))
+    );
+    assert_eq!(
+        next(&mut link).await,
+        Err(CloseReason::Transport(TransportError::IncompleteResponse)),
+        "and stays ended"
+    );
 }
 
 #[tokio::test]
 async fn a_message_that_is_refused_is_lost_and_the_link_lives_on() {
-    let stage = Stage::start(|seen| async move {
-        match (seen.method == Method::GET, seen.asks()) {
+    let stage = TestServer::start(|seen| async move {
+        match (seen.method == Method::GET, seen.rpc_method()) {
             (true, _) => {
-                let (say, response) = as_open_events();
+                let (say, response) = open_event_stream();
                 say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
                 tokio::spawn(async move { say.closed().await });
                 response
@@ -136,51 +144,53 @@ async fn a_message_that_is_refused_is_lost_and_the_link_lives_on() {
         }
     })
     .await;
-    let mut link = SseLink::new(network(), stage.target());
+    let mut link = HttpSseTransport::new(http_client(), stage.target());
     link.push(request(5, "bad"));
     match next(&mut link).await {
-        Ok(Arrival::Lost { id: Some(Id::Number(5)), fault }) => {
-            assert_eq!(fault.status(), Some(503));
+        Ok(TransportEvent::DeliveryFailed { id: Some(RequestId::Number(5)), error }) => {
+            assert_eq!(error.status(), Some(503));
         }
         other => panic!("it is lost: {other:?}"),
     }
     link.push(notification("x", &Value::Null));
     match next(&mut link).await {
-        Ok(Arrival::Lost { id: None, fault }) => assert_eq!(fault.status(), Some(400)),
+        Ok(TransportEvent::DeliveryFailed { id: None, error }) => {
+            assert_eq!(error.status(), Some(400))
+        }
         other => panic!("it is lost: {other:?}"),
     }
-    assert_eq!(link.queued(), 0);
+    assert_eq!(link.queued_bytes(), 0);
 }
 
 #[tokio::test]
 async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
     let (let_go, go) = watch::channel(());
-    let mut stage = Stage::start(move |seen| {
+    let mut stage = TestServer::start(move |seen| {
         let mut go = go.clone();
         async move {
             if seen.method == Method::POST {
                 return accepted();
             }
             go.changed().await.expect("the test lets go");
-            let (say, response) = as_open_events();
+            let (say, response) = open_event_stream();
             say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
             tokio::spawn(async move { say.closed().await });
             response
         }
     })
     .await;
-    let mut link = SseLink::new(network(), stage.target());
+    let mut link = HttpSseTransport::new(http_client(), stage.target());
     for number in 0..3 {
         link.push(request(number, "ping"));
     }
-    assert!(link.queued() > 0);
-    meanwhile(&mut link, stage.next()).await;
-    assert!(stage.seen.try_recv().is_err());
+    assert!(link.queued_bytes() > 0);
+    drive_until(&mut link, stage.next()).await;
+    assert!(stage.requests.try_recv().is_err());
     let_go.send_replace(());
     for _ in 0..3 {
-        assert_eq!(meanwhile(&mut link, stage.next()).await.asks(), "ping");
+        assert_eq!(drive_until(&mut link, stage.next()).await.rpc_method(), "ping");
     }
-    while link.queued() > 0 {
+    while link.queued_bytes() > 0 {
         let short = Duration::from_millis(10);
         let nothing = tokio::time::timeout(short, link.next()).await;
         assert!(nothing.is_err(), "nothing arrives: {nothing:?}");
@@ -189,23 +199,23 @@ async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
 
 #[tokio::test]
 async fn a_message_that_nobody_accepts_is_lost_after_a_minute() {
-    let mut stage = Stage::start(|seen| async move {
+    let mut stage = TestServer::start(|seen| async move {
         if seen.method == Method::POST {
             std::future::pending::<()>().await;
         }
-        let (say, response) = as_open_events();
+        let (say, response) = open_event_stream();
         say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
         tokio::spawn(async move { say.closed().await });
         response
     })
     .await;
-    let mut link = SseLink::new(network(), stage.target());
+    let mut link = HttpSseTransport::new(http_client(), stage.target());
     link.push(request(5, "ping"));
-    meanwhile(&mut link, async { (stage.next().await, stage.next().await) }).await;
+    drive_until(&mut link, async { (stage.next().await, stage.next().await) }).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(60)).await;
     tokio::time::resume();
-    let fault = Fault::Silent(Duration::from_secs(60));
-    let lost = Arrival::Lost { id: Some(Id::Number(5)), fault };
+    let fault = TransportError::Timeout(Duration::from_secs(60));
+    let lost = TransportEvent::DeliveryFailed { id: Some(RequestId::Number(5)), error: fault };
     assert_eq!(next(&mut link).await, Ok(lost));
 }

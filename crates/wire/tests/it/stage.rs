@@ -13,10 +13,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use switchboard_wire::fault::{Fault, HttpAnswer};
-use switchboard_wire::link::{Arrival, Link, LinkEnd, Outgoing};
-use switchboard_wire::message::{Id, Message, Payload};
-use switchboard_wire::network::{Network, Proxies, Settings, Target};
+use switchboard_wire::fault::{HttpErrorResponse, TransportError};
+use switchboard_wire::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use switchboard_wire::message::{Message, Payload, RequestId};
+use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -25,11 +25,11 @@ use tokio::time::timeout;
 use url::Url;
 
 /// Nothing in these tests takes this long unless it is broken.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request as the server saw it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub method: Method,
     pub uri: String,
     pub headers: HeaderMap,
@@ -37,49 +37,49 @@ pub struct Seen {
     pub body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
     }
 
-    pub fn asks(&self) -> &str {
+    pub fn rpc_method(&self) -> &str {
         self.body["method"].as_str().unwrap_or("")
     }
 }
 
 /// A server that runs until it is dropped.
-pub struct Stage {
+pub struct TestServer {
     pub address: SocketAddr,
-    pub seen: mpsc::UnboundedReceiver<Seen>,
+    pub requests: mpsc::UnboundedReceiver<ReceivedRequest>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Stage {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Stage {
+impl TestServer {
     /// A server that answers every request in one way.
-    pub async fn start<F, Fut>(play: F) -> Stage
+    pub async fn start<F, Fut>(play: F) -> TestServer
     where
-        F: Fn(Seen) -> Fut + Clone + Send + Sync + 'static,
+        F: Fn(ReceivedRequest) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        Stage::over(listener, address, play)
+        TestServer::with_listener(listener, address, play)
     }
 
     /// The same over a listener of the test's own.
-    pub fn over<L, F, Fut>(listener: L, address: SocketAddr, play: F) -> Stage
+    pub fn with_listener<L, F, Fut>(listener: L, address: SocketAddr, play: F) -> TestServer
     where
         L: Listener<Addr: std::fmt::Debug>,
-        F: Fn(Seen) -> Fut + Clone + Send + Sync + 'static,
+        F: Fn(ReceivedRequest) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response> + Send + 'static,
     {
-        let (sender, seen) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         let play = move |request: Request| {
             let (play, sender) = (play.clone(), sender.clone());
             async move {
@@ -87,7 +87,7 @@ impl Stage {
                 let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let (method, uri) = (parts.method, parts.uri.to_string());
-                let seen = Seen { method, uri, headers: parts.headers, body };
+                let seen = ReceivedRequest { method, uri, headers: parts.headers, body };
                 let _test_over = sender.send(seen.clone());
                 play(seen).await
             }
@@ -96,7 +96,7 @@ impl Stage {
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until it is aborted");
         });
-        Stage { address, seen, task }
+        TestServer { address, requests, task }
     }
 
     pub fn url(&self, path: &str) -> Url {
@@ -108,13 +108,16 @@ impl Stage {
     }
 
     /// The next request.
-    pub async fn next(&mut self) -> Seen {
-        timeout(SOON, self.seen.recv()).await.expect("a request comes").expect("it runs")
+    pub async fn next(&mut self) -> ReceivedRequest {
+        timeout(TEST_TIMEOUT, self.requests.recv())
+            .await
+            .expect("a request comes")
+            .expect("it runs")
     }
 }
 
 /// A server that answers each connection with these bytes when it has read a request, then hangs up.
-pub async fn raw(answers: &'static [&'static str]) -> SocketAddr {
+pub async fn raw_server(answers: &'static [&'static str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
@@ -145,18 +148,18 @@ pub async fn read_request(socket: &mut TcpStream) -> String {
     }
 }
 
-pub fn settings() -> Settings {
-    Settings {
+pub fn settings() -> HttpSettings {
+    HttpSettings {
         user_agent: "stage/1".to_owned(),
-        proxies: Proxies::default(),
+        proxies: ProxySettings::default(),
         extra_ca: Vec::new(),
         identity: None,
         connect_timeout: Duration::from_secs(5),
     }
 }
 
-pub fn network() -> Network {
-    Network::new(&settings()).expect("the settings are good")
+pub fn http_client() -> HttpClient {
+    HttpClient::new(&settings()).expect("the settings are good")
 }
 
 /// An answer with a status, a content type and a body.
@@ -169,7 +172,7 @@ pub fn reply(status: u16, content_type: &str, body: impl Into<Body>) -> Response
     builder.body(body.into()).expect("a response")
 }
 
-pub fn as_json(value: &Value) -> Response {
+pub fn json_response(value: &Value) -> Response {
     reply(200, "application/json", value.to_string())
 }
 
@@ -178,17 +181,17 @@ pub fn accepted() -> Response {
 }
 
 /// The answer to a question.
-pub fn result(seen: &Seen, result: Value) -> Value {
+pub fn result(seen: &ReceivedRequest, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result})
 }
 
 /// A stream of events that says this and ends.
-pub fn as_events(text: impl Into<String>) -> Response {
+pub fn event_stream(text: impl Into<String>) -> Response {
     reply(200, "text/event-stream", Body::from(text.into()))
 }
 
 /// A stream of events that says this and breaks.
-pub fn as_broken_events(text: impl Into<String>) -> Response {
+pub fn broken_event_stream(text: impl Into<String>) -> Response {
     let parts = stream::unfold(Some(Bytes::from(text.into())), |text| async {
         // What was said is sent only when there is a moment before the break.
         tokio::task::yield_now().await;
@@ -201,7 +204,7 @@ pub fn as_broken_events(text: impl Into<String>) -> Response {
 }
 
 /// A stream of events that goes on for as long as the sender lives.
-pub fn as_open_events() -> (mpsc::UnboundedSender<String>, Response) {
+pub fn open_event_stream() -> (mpsc::UnboundedSender<String>, Response) {
     let (sender, receiver) = mpsc::unbounded_channel::<String>();
     let parts = stream::unfold(receiver, |mut receiver| async {
         let text = receiver.recv().await?;
@@ -215,35 +218,35 @@ pub fn event(value: &Value) -> String {
 }
 
 pub fn payload(value: &Value) -> Payload {
-    Payload::of(value).expect("JSON")
+    Payload::encode(value).expect("JSON")
 }
 
-pub fn request(id: u64, method: &'static str) -> Outgoing {
+pub fn request(id: u64, method: &'static str) -> OutgoingMessage {
     let params = Some(payload(&json!({})));
-    Message::Request { id: Id::Number(id), method: method.into(), params }.into()
+    Message::Request { id: RequestId::Number(id), method: method.into(), params }.into()
 }
 
 /// A question of the era without sessions.
-pub fn modern_request(id: u64, method: &'static str) -> Outgoing {
+pub fn modern_request(id: u64, method: &'static str) -> OutgoingMessage {
     let mut headers = HeaderMap::new();
     headers.insert("mcp-protocol-version", "2026-07-28".parse().expect("a value"));
     headers.insert("mcp-method", method.parse().expect("a value"));
-    Outgoing { headers: Some(Box::new(headers)), ..request(id, method) }
+    OutgoingMessage { headers: Some(Box::new(headers)), ..request(id, method) }
 }
 
-pub fn notification(method: &'static str, params: &Value) -> Outgoing {
+pub fn notification(method: &'static str, params: &Value) -> OutgoingMessage {
     Message::Notification { method: method.into(), params: Some(payload(params)) }.into()
 }
 
 /// What arrives next.
-pub async fn next(link: &mut impl Link) -> Result<Arrival, LinkEnd> {
-    timeout(SOON, link.next()).await.expect("something arrives")
+pub async fn next(link: &mut impl Transport) -> Result<TransportEvent, CloseReason> {
+    timeout(TEST_TIMEOUT, link.next()).await.expect("something arrives")
 }
 
 /// The next message, as JSON.
-pub async fn heard(link: &mut impl Link) -> Value {
+pub async fn next_message(link: &mut impl Transport) -> Value {
     match next(link).await {
-        Ok(Arrival::Message(message) | Arrival::Amid { message, .. }) => {
+        Ok(TransportEvent::Message(message) | TransportEvent::RelatedMessage { message, .. }) => {
             let mut text = Vec::new();
             message.write_to(&mut text);
             serde_json::from_slice(&text).expect("JSON")
@@ -253,27 +256,29 @@ pub async fn heard(link: &mut impl Link) -> Value {
 }
 
 /// The fault that a link ended with.
-pub fn fault(end: &LinkEnd) -> &Fault {
-    let LinkEnd::Fault(fault) = end else { panic!("a fault was expected: {end:?}") };
+pub fn transport_error(end: &CloseReason) -> &TransportError {
+    let CloseReason::Transport(fault) = end else { panic!("a fault was expected: {end:?}") };
     fault
 }
 
 /// What was no success.
-pub fn status(fault: &Fault) -> HttpAnswer {
-    let Fault::Status(answer) = fault else { panic!("a status was expected: {fault:?}") };
+pub fn error_response(fault: &TransportError) -> HttpErrorResponse {
+    let TransportError::Status(answer) = fault else { panic!("a status was expected: {fault:?}") };
     (**answer).clone()
 }
 
 /// The content type of what is no server of ours.
-pub fn stranger(fault: &Fault) -> &str {
-    let Fault::NotMcp { content_type, .. } = fault else { panic!("a stranger: {fault:?}") };
+pub fn not_mcp_content_type(fault: &TransportError) -> &str {
+    let TransportError::NotMcp { content_type, .. } = fault else {
+        panic!("a stranger: {fault:?}")
+    };
     content_type
 }
 
 /// Lets the link work until the other thing happens.
-pub async fn meanwhile<T>(link: &mut impl Link, other: impl Future<Output = T>) -> T {
+pub async fn drive_until<T>(link: &mut impl Transport, other: impl Future<Output = T>) -> T {
     tokio::select! {
         arrival = link.next() => panic!("nothing should arrive: {arrival:?}"),
-        it = timeout(SOON, other) => it.expect("it happens"),
+        it = timeout(TEST_TIMEOUT, other) => it.expect("it happens"),
     }
 }

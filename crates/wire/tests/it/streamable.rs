@@ -11,14 +11,14 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use switchboard_wire::fault::{Fault, HttpAnswer, Unreachable};
-use switchboard_wire::link::{Arrival, Link};
-use switchboard_wire::message::{Id, Message};
+use switchboard_wire::fault::{HttpErrorResponse, TransportError, UnreachableReason};
+use switchboard_wire::link::{Transport, TransportEvent};
+use switchboard_wire::message::{Message, RequestId};
 use switchboard_wire::network::{
-    Authorize, Authorizing, Judging, Outbound, Reception, Target, Verdict,
+    Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture, Target,
 };
 use switchboard_wire::peer::{CallError, Peer};
-use switchboard_wire::streamable::HttpLink;
+use switchboard_wire::streamable::StreamableHttpTransport;
 use tokio::net::TcpListener;
 use tokio::sync::{Barrier, mpsc, oneshot};
 use tokio::time::timeout;
@@ -26,41 +26,44 @@ use url::Url;
 
 use crate::stage::*;
 
-fn link(stage: &Stage) -> HttpLink {
-    HttpLink::new(network(), stage.target())
+fn transport_to(stage: &TestServer) -> StreamableHttpTransport {
+    StreamableHttpTransport::new(http_client(), stage.target())
 }
 
 /// What became of one question to a server that answers every request like this.
-async fn asked(play: fn(Seen) -> Response) -> Result<Value, Fault> {
-    let stage = Stage::start(move |seen| async move { play(seen) }).await;
-    asked_at(stage.target()).await
+async fn send_to(play: fn(ReceivedRequest) -> Response) -> Result<Value, TransportError> {
+    let stage = TestServer::start(move |seen| async move { play(seen) }).await;
+    send_to_target(stage.target()).await
 }
 
-async fn asked_at(target: Target) -> Result<Value, Fault> {
-    let mut link = HttpLink::new(network(), target);
+async fn send_to_target(target: Target) -> Result<Value, TransportError> {
+    let mut link = StreamableHttpTransport::new(http_client(), target);
     link.push(request(7, "tools/call"));
     outcome(&mut link).await
 }
 
-async fn outcome(link: &mut HttpLink) -> Result<Value, Fault> {
+async fn outcome(link: &mut StreamableHttpTransport) -> Result<Value, TransportError> {
     let outcome = match next(link).await {
-        Ok(Arrival::Message(message) | Arrival::Amid { message, .. }) => {
+        Ok(TransportEvent::Message(message) | TransportEvent::RelatedMessage { message, .. }) => {
             let mut text = Vec::new();
             message.write_to(&mut text);
             Ok(serde_json::from_slice(&text).expect("JSON"))
         }
-        Ok(Arrival::Lost { id: Some(Id::Number(7)), fault }) => Err(fault),
+        Ok(TransportEvent::DeliveryFailed { id: Some(RequestId::Number(7)), error: fault }) => {
+            Err(fault)
+        }
         other => panic!("an answer or its loss was expected: {other:?}"),
     };
-    assert_eq!(link.queued(), 0, "nothing is left behind");
+    assert_eq!(link.queued_bytes(), 0, "nothing is left behind");
     outcome
 }
 
 /// Answers as a server with a session does, and leaves the rest to the test.
-fn begin_session(seen: &Seen) -> Option<Response> {
-    match seen.asks() {
+fn session_response(seen: &ReceivedRequest) -> Option<Response> {
+    match seen.rpc_method() {
         "initialize" => {
-            let mut response = as_json(&result(seen, json!({"protocolVersion": "2025-11-25"})));
+            let mut response =
+                json_response(&result(seen, json!({"protocolVersion": "2025-11-25"})));
             response.headers_mut().insert("mcp-session-id", "s-1".parse().expect("a value"));
             Some(response)
         }
@@ -70,42 +73,45 @@ fn begin_session(seen: &Seen) -> Option<Response> {
 }
 
 /// Begins a session, and hears the requests that this took.
-async fn initialize(link: &mut HttpLink, stage: &mut Stage) -> [Seen; 2] {
+async fn initialize(
+    link: &mut StreamableHttpTransport,
+    stage: &mut TestServer,
+) -> [ReceivedRequest; 2] {
     link.push(request(1, "initialize"));
-    assert_eq!(heard(link).await["id"], 1);
+    assert_eq!(next_message(link).await["id"], 1);
     link.push(notification("notifications/initialized", &json!({})));
     let both = async { [stage.next().await, stage.next().await] };
-    meanwhile(link, both).await
+    drive_until(link, both).await
 }
 
 #[tokio::test]
 async fn a_session_is_remembered_and_ended() {
-    let mut stage = Stage::start(|seen| async move {
-        match (begin_session(&seen), seen.method == Method::POST) {
+    let mut stage = TestServer::start(|seen| async move {
+        match (session_response(&seen), seen.method == Method::POST) {
             (Some(response), _) => response,
-            (None, true) => as_json(&result(&seen, json!({}))),
+            (None, true) => json_response(&result(&seen, json!({}))),
             (None, false) => reply(405, "", ""),
         }
     })
     .await;
     let mut headers = HeaderMap::new();
     headers.insert("x-key", "secret".parse().expect("a value"));
-    let mut link = HttpLink::new(network(), stage.target().headers(headers));
+    let mut link = StreamableHttpTransport::new(http_client(), stage.target().headers(headers));
     let [first, second] = initialize(&mut link, &mut stage).await;
     assert_eq!(first.header("content-type"), "application/json");
     assert_eq!(first.header("accept"), "application/json, text/event-stream");
     assert_eq!(first.header("user-agent"), "stage/1");
     assert!(!first.headers.contains_key("mcp-session-id"));
     assert!(!first.headers.contains_key("mcp-protocol-version"));
-    let listening = meanwhile(&mut link, stage.next()).await;
+    let listening = drive_until(&mut link, stage.next()).await;
     assert_eq!(
         (listening.method.clone(), listening.header("accept")),
         (Method::GET, "text/event-stream")
     );
     link.push(request(2, "tools/list"));
-    assert_eq!(heard(&mut link).await["id"], 2);
+    assert_eq!(next_message(&mut link).await["id"], 2);
     let call = stage.next().await;
-    link.farewell().await;
+    link.shutdown().await;
     let goodbye = stage.next().await;
     assert_eq!(goodbye.method, Method::DELETE);
     for later in [&second, &listening, &call, &goodbye] {
@@ -115,21 +121,20 @@ async fn a_session_is_remembered_and_ended() {
     for any in [&first, &second, &listening, &call, &goodbye] {
         assert_eq!(any.header("x-key"), "secret");
     }
-    assert!(stage.seen.try_recv().is_err(), "a stream that was refused is not asked for again");
+    assert!(stage.requests.try_recv().is_err(), "a stream that was refused is not asked for again");
 }
 
 #[tokio::test]
 async fn a_new_session_knows_nothing_of_the_last() {
-    let mut stage =
-        Stage::start(
-            |seen| async move { begin_session(&seen).unwrap_or_else(|| reply(405, "", "")) },
-        )
-        .await;
-    let mut link = link(&stage);
+    let mut stage = TestServer::start(|seen| async move {
+        session_response(&seen).unwrap_or_else(|| reply(405, "", ""))
+    })
+    .await;
+    let mut link = transport_to(&stage);
     initialize(&mut link, &mut stage).await;
-    let _listening = meanwhile(&mut link, stage.next()).await;
+    let _listening = drive_until(&mut link, stage.next()).await;
     link.push(request(2, "initialize"));
-    assert_eq!(heard(&mut link).await["id"], 2);
+    assert_eq!(next_message(&mut link).await["id"], 2);
     let again = stage.next().await;
     assert!(!again.headers.contains_key("mcp-session-id"));
     assert!(!again.headers.contains_key("mcp-protocol-version"));
@@ -139,32 +144,34 @@ async fn a_new_session_knows_nothing_of_the_last() {
 async fn nothing_overtakes_the_news_that_we_are_initialized() {
     let (let_go, go) = oneshot::channel::<()>();
     let go = Arc::new(tokio::sync::Mutex::new(Some(go)));
-    let mut stage = Stage::start(move |seen| {
+    let mut stage = TestServer::start(move |seen| {
         let go = go.clone();
         async move {
-            if seen.asks() == "notifications/initialized" {
+            if seen.rpc_method() == "notifications/initialized" {
                 let go = go.lock().await.take().expect("once");
                 go.await.expect("the test lets go");
             }
-            begin_session(&seen).unwrap_or_else(|| as_json(&result(&seen, json!({}))))
+            session_response(&seen).unwrap_or_else(|| json_response(&result(&seen, json!({}))))
         }
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(1, "initialize"));
-    heard(&mut link).await;
+    next_message(&mut link).await;
     link.push(notification("notifications/initialized", &json!({})));
     link.push(request(2, "tools/list"));
     link.push(request(3, "dropped/early"));
     link.push(notification("notifications/cancelled", &json!({"requestId": 3})));
     let both = async { [stage.next().await, stage.next().await] };
-    let [_, told] = meanwhile(&mut link, both).await;
-    assert_eq!(told.asks(), "notifications/initialized");
-    assert!(stage.seen.try_recv().is_err());
+    let [_, told] = drive_until(&mut link, both).await;
+    assert_eq!(told.rpc_method(), "notifications/initialized");
+    assert!(stage.requests.try_recv().is_err());
     let_go.send(()).expect("the server waits");
-    assert_eq!(heard(&mut link).await["id"], 2);
-    let mut methods =
-        vec![stage.next().await.asks().to_owned(), stage.next().await.asks().to_owned()];
+    assert_eq!(next_message(&mut link).await["id"], 2);
+    let mut methods = vec![
+        stage.next().await.rpc_method().to_owned(),
+        stage.next().await.rpc_method().to_owned(),
+    ];
     methods.sort();
     // The stream that the server speaks on has no body; the question that was dropped never left.
     assert_eq!(methods, ["", "tools/list"]);
@@ -172,81 +179,84 @@ async fn nothing_overtakes_the_news_that_we_are_initialized() {
 
 #[tokio::test]
 async fn a_server_that_does_not_care_that_we_are_initialized_holds_nothing_up_for_long() {
-    let mut stage = Stage::start(|seen| async move {
-        if seen.asks() == "notifications/initialized" {
+    let mut stage = TestServer::start(|seen| async move {
+        if seen.rpc_method() == "notifications/initialized" {
             std::future::pending::<()>().await;
         }
-        begin_session(&seen).unwrap_or_else(|| as_json(&result(&seen, json!({}))))
+        session_response(&seen).unwrap_or_else(|| json_response(&result(&seen, json!({}))))
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     initialize(&mut link, &mut stage).await;
     link.push(request(2, "tools/list"));
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(5)).await;
     tokio::time::resume();
-    assert_eq!(heard(&mut link).await["id"], 2);
+    assert_eq!(next_message(&mut link).await["id"], 2);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(55)).await;
     tokio::time::resume();
-    let fault = Fault::Silent(Duration::from_secs(60));
-    assert_eq!(next(&mut link).await, Ok(Arrival::Lost { id: None, fault }));
-    assert_eq!(link.queued(), 0);
+    let fault = TransportError::Timeout(Duration::from_secs(60));
+    assert_eq!(
+        next(&mut link).await,
+        Ok(TransportEvent::DeliveryFailed { id: None, error: fault })
+    );
+    assert_eq!(link.queued_bytes(), 0);
 }
 
 #[tokio::test]
 async fn the_standing_stream_is_opened_again_where_it_was_lost() {
     let opened = Arc::new(AtomicUsize::new(0));
-    let mut stage = Stage::start(move |seen| {
+    let mut stage = TestServer::start(move |seen| {
         let opened = opened.clone();
         async move {
-            if let Some(response) = begin_session(&seen) {
+            if let Some(response) = session_response(&seen) {
                 return response;
             }
             let notification = |text: &str| json!({"jsonrpc": "2.0", "method": text});
             match opened.fetch_add(1, Ordering::SeqCst) {
-                0 => as_broken_events(format!(
+                0 => broken_event_stream(format!(
                     "retry: 100\nid: e-1\n{}id: e-2\ndata: {{\n\n",
                     event(&notification("one"))
                 )),
-                1 => as_events(event(&notification("two"))),
+                1 => event_stream(event(&notification("two"))),
                 2 => reply(503, "", ""),
                 _ => reply(404, "", ""),
             }
         }
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     initialize(&mut link, &mut stage).await;
-    assert_eq!(heard(&mut link).await["method"], "one");
+    assert_eq!(next_message(&mut link).await["method"], "one");
     let first_opening = stage.next().await;
     assert_eq!(first_opening.header("last-event-id"), "");
-    assert!(matches!(next(&mut link).await, Ok(Arrival::Garbage(_))));
+    assert!(matches!(next(&mut link).await, Ok(TransportEvent::Malformed(_))));
     let began = Instant::now();
-    assert_eq!(heard(&mut link).await["method"], "two");
+    assert_eq!(next_message(&mut link).await["method"], "two");
     assert!(began.elapsed() >= Duration::from_millis(90), "it waits as long as the server says");
     let second_opening = stage.next().await;
     assert_eq!(second_opening.header("last-event-id"), "e-2");
     assert_eq!(second_opening.header("mcp-session-id"), "s-1");
     let rest = async { [stage.next().await, stage.next().await] };
-    let [third_opening, fourth_opening] = meanwhile(&mut link, rest).await;
+    let [third_opening, fourth_opening] = drive_until(&mut link, rest).await;
     assert_eq!(third_opening.header("last-event-id"), "e-2");
     assert_eq!(fourth_opening.header("last-event-id"), "e-2");
 }
 
 #[tokio::test]
 async fn an_answer_stream_that_was_cut_goes_on_where_it_was_lost() {
-    let mut stage = Stage::start(|seen| async move {
+    let mut stage = TestServer::start(|seen| async move {
         match seen.method == Method::POST {
-            true => as_broken_events("id: p-1\nretry: 300\ndata:\n\n"),
-            false => as_events(format!(
+            true => broken_event_stream("id: p-1\nretry: 300\ndata:\n\n"),
+            false => event_stream(format!(
                 "id: p-2\n{}",
                 event(&json!({"id": 7, "result": {"late": true}}))
             )),
         }
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     let began = Instant::now();
     link.push(request(7, "tools/call"));
     assert_eq!(
@@ -264,47 +274,54 @@ async fn an_answer_stream_that_was_cut_goes_on_where_it_was_lost() {
 #[tokio::test]
 async fn an_answer_stream_that_cannot_go_on_is_lost() {
     // Without an id there is nothing to go on from.
-    assert_eq!(asked(|_| as_broken_events("data: {\"method\":\n")).await, Err(Fault::CutShort));
-    assert_eq!(asked(|_| as_events(": nothing\n\n")).await, Err(Fault::CutShort));
+    assert_eq!(
+        send_to(|_| broken_event_stream("data: {\"method\":\n")).await,
+        Err(TransportError::IncompleteResponse)
+    );
+    assert_eq!(
+        send_to(|_| event_stream(": nothing\n\n")).await,
+        Err(TransportError::IncompleteResponse)
+    );
     // The server does not want to be asked.
-    let refusing = |seen: Seen| match seen.method == Method::POST {
-        true => as_events("id: 1\nretry: 10\ndata:\n\n"),
+    let refusing = |seen: ReceivedRequest| match seen.method == Method::POST {
+        true => event_stream("id: 1\nretry: 10\ndata:\n\n"),
         false => reply(405, "", ""),
     };
-    assert_eq!(asked(refusing).await, Err(Fault::CutShort));
+    assert_eq!(send_to(refusing).await, Err(TransportError::IncompleteResponse));
     // Questions of the other era are never asked for again.
-    let mut stage = Stage::start(|_| async { as_events("id: 1\nretry: 10\ndata:\n\n") }).await;
-    let mut link = link(&stage);
+    let mut stage =
+        TestServer::start(|_| async { event_stream("id: 1\nretry: 10\ndata:\n\n") }).await;
+    let mut link = transport_to(&stage);
     link.push(modern_request(7, "tools/call"));
-    assert_eq!(outcome(&mut link).await, Err(Fault::CutShort));
+    assert_eq!(outcome(&mut link).await, Err(TransportError::IncompleteResponse));
     assert_eq!(stage.next().await.header("mcp-method"), "tools/call");
-    assert!(stage.seen.try_recv().is_err());
+    assert!(stage.requests.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn what_comes_before_the_answer_arrives_before_it() {
-    let stage = Stage::start(|seen| async move {
+    let stage = TestServer::start(|seen| async move {
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
         let question = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
         let parts = [&progress, &question, &progress, &result(&seen, json!("x"))].map(event);
-        as_events(format!("event: ping\ndata: {{}}\n\n{}", parts.concat()))
+        event_stream(format!("event: ping\ndata: {{}}\n\n{}", parts.concat()))
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(7, "tools/call"));
-    assert_eq!(heard(&mut link).await["method"], "notifications/progress");
-    assert_eq!(heard(&mut link).await["id"], "q");
-    assert_eq!(heard(&mut link).await["method"], "notifications/progress");
-    assert_eq!(heard(&mut link).await["result"], "x");
+    assert_eq!(next_message(&mut link).await["method"], "notifications/progress");
+    assert_eq!(next_message(&mut link).await["id"], "q");
+    assert_eq!(next_message(&mut link).await["method"], "notifications/progress");
+    assert_eq!(next_message(&mut link).await["result"], "x");
 }
 
 #[tokio::test]
 async fn a_stream_that_goes_on_after_its_answer_is_left() {
     let (gone, is_gone) = mpsc::unbounded_channel::<()>();
-    let stage = Stage::start(move |seen| {
+    let stage = TestServer::start(move |seen| {
         let gone = gone.clone();
         async move {
-            let (say, response) = as_open_events();
+            let (say, response) = open_event_stream();
             say.send(event(&result(&seen, json!(1)))).expect("it is read");
             tokio::spawn(async move {
                 say.closed().await;
@@ -315,56 +332,57 @@ async fn a_stream_that_goes_on_after_its_answer_is_left() {
     })
     .await;
     let mut is_gone = is_gone;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(7, "tools/call"));
-    assert_eq!(heard(&mut link).await["result"], 1);
-    meanwhile(&mut link, is_gone.recv()).await.expect("the server notices");
+    assert_eq!(next_message(&mut link).await["result"], 1);
+    drive_until(&mut link, is_gone.recv()).await.expect("the server notices");
 }
 
 #[tokio::test]
 async fn a_batch_is_the_answer_and_what_else_is_in_it() {
-    let stage = Stage::start(|seen| async move {
+    let stage = TestServer::start(|seen| async move {
         let other = json!({"jsonrpc": "2.0", "method": "notifications/message"});
-        as_json(&json!([other, 5, result(&seen, json!({}))]))
+        json_response(&json!([other, 5, result(&seen, json!({}))]))
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(7, "tools/call"));
-    assert_eq!(heard(&mut link).await["method"], "notifications/message");
-    assert!(matches!(next(&mut link).await, Ok(Arrival::Garbage(_))));
-    assert_eq!(heard(&mut link).await["id"], 7);
+    assert_eq!(next_message(&mut link).await["method"], "notifications/message");
+    assert!(matches!(next(&mut link).await, Ok(TransportEvent::Malformed(_))));
+    assert_eq!(next_message(&mut link).await["id"], 7);
 }
 
 #[tokio::test]
 async fn an_answer_to_something_else_is_none() {
-    let stage = Stage::start(|_| async { as_json(&json!({"id": 8, "result": {}})) }).await;
-    let mut link = link(&stage);
+    let stage =
+        TestServer::start(|_| async { json_response(&json!({"id": 8, "result": {}})) }).await;
+    let mut link = transport_to(&stage);
     link.push(request(7, "tools/call"));
-    assert_eq!(heard(&mut link).await["id"], 8);
-    assert_eq!(outcome(&mut link).await, Err(Fault::CutShort));
+    assert_eq!(next_message(&mut link).await["id"], 8);
+    assert_eq!(outcome(&mut link).await, Err(TransportError::IncompleteResponse));
 }
 
 #[tokio::test]
 async fn a_question_that_was_only_accepted_may_be_answered_elsewhere() {
-    let stage = Stage::start(|seen| async move {
-        if let Some(response) = begin_session(&seen) {
+    let stage = TestServer::start(|seen| async move {
+        if let Some(response) = session_response(&seen) {
             return response;
         }
         match seen.method == Method::POST {
             true => accepted(),
-            false => as_events(event(&json!({"id": 7, "result": {}}))),
+            false => event_stream(event(&json!({"id": 7, "result": {}}))),
         }
     })
     .await;
     let mut stage = stage;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(1, "initialize"));
-    heard(&mut link).await;
+    next_message(&mut link).await;
     link.push(request(7, "tools/call"));
     let both = async { [stage.next().await, stage.next().await] };
-    meanwhile(&mut link, both).await;
+    drive_until(&mut link, both).await;
     link.push(notification("notifications/initialized", &json!({})));
-    assert_eq!(heard(&mut link).await["id"], 7);
+    assert_eq!(next_message(&mut link).await["id"], 7);
 }
 
 #[tokio::test]
@@ -377,14 +395,14 @@ async fn refusals_about_us_keep_their_status_whatever_they_say() {
         }
         response
     };
-    let answer = status(&asked(unauthorized).await.expect_err("a refusal"));
+    let answer = error_response(&send_to(unauthorized).await.expect_err("a refusal"));
     let challenges =
         vec!["Bearer resource_metadata=\"https://a/\"".to_owned(), "Basic realm=\"x\"".to_owned()];
     let body = "{\"id\":7,\"error\":{\"code\":1}}".to_owned();
-    assert_eq!(answer, HttpAnswer { status: 401, body, challenges, retry_after: None });
+    assert_eq!(answer, HttpErrorResponse { status: 401, body, challenges, retry_after: None });
 
     let forbidden = |_| reply(403, "text/plain", "go\x1b[31m away\n");
-    let answer = status(&asked(forbidden).await.expect_err("a refusal"));
+    let answer = error_response(&send_to(forbidden).await.expect_err("a refusal"));
     assert_eq!((answer.status, answer.body.as_str()), (403, "go [31m away\n"));
 
     let gone = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32001,\"message\":\"gone\"}}";
@@ -395,7 +413,7 @@ async fn refusals_about_us_keep_their_status_whatever_they_say() {
             "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32001,\"message\":\"gone\"}}",
         )
     };
-    let answer = status(&asked(no_session).await.expect_err("a refusal"));
+    let answer = error_response(&send_to(no_session).await.expect_err("a refusal"));
     assert_eq!((answer.status, answer.body.as_str()), (404, gone));
 }
 
@@ -406,13 +424,14 @@ async fn other_refusals_keep_what_matters_of_them() {
         response.headers_mut().insert("retry-after", "17".parse().expect("a value"));
         response
     };
-    let answer = status(&asked(busy).await.expect_err("a refusal"));
+    let answer = error_response(&send_to(busy).await.expect_err("a refusal"));
     assert_eq!((answer.status, answer.retry_after.as_deref()), (429, Some("17")));
     for code in [500u16, 503] {
-        let html =
-            move |_: Seen| async move { reply(code, "text/html", "<h1>x</h1>".repeat(1000)) };
-        let stage = Stage::start(html).await;
-        let answer = status(&asked_at(stage.target()).await.expect_err("a refusal"));
+        let html = move |_: ReceivedRequest| async move {
+            reply(code, "text/html", "<h1>x</h1>".repeat(1000))
+        };
+        let stage = TestServer::start(html).await;
+        let answer = error_response(&send_to_target(stage.target()).await.expect_err("a refusal"));
         assert_eq!((answer.status, answer.body.len()), (code, 2048));
         assert!(answer.body.starts_with("<h1>x</h1>"));
     }
@@ -420,65 +439,68 @@ async fn other_refusals_keep_what_matters_of_them() {
 
 #[tokio::test]
 async fn an_error_of_the_protocol_is_the_answer_whatever_the_status() {
-    let with_id = |seen: Seen| {
+    let with_id = |seen: ReceivedRequest| {
         let error = json!({"id": seen.body["id"], "error": {"code": -32600, "message": "no"}});
         reply(400, "application/json", error.to_string())
     };
     let expected = json!({"jsonrpc": "2.0", "id": 7, "error": {"code": -32600, "message": "no"}});
-    assert_eq!(asked(with_id).await, Ok(expected.clone()));
+    assert_eq!(send_to(with_id).await, Ok(expected.clone()));
     let without_id = |_| {
         let error = json!({"id": null, "error": {"code": -32600, "message": "no"}});
         reply(500, "application/json; charset=utf-8", error.to_string())
     };
-    assert_eq!(asked(without_id).await, Ok(expected));
+    assert_eq!(send_to(without_id).await, Ok(expected));
     let no_posts = |_| reply(405, "application/json", "{\"id\":null,\"error\":{\"code\":-32000}}");
-    assert_eq!(status(&asked(no_posts).await.expect_err("a refusal")).status, 405);
+    assert_eq!(error_response(&send_to(no_posts).await.expect_err("a refusal")).status, 405);
     let of_another = |_| reply(400, "application/json", "{\"id\":8,\"error\":{\"code\":1}}");
-    assert_eq!(status(&asked(of_another).await.expect_err("a refusal")).status, 400);
+    assert_eq!(error_response(&send_to(of_another).await.expect_err("a refusal")).status, 400);
     let of_no_protocol = |_| reply(422, "application/json", "{\"detail\":\"?\"}");
-    let answer = status(&asked(of_no_protocol).await.expect_err("a refusal"));
+    let answer = error_response(&send_to(of_no_protocol).await.expect_err("a refusal"));
     assert_eq!((answer.status, answer.body.as_str()), (422, "{\"detail\":\"?\"}"));
 }
 
 #[tokio::test]
 async fn a_web_page_is_no_server_of_ours() {
     let page = |_| reply(200, "text/html; charset=utf-8", "<html>hello");
-    let expected = Fault::NotMcp {
+    let expected = TransportError::NotMcp {
         content_type: "text/html; charset=utf-8".to_owned(),
-        beginning: "<html>hello".to_owned(),
+        body_prefix: "<html>hello".to_owned(),
     };
-    assert_eq!(asked(page).await, Err(expected));
+    assert_eq!(send_to(page).await, Err(expected));
     let wrong = |_| reply(200, "application/json", "<html>");
-    let expected = Fault::NotMcp {
+    let expected = TransportError::NotMcp {
         content_type: "application/json".to_owned(),
-        beginning: "<html>".to_owned(),
+        body_prefix: "<html>".to_owned(),
     };
-    assert_eq!(asked(wrong).await, Err(expected));
+    assert_eq!(send_to(wrong).await, Err(expected));
     // A server that forgets to say what it sends is understood all the same.
-    let untyped = |seen: Seen| reply(200, "", result(&seen, json!({})).to_string());
-    assert_eq!(asked(untyped).await, Ok(json!({"jsonrpc": "2.0", "id": 7, "result": {}})));
+    let untyped = |seen: ReceivedRequest| reply(200, "", result(&seen, json!({})).to_string());
+    assert_eq!(send_to(untyped).await, Ok(json!({"jsonrpc": "2.0", "id": 7, "result": {}})));
 }
 
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
-    let mut stage = Stage::start(|seen| async move {
+    let mut stage = TestServer::start(|seen| async move {
         match seen.uri.as_str() {
             "/mcp" => {
                 let mut response = reply(307, "", "");
                 response.headers_mut().insert("location", "/there".parse().expect("a value"));
                 response
             }
-            _ => as_json(&result(&seen, json!({}))),
+            _ => json_response(&result(&seen, json!({}))),
         }
     })
     .await;
-    assert!(asked_at(stage.target()).await.is_ok());
+    assert!(send_to_target(stage.target()).await.is_ok());
     let (first, second) = (stage.next().await, stage.next().await);
     assert_eq!((second.uri.as_str(), &second.method), ("/there", &Method::POST));
     assert_eq!((&second.body, &second.headers), (&first.body, &first.headers));
 }
 
-fn redirecting(code: u16, to: String) -> impl Fn(Seen) -> std::future::Ready<Response> + Clone {
+fn redirecting(
+    code: u16,
+    to: String,
+) -> impl Fn(ReceivedRequest) -> std::future::Ready<Response> + Clone {
     move |_| {
         let mut response = reply(code, "", "");
         response.headers_mut().insert("location", to.parse().expect("a value"));
@@ -489,70 +511,78 @@ fn redirecting(code: u16, to: String) -> impl Fn(Seen) -> std::future::Ready<Res
 #[tokio::test]
 async fn a_redirect_that_would_lose_the_question_or_never_ends_is_a_refusal() {
     for code in [301, 302, 303] {
-        let mut stage = Stage::start(redirecting(code, "/there".to_owned())).await;
-        let fault = asked_at(stage.target()).await.expect_err("a refusal");
-        assert_eq!(status(&fault).status, code);
+        let mut stage = TestServer::start(redirecting(code, "/there".to_owned())).await;
+        let fault = send_to_target(stage.target()).await.expect_err("a refusal");
+        assert_eq!(error_response(&fault).status, code);
         stage.next().await;
-        assert!(stage.seen.try_recv().is_err());
+        assert!(stage.requests.try_recv().is_err());
     }
-    let mut stage = Stage::start(redirecting(308, "/again".to_owned())).await;
-    let fault = asked_at(stage.target()).await.expect_err("a refusal");
-    assert_eq!(status(&fault).status, 308);
+    let mut stage = TestServer::start(redirecting(308, "/again".to_owned())).await;
+    let fault = send_to_target(stage.target()).await.expect_err("a refusal");
+    assert_eq!(error_response(&fault).status, 308);
     for _ in 0..6 {
         stage.next().await;
     }
-    assert!(stage.seen.try_recv().is_err());
+    assert!(stage.requests.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn nothing_of_ours_reaches_another_origin() {
-    let mut other = Stage::start(|_| async { accepted() }).await;
+    let mut other = TestServer::start(|_| async { accepted() }).await;
     for code in [301, 302, 303, 307, 308] {
         let to = other.url("/mcp?secret=1");
-        let stage = Stage::start(redirecting(code, to.to_string())).await;
+        let stage = TestServer::start(redirecting(code, to.to_string())).await;
         let to = format!("http://{}", other.address);
-        assert_eq!(asked_at(stage.target()).await, Err(Fault::RedirectedAway { to }));
+        assert_eq!(
+            send_to_target(stage.target()).await,
+            Err(TransportError::CrossOriginRedirect { to })
+        );
     }
-    let stage = Stage::start(redirecting(307, "file:///etc/passwd".to_owned())).await;
+    let stage = TestServer::start(redirecting(307, "file:///etc/passwd".to_owned())).await;
     let to = "file:".to_owned();
-    assert_eq!(asked_at(stage.target()).await, Err(Fault::RedirectedAway { to }));
-    assert!(other.seen.try_recv().is_err(), "the other origin was never asked");
+    assert_eq!(
+        send_to_target(stage.target()).await,
+        Err(TransportError::CrossOriginRedirect { to })
+    );
+    assert!(other.requests.try_recv().is_err(), "the other origin was never asked");
 }
 
 #[tokio::test]
 async fn answers_are_taken_up_to_the_limit() {
-    let large = |seen: Seen| async move { as_json(&result(&seen, json!("x".repeat(10_000_000)))) };
-    let stage = Stage::start(large).await;
-    let answer = asked_at(stage.target()).await.expect("an answer");
+    let large = |seen: ReceivedRequest| async move {
+        json_response(&result(&seen, json!("x".repeat(10_000_000))))
+    };
+    let stage = TestServer::start(large).await;
+    let answer = send_to_target(stage.target()).await.expect("an answer");
     assert_eq!(answer["result"].as_str().map(str::len), Some(10_000_000));
     let limit = 1_000_000;
-    let too_large = Err(Fault::TooLarge { limit });
-    assert_eq!(asked_at(stage.target().largest_message(limit)).await, too_large);
-    let unannounced = |_: Seen| async {
+    let too_large = Err(TransportError::TooLarge { limit });
+    assert_eq!(send_to_target(stage.target().max_message_size(limit)).await, too_large);
+    let unannounced = |_: ReceivedRequest| async {
         let parts = futures_util::stream::repeat_with(|| {
             Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 4096]))
         });
         reply(200, "application/json", Body::from_stream(parts))
     };
-    let stage = Stage::start(unannounced).await;
-    assert_eq!(asked_at(stage.target().largest_message(limit)).await, too_large);
-    let endless_event = |_: Seen| async {
+    let stage = TestServer::start(unannounced).await;
+    assert_eq!(send_to_target(stage.target().max_message_size(limit)).await, too_large);
+    let endless_event = |_: ReceivedRequest| async {
         let parts = futures_util::stream::repeat_with(|| {
             Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 4096]))
         });
         reply(200, "text/event-stream", Body::from_stream(parts))
     };
-    let stage = Stage::start(endless_event).await;
-    assert_eq!(asked_at(stage.target().largest_message(limit)).await, too_large);
+    let stage = TestServer::start(endless_event).await;
+    assert_eq!(send_to_target(stage.target().max_message_size(limit)).await, too_large);
 }
 
-fn at(address: std::net::SocketAddr) -> Target {
+fn target_at(address: std::net::SocketAddr) -> Target {
     Target::new(Url::parse(&format!("http://{address}/mcp")).expect("a URL"))
 }
 
-fn unreachable(outcome: Result<Value, Fault>) -> Unreachable {
+fn unreachable_reason(outcome: Result<Value, TransportError>) -> UnreachableReason {
     match outcome {
-        Err(Fault::Unreachable { why, detail }) => {
+        Err(TransportError::Unreachable { reason: why, detail }) => {
             assert!(!detail.is_empty() && !detail.contains("secret"), "{detail}");
             why
         }
@@ -564,32 +594,48 @@ fn unreachable(outcome: Result<Value, Fault>) -> Unreachable {
 async fn servers_that_hang_up_or_are_not_there_are_told_apart() {
     let cut =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"id\":7";
-    let address = raw(&[
+    let address = raw_server(&[
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"id\":7",
     ])
     .await;
-    assert_eq!(asked_at(at(address)).await, Err(Fault::CutShort), "{cut}");
-    let address = raw(&[""]).await;
-    assert_eq!(unreachable(asked_at(at(address)).await), Unreachable::Reset);
-    let address = raw(&["SSH-2.0-OpenSSH_9.9\r\n"]).await;
-    assert_eq!(unreachable(asked_at(at(address)).await), Unreachable::Other);
+    assert_eq!(
+        send_to_target(target_at(address)).await,
+        Err(TransportError::IncompleteResponse),
+        "{cut}"
+    );
+    let address = raw_server(&[""]).await;
+    assert_eq!(
+        unreachable_reason(send_to_target(target_at(address)).await),
+        UnreachableReason::Reset
+    );
+    let address = raw_server(&["SSH-2.0-OpenSSH_9.9\r\n"]).await;
+    assert_eq!(
+        unreachable_reason(send_to_target(target_at(address)).await),
+        UnreachableReason::Other
+    );
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    assert_eq!(unreachable(asked_at(at(address)).await), Unreachable::Refused);
+    assert_eq!(
+        unreachable_reason(send_to_target(target_at(address)).await),
+        UnreachableReason::Refused
+    );
     let url = Url::parse("http://user:secret@nowhere.invalid/mcp?secret").expect("a URL");
-    assert_eq!(unreachable(asked_at(Target::new(url)).await), Unreachable::Name);
+    assert_eq!(
+        unreachable_reason(send_to_target(Target::new(url)).await),
+        UnreachableReason::NameResolution
+    );
 }
 
 #[tokio::test]
 async fn what_was_only_said_is_lost_without_a_name() {
-    let stage = Stage::start(|_| async { reply(500, "", "") }).await;
-    let mut link = link(&stage);
+    let stage = TestServer::start(|_| async { reply(500, "", "") }).await;
+    let mut link = transport_to(&stage);
     link.push(notification("notifications/roots/list_changed", &json!({})));
-    let Ok(Arrival::Lost { id: None, fault }) = next(&mut link).await else {
+    let Ok(TransportEvent::DeliveryFailed { id: None, error }) = next(&mut link).await else {
         panic!("it is lost");
     };
-    assert_eq!(status(&fault).status, 500);
+    assert_eq!(error_response(&error).status, 500);
 }
 
 #[tokio::test]
@@ -598,7 +644,7 @@ async fn sixty_four_calls_are_under_way_at_once_and_answered_in_any_order() {
     // Nobody is answered before everybody has asked, and the last to ask is the first to be answered.
     let all_here = Arc::new(Barrier::new(CALLS));
     let turn = Arc::new(tokio::sync::watch::Sender::new(CALLS as u64));
-    let stage = Stage::start(move |seen| {
+    let stage = TestServer::start(move |seen| {
         let (all_here, turn) = (all_here.clone(), turn.clone());
         async move {
             let number = seen.body["params"]["number"].as_u64().expect("a number");
@@ -606,18 +652,18 @@ async fn sixty_four_calls_are_under_way_at_once_and_answered_in_any_order() {
             turn.subscribe().wait_for(|turn| *turn == number + 1).await.expect("its turn comes");
             turn.send_replace(number);
             match number % 2 {
-                0 => as_json(&result(&seen, json!(number))),
-                _ => as_events(event(&result(&seen, json!(number)))),
+                0 => json_response(&result(&seen, json!(number))),
+                _ => event_stream(event(&result(&seen, json!(number)))),
             }
         }
     })
     .await;
-    let connection = Peer::start(link(&stage));
+    let connection = Peer::spawn(transport_to(&stage));
     let calls: FuturesUnordered<_> = (0..CALLS as u64)
         .map(|number| {
             let call =
                 connection.peer.call("tools/call").params(payload(&json!({"number": number})));
-            async move { (number, call.within(SOON).await) }
+            async move { (number, call.timeout(TEST_TIMEOUT).await) }
         })
         .collect();
     let answers: Vec<_> = calls.collect().await;
@@ -629,41 +675,41 @@ async fn sixty_four_calls_are_under_way_at_once_and_answered_in_any_order() {
 
 #[tokio::test]
 async fn many_slow_exchanges_make_callers_wait_but_a_few_do_not() {
-    let stage = Stage::start(|_| std::future::pending()).await;
-    let mut link = link(&stage);
+    let stage = TestServer::start(|_| std::future::pending()).await;
+    let mut link = transport_to(&stage);
     for id in 0..64 {
         link.push(modern_request(id, "tools/call"));
     }
-    assert!(link.queued() < 512 * 1024);
+    assert!(link.queued_bytes() < 512 * 1024);
     for id in 64..256 {
         link.push(modern_request(id, "tools/call"));
     }
-    assert!(link.queued() >= 1024 * 1024);
+    assert!(link.queued_bytes() >= 1024 * 1024);
     for id in 0..256 {
         link.push(notification("notifications/cancelled", &json!({"requestId": id})));
     }
-    assert_eq!(link.queued(), 0);
+    assert_eq!(link.queued_bytes(), 0);
 }
 
 /// A server that never answers, and tells when it is left.
-async fn silent() -> (Stage, mpsc::UnboundedReceiver<()>) {
-    struct Tell(mpsc::UnboundedSender<()>);
-    impl Drop for Tell {
+async fn unresponsive_server() -> (TestServer, mpsc::UnboundedReceiver<()>) {
+    struct NotifyOnDrop(mpsc::UnboundedSender<()>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             let _test_over = self.0.send(());
         }
     }
     let (left, is_left) = mpsc::unbounded_channel();
-    let stage = Stage::start(move |seen| {
+    let stage = TestServer::start(move |seen| {
         let left = left.clone();
         async move {
-            if let Some(response) = begin_session(&seen) {
+            if let Some(response) = session_response(&seen) {
                 return response;
             }
-            if seen.asks().is_empty() || seen.asks().starts_with("notifications/") {
+            if seen.rpc_method().is_empty() || seen.rpc_method().starts_with("notifications/") {
                 return accepted();
             }
-            let _tell = Tell(left);
+            let _tell = NotifyOnDrop(left);
             std::future::pending().await
         }
     })
@@ -673,44 +719,44 @@ async fn silent() -> (Stage, mpsc::UnboundedReceiver<()>) {
 
 #[tokio::test]
 async fn dropping_a_modern_call_drops_its_request_and_says_nothing() {
-    let (mut stage, mut is_left) = silent().await;
-    let connection = Peer::start(link(&stage));
+    let (mut stage, mut is_left) = unresponsive_server().await;
+    let connection = Peer::spawn(transport_to(&stage));
     let headers = *modern_request(0, "tools/call").headers.expect("headers");
     let call = connection.peer.call("tools/call").headers(headers);
     let call = tokio::spawn(call.into_future());
     stage.next().await;
     call.abort();
-    timeout(SOON, is_left.recv()).await.expect("the server is left").expect("it runs");
-    assert!(stage.seen.try_recv().is_err(), "nothing else was said");
+    timeout(TEST_TIMEOUT, is_left.recv()).await.expect("the server is left").expect("it runs");
+    assert!(stage.requests.try_recv().is_err(), "nothing else was said");
 }
 
 #[tokio::test]
 async fn dropping_a_legacy_call_drops_its_request_and_cancels_it_by_name() {
-    let (mut stage, mut is_left) = silent().await;
-    let connection = Peer::start(link(&stage));
+    let (mut stage, mut is_left) = unresponsive_server().await;
+    let connection = Peer::spawn(transport_to(&stage));
     let call = connection.peer.call("tools/call");
     let number = call.number();
     let call = tokio::spawn(call.into_future());
     stage.next().await;
     call.abort();
     let cancelled = stage.next().await;
-    assert_eq!(cancelled.asks(), "notifications/cancelled");
+    assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
     assert_eq!(cancelled.body["params"]["requestId"], number);
-    timeout(SOON, is_left.recv()).await.expect("the server is left").expect("it runs");
+    timeout(TEST_TIMEOUT, is_left.recv()).await.expect("the server is left").expect("it runs");
 }
 
 #[tokio::test]
 async fn a_lost_call_says_why_and_the_connection_lives_on() {
-    let stage = Stage::start(|seen| async move {
-        match seen.asks() {
+    let stage = TestServer::start(|seen| async move {
+        match seen.rpc_method() {
             "bad" => reply(500, "", ""),
-            _ => as_json(&result(&seen, json!(1))),
+            _ => json_response(&result(&seen, json!(1))),
         }
     })
     .await;
-    let connection = Peer::start(link(&stage));
+    let connection = Peer::spawn(transport_to(&stage));
     match connection.peer.call("bad").await {
-        Err(CallError::Lost(fault)) => assert_eq!(fault.status(), Some(500)),
+        Err(CallError::Transport(fault)) => assert_eq!(fault.status(), Some(500)),
         other => panic!("it is lost: {other:?}"),
     }
     assert_eq!(connection.peer.call("good").await, Ok(payload(&json!(1))));
@@ -720,18 +766,19 @@ async fn a_lost_call_says_why_and_the_connection_lives_on() {
 struct Tokens(AtomicUsize);
 
 impl Authorize for Tokens {
-    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a> {
+    fn headers<'a>(&'a self, _: OutboundRequest<'a>) -> HeadersFuture<'a> {
         let number = self.0.fetch_add(1, Ordering::SeqCst);
         let value = format!("Bearer {number}").parse().expect("a value");
         Box::pin(async move { HeaderMap::from_iter([(http::header::AUTHORIZATION, value)]) })
     }
 
-    fn refused<'a>(&'a self, refusal: Reception<'a>) -> Judging<'a> {
-        let is_shown = refusal.shown.is_some_and(|shown| shown.as_bytes().starts_with(b"Bearer"));
+    fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
+        let is_shown =
+            refusal.authorization.is_some_and(|shown| shown.as_bytes().starts_with(b"Bearer"));
         let is_challenged = refusal.headers.contains_key("www-authenticate");
         let verdict = match refusal.status == 401 && is_shown && is_challenged {
-            true => Verdict::Again,
-            false => Verdict::Stands,
+            true => RetryDecision::Retry,
+            false => RetryDecision::GiveUp,
         };
         Box::pin(async move { verdict })
     }
@@ -740,9 +787,9 @@ impl Authorize for Tokens {
 #[tokio::test]
 async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_better() {
     for (good_from, expected) in [("Bearer 2", None), ("never", Some(401))] {
-        let mut stage = Stage::start(move |seen| async move {
+        let mut stage = TestServer::start(move |seen| async move {
             match seen.header("authorization") == good_from {
-                true => as_json(&result(&seen, json!({}))),
+                true => json_response(&result(&seen, json!({}))),
                 false => {
                     let mut turned_away = reply(401, "", "");
                     let challenge = "Bearer".parse().expect("a value");
@@ -753,7 +800,7 @@ async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_b
         })
         .await;
         let tokens = Arc::new(Tokens(AtomicUsize::new(0)));
-        let asked = asked_at(stage.target().authorize(tokens.clone())).await;
+        let asked = send_to_target(stage.target().authorize(tokens.clone())).await;
         match expected {
             None => assert!(asked.is_ok(), "{asked:?}"),
             Some(status) => {
@@ -767,59 +814,61 @@ async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_b
 
 #[tokio::test]
 async fn a_refusal_that_nothing_better_answers_stands_at_once() {
-    let stage = Stage::start(|_| async move { reply(403, "", "") }).await;
+    let stage = TestServer::start(|_| async move { reply(403, "", "") }).await;
     let tokens = Arc::new(Tokens(AtomicUsize::new(0)));
-    let asked = asked_at(stage.target().authorize(tokens.clone())).await;
+    let asked = send_to_target(stage.target().authorize(tokens.clone())).await;
     assert_eq!(asked.err().and_then(|fault| fault.status()), Some(403));
     assert_eq!(tokens.0.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn every_request_is_signed_with_what_holds_at_the_time() {
-    let mut stage = Stage::start(|seen| async move { as_json(&result(&seen, json!({}))) }).await;
+    let mut stage =
+        TestServer::start(|seen| async move { json_response(&result(&seen, json!({}))) }).await;
     let mut headers = HeaderMap::new();
     headers.insert("authorization", "Bearer fixed".parse().expect("a value"));
     let target = stage.target().headers(headers).authorize(Arc::new(Tokens(AtomicUsize::new(0))));
-    let mut link = HttpLink::new(network(), target);
+    let mut link = StreamableHttpTransport::new(http_client(), target);
     for number in 0..2 {
         link.push(request(number, "tools/list"));
-        heard(&mut link).await;
+        next_message(&mut link).await;
         assert_eq!(stage.next().await.header("authorization"), format!("Bearer {number}"));
     }
 }
 
 #[tokio::test]
 async fn the_user_in_a_url_is_shown_to_the_server_unless_a_header_says_otherwise() {
-    let mut stage = Stage::start(|seen| async move { as_json(&result(&seen, json!({}))) }).await;
+    let mut stage =
+        TestServer::start(|seen| async move { json_response(&result(&seen, json!({}))) }).await;
     let url = format!("http://me:p%40ss@{}/mcp", stage.address);
     let target = Target::new(Url::parse(&url).expect("a URL"));
     assert_eq!(target.url(), &stage.url("/mcp"));
-    assert!(asked_at(target.clone()).await.is_ok());
+    assert!(send_to_target(target.clone()).await.is_ok());
     assert_eq!(stage.next().await.header("authorization"), "Basic bWU6cEBzcw==");
     let mut headers = HeaderMap::new();
     headers.insert("authorization", "Bearer x".parse().expect("a value"));
-    assert!(asked_at(target.headers(headers)).await.is_ok());
+    assert!(send_to_target(target.headers(headers)).await.is_ok());
     assert_eq!(stage.next().await.header("authorization"), "Bearer x");
 }
 
 #[tokio::test]
 async fn what_was_said_last_leaves_before_the_goodbye() {
-    let mut stage = Stage::start(|seen| async move {
-        begin_session(&seen).unwrap_or_else(|| match seen.method == Method::GET {
+    let mut stage = TestServer::start(|seen| async move {
+        session_response(&seen).unwrap_or_else(|| match seen.method == Method::GET {
             true => reply(405, "", ""),
             false => accepted(),
         })
     })
     .await;
-    let connection = Peer::start(link(&stage));
+    let connection = Peer::spawn(transport_to(&stage));
     connection.peer.call("initialize").await.expect("an answer");
     connection.peer.notify("notifications/initialized", None).await.expect("it is taken");
     connection.peer.notify("notifications/last", None).await.expect("it is taken");
     drop(connection.peer);
     connection.task.await.expect("it ends");
     let mut seen = Vec::new();
-    while let Ok(next) = stage.seen.try_recv() {
-        seen.push((next.method.to_string(), next.asks().to_owned()));
+    while let Ok(next) = stage.requests.try_recv() {
+        seen.push((next.method.to_string(), next.rpc_method().to_owned()));
     }
     assert!(seen.contains(&("POST".to_owned(), "notifications/last".to_owned())), "{seen:?}");
     assert_eq!(seen.last(), Some(&("DELETE".to_owned(), String::new())));
@@ -827,7 +876,7 @@ async fn what_was_said_last_leaves_before_the_goodbye() {
 
 #[tokio::test]
 async fn a_call_to_next_may_be_dropped_at_any_time() {
-    let stage = Stage::start(|seen| async move {
+    let stage = TestServer::start(|seen| async move {
         let parts: Vec<_> = (0..50)
             .map(|number| event(&json!({"jsonrpc": "2.0", "method": format!("n{number}")})))
             .chain([event(&result(&seen, json!("end")))])
@@ -836,7 +885,7 @@ async fn a_call_to_next_may_be_dropped_at_any_time() {
         reply(200, "text/event-stream", Body::from_stream(futures_util::stream::iter(parts)))
     })
     .await;
-    let mut link = link(&stage);
+    let mut link = transport_to(&stage);
     link.push(request(7, "tools/call"));
     let mut methods = Vec::new();
     loop {
@@ -846,10 +895,13 @@ async fn a_call_to_next_may_be_dropped_at_any_time() {
             () = tokio::task::yield_now() => continue,
         };
         match arrival {
-            Ok(Arrival::Amid { message: Message::Notification { method, .. }, .. }) => {
+            Ok(TransportEvent::RelatedMessage {
+                message: Message::Notification { method, .. },
+                ..
+            }) => {
                 methods.push(method);
             }
-            Ok(Arrival::Message(_)) => break,
+            Ok(TransportEvent::Message(_)) => break,
             other => panic!("a message was expected: {other:?}"),
         }
     }

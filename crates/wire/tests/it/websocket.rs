@@ -8,11 +8,11 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
-use switchboard_wire::fault::{Fault, Unreachable};
-use switchboard_wire::link::{Arrival, Link, LinkEnd};
+use switchboard_wire::fault::{TransportError, UnreachableReason};
+use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
 use switchboard_wire::network::Target;
 use switchboard_wire::peer::Peer;
-use switchboard_wire::websocket::{KeepAlive, WsLink};
+use switchboard_wire::websocket::{KeepAlive, WebSocketTransport};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -21,8 +21,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use url::Url;
 
 use crate::stage::{
-    SOON, Stage, as_json, fault, heard, network, next, payload, raw, read_request, reply, request,
-    status, stranger,
+    TEST_TIMEOUT, TestServer, error_response, http_client, json_response, next, next_message,
+    not_mcp_content_type, payload, raw_server, read_request, reply, request, transport_error,
 };
 
 /// A server that does this with every connection it gets.
@@ -69,11 +69,11 @@ async fn questions_and_answers_are_frames() {
     let (target, mut seen) = serve("mcp", echo).await;
     let mut headers = HeaderMap::new();
     headers.insert("x-key", "secret".parse().expect("a value"));
-    let connection = Peer::start(WsLink::new(network(), target.headers(headers)));
+    let connection = Peer::spawn(WebSocketTransport::new(http_client(), target.headers(headers)));
     for size in [1, 100_000, 10] {
         let params = payload(&json!({"text": "é".repeat(size)}));
         let call = connection.peer.call("echo").params(params.clone());
-        assert_eq!(call.within(SOON).await, Ok(params));
+        assert_eq!(call.timeout(TEST_TIMEOUT).await, Ok(params));
     }
     let headers = seen.recv().await.expect("a handshake");
     assert_eq!(headers["x-key"], "secret");
@@ -97,16 +97,16 @@ async fn binary_frames_and_batches_are_understood() {
         while let Some(Ok(_)) = socket.recv().await {}
     })
     .await;
-    let mut link = WsLink::new(network(), target);
+    let mut link = WebSocketTransport::new(http_client(), target);
     for method in ["a", "b", "c"] {
-        assert_eq!(heard(&mut link).await["method"], method);
+        assert_eq!(next_message(&mut link).await["method"], method);
     }
-    assert!(matches!(next(&mut link).await, Ok(Arrival::Garbage(_))));
+    assert!(matches!(next(&mut link).await, Ok(TransportEvent::Malformed(_))));
 }
 
 /// How a link to this target ends.
-async fn end_of(target: Target) -> LinkEnd {
-    let mut link = WsLink::new(network(), target);
+async fn end_of(target: Target) -> CloseReason {
+    let mut link = WebSocketTransport::new(http_client(), target);
     link.push(request(1, "ping"));
     next(&mut link).await.expect_err("it ends")
 }
@@ -118,9 +118,9 @@ async fn a_server_that_closes_ends_the_link() {
         let _gone = socket.send(Frame::Close(Some(frame))).await;
     })
     .await;
-    assert_eq!(end_of(target).await, LinkEnd::Closed);
+    assert_eq!(end_of(target).await, CloseReason::Closed);
     let (target, _) = serve("mcp", |socket: WebSocket| async move { drop(socket) }).await;
-    assert_eq!(end_of(target).await, LinkEnd::Fault(Fault::CutShort));
+    assert_eq!(end_of(target).await, CloseReason::Transport(TransportError::IncompleteResponse));
 }
 
 #[tokio::test]
@@ -146,12 +146,13 @@ async fn the_goodbye_is_a_close_frame_after_everything_else() {
         }
     })
     .await;
-    let mut link = WsLink::new(network(), target);
+    let mut link = WebSocketTransport::new(http_client(), target);
     link.push(request(1, "a"));
-    assert_eq!(heard(&mut link).await["method"], "got");
+    assert_eq!(next_message(&mut link).await["method"], "got");
     link.push(request(2, "b"));
-    timeout(SOON, link.farewell()).await.expect("it leaves");
-    let mut next = async || timeout(SOON, frames.recv()).await.expect("a frame").expect("it runs");
+    timeout(TEST_TIMEOUT, link.shutdown()).await.expect("it leaves");
+    let mut next =
+        async || timeout(TEST_TIMEOUT, frames.recv()).await.expect("a frame").expect("it runs");
     assert!(next().await.contains("\"a\""));
     assert!(next().await.contains("\"b\""));
     assert_eq!(next().await, "close");
@@ -164,26 +165,26 @@ async fn messages_are_taken_up_to_the_limit() {
         while let Some(Ok(_)) = socket.recv().await {}
     })
     .await;
-    assert_eq!(end_of(target.largest_message(1000)).await, LinkEnd::TooLarge { limit: 1000 });
+    assert_eq!(end_of(target.max_message_size(1000)).await, CloseReason::TooLarge { limit: 1000 });
 }
 
 #[tokio::test]
 async fn a_server_with_another_subprotocol_is_not_ours_and_one_without_is() {
     const WITH: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                         sec-websocket-protocol: graphql\r\n";
-    let address = shaking_hands(WITH).await;
+    let address = upgrading_server(WITH).await;
     let content_type = "graphql".to_owned();
-    let expected = Fault::NotMcp { content_type, beginning: String::new() };
-    assert_eq!(end_of(target(&format!("ws://{address}/"))).await, LinkEnd::Fault(expected));
+    let expected = TransportError::NotMcp { content_type, body_prefix: String::new() };
+    assert_eq!(end_of(target(&format!("ws://{address}/"))).await, CloseReason::Transport(expected));
     const WITHOUT: &str =
         "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n";
-    let address = shaking_hands(WITHOUT).await;
-    let mut link = WsLink::new(network(), target(&format!("ws://{address}/")));
-    assert_eq!(heard(&mut link).await["method"], "a");
+    let address = upgrading_server(WITHOUT).await;
+    let mut link = WebSocketTransport::new(http_client(), target(&format!("ws://{address}/")));
+    assert_eq!(next_message(&mut link).await["method"], "a");
 }
 
 /// A server that shakes hands with these headers and the right key, and says something.
-async fn shaking_hands(head: &'static str) -> std::net::SocketAddr {
+async fn upgrading_server(head: &'static str) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
@@ -205,22 +206,25 @@ async fn shaking_hands(head: &'static str) -> std::net::SocketAddr {
 async fn a_handshake_that_is_none_is_named() {
     let wrong_key = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                      sec-websocket-accept: AAAA\r\n\r\n";
-    let address = raw(Box::leak(Box::new([wrong_key]))).await;
+    let address = raw_server(Box::leak(Box::new([wrong_key]))).await;
     let end = end_of(target(&format!("ws://{address}/"))).await;
     assert!(
-        matches!(fault(&end), Fault::Unreachable { why: Unreachable::Other, .. }),
+        matches!(
+            transport_error(&end),
+            TransportError::Unreachable { reason: UnreachableReason::Other, .. }
+        ),
         "nobody shook hands: {end:?}"
     );
-    let stage = Stage::start(|_| async { reply(401, "", "") }).await;
+    let stage = TestServer::start(|_| async { reply(401, "", "") }).await;
     let end = end_of(target(&format!("ws://{}/", stage.address))).await;
-    assert_eq!(status(fault(&end)).status, 401);
-    let stage = Stage::start(|_| async { as_json(&json!({})) }).await;
+    assert_eq!(error_response(transport_error(&end)).status, 401);
+    let stage = TestServer::start(|_| async { json_response(&json!({})) }).await;
     let end = end_of(target(&format!("ws://{}/", stage.address))).await;
-    assert_eq!(stranger(fault(&end)), "application/json");
+    assert_eq!(not_mcp_content_type(transport_error(&end)), "application/json");
 }
 
-fn often(silent_for: Duration) -> KeepAlive {
-    KeepAlive { ping_every: Duration::from_millis(20), silent_for }
+fn frequent_pings(silent_for: Duration) -> KeepAlive {
+    KeepAlive { ping_interval: Duration::from_millis(20), timeout: silent_for }
 }
 
 #[tokio::test]
@@ -238,13 +242,14 @@ async fn pings_keep_a_connection_on_which_nothing_is_said() {
         }
     })
     .await;
-    let mut link = WsLink::new(network(), target).keep_alive(often(SOON));
+    let mut link =
+        WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(TEST_TIMEOUT));
     let ten = async {
         for _ in 0..10 {
             pings.recv().await.expect("it runs");
         }
     };
-    crate::stage::meanwhile(&mut link, ten).await;
+    crate::stage::drive_until(&mut link, ten).await;
 }
 
 #[tokio::test]
@@ -255,7 +260,8 @@ async fn a_server_that_answers_no_ping_is_silent() {
     })
     .await;
     let silent_for = Duration::from_millis(100);
-    let mut link = WsLink::new(network(), target).keep_alive(often(silent_for));
+    let mut link =
+        WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(silent_for));
     let end = next(&mut link).await;
-    assert_eq!(end, Err(LinkEnd::Fault(Fault::Silent(silent_for))));
+    assert_eq!(end, Err(CloseReason::Transport(TransportError::Timeout(silent_for))));
 }

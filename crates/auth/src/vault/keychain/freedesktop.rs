@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use secret_service::{Collection, EncryptionType, Error, SecretService};
 
-use super::{Keychain, KeychainError, Recalling};
+use super::{Keychain, KeychainError, KeychainFuture};
 use crate::confidential::Secret;
 
 /// The Secret Service. It is connected to when it is asked.
@@ -25,39 +25,41 @@ impl SecretServiceKeychain {
 }
 
 impl Keychain for SecretServiceKeychain {
-    fn get<'a>(&'a self, name: &'a str) -> Recalling<'a, Option<Secret>> {
+    fn get<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, Option<Secret>> {
         Box::pin(async move {
             let service = connect().await?;
-            let collection = lasting(&service).await?;
-            let found = collection.search_items(self.attributes(name)).await.map_err(refused)?;
+            let collection = persistent_collection(&service).await?;
+            let found =
+                collection.search_items(self.attributes(name)).await.map_err(keychain_error)?;
             let Some(item) = found.first() else { return Ok(None) };
-            let bytes = item.get_secret().await.map_err(refused)?;
+            let bytes = item.get_secret().await.map_err(keychain_error)?;
             Ok(String::from_utf8(bytes).ok().map(Secret::new))
         })
     }
 
-    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> Recalling<'a, ()> {
+    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> KeychainFuture<'a, ()> {
         Box::pin(async move {
             let service = connect().await?;
-            let collection = lasting(&service).await?;
+            let collection = persistent_collection(&service).await?;
             let label = format!("{} {name}", self.application);
             const REPLACE: bool = true;
             let bytes = secret.reveal().as_bytes();
             collection
                 .create_item(&label, self.attributes(name), bytes, REPLACE, "text/plain")
                 .await
-                .map_err(refused)?;
+                .map_err(keychain_error)?;
             Ok(())
         })
     }
 
-    fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()> {
+    fn delete<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, ()> {
         Box::pin(async move {
             let service = connect().await?;
-            let collection = lasting(&service).await?;
-            let found = collection.search_items(self.attributes(name)).await.map_err(refused)?;
+            let collection = persistent_collection(&service).await?;
+            let found =
+                collection.search_items(self.attributes(name)).await.map_err(keychain_error)?;
             for item in &found {
-                item.delete().await.map_err(refused)?;
+                item.delete().await.map_err(keychain_error)?;
             }
             Ok(())
         })
@@ -65,28 +67,30 @@ impl Keychain for SecretServiceKeychain {
 }
 
 async fn connect() -> Result<SecretService<'static>, KeychainError> {
-    SecretService::connect(EncryptionType::Dh).await.map_err(refused)
+    SecretService::connect(EncryptionType::Dh).await.map_err(keychain_error)
 }
 
 /// The default collection, open. One that ends with the session would lose every login with it.
-async fn lasting<'a>(service: &'a SecretService<'a>) -> Result<Collection<'a>, KeychainError> {
-    let collection = service.get_default_collection().await.map_err(refused)?;
+async fn persistent_collection<'a>(
+    service: &'a SecretService<'a>,
+) -> Result<Collection<'a>, KeychainError> {
+    let collection = service.get_default_collection().await.map_err(keychain_error)?;
     if collection.collection_path.as_str().ends_with("/session") {
-        return Err(KeychainError::Forgetful);
+        return Err(KeychainError::NotPersistent);
     }
-    if collection.is_locked().await.map_err(refused)? {
-        collection.unlock().await.map_err(refused)?;
+    if collection.is_locked().await.map_err(keychain_error)? {
+        collection.unlock().await.map_err(keychain_error)?;
     }
     Ok(collection)
 }
 
-fn refused(error: Error) -> KeychainError {
+fn keychain_error(error: Error) -> KeychainError {
     let is_locked = matches!(error, Error::Locked | Error::Prompt | Error::PromptDisconnected);
     // Without a session bus the library fails before it can say so.
     let is_absent = matches!(error, Error::NoResult | Error::Unavailable | Error::Zbus(_));
     match (is_locked, is_absent) {
         (true, _) => KeychainError::Locked,
-        (false, true) => KeychainError::Absent,
-        (false, false) => KeychainError::Refused(error.to_string().chars().take(200).collect()),
+        (false, true) => KeychainError::Unavailable,
+        (false, false) => KeychainError::Rejected(error.to_string().chars().take(200).collect()),
     }
 }

@@ -3,63 +3,66 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::issuer::{Issuer, RESOURCE, Signer, knock, show};
+use super::issuer::{Issuer, RESOURCE, Signer, authenticate, authenticate_bearer};
 use crate::confidential::Secret;
-use crate::dpop::{ProofKey, Proven};
-use crate::pkce::{at_present, hash};
-use crate::runner::now;
-use crate::verify::jws_check::Key;
-use crate::verify::{Doorkeeper, Principal, ProofFault, Refusal, TokenFault};
+use crate::dpop::{DpopKey, ProofTarget};
+use crate::pkce::{sha256_base64url, with_system_random};
+use crate::runner::unix_now;
+use crate::verify::jws_check::Jwk;
+use crate::verify::{AccessTokenError, AuthError, Authenticator, DpopProofError, Principal};
 
-async fn bound(door: &Doorkeeper, token: &str, proofs: &[&str]) -> Result<Principal, Refusal> {
+async fn bound(door: &Authenticator, token: &str, proofs: &[&str]) -> Result<Principal, AuthError> {
     let authorization = format!("DPoP {token}");
     let mut headers = vec![("authorization", authorization.as_str())];
     headers.extend(proofs.iter().map(|proof| ("dpop", *proof)));
-    knock(door, &headers).await
+    authenticate(door, &headers).await
 }
 
 #[tokio::test]
 async fn a_proof_of_our_own_making_is_taken_once() {
     let issuer = Issuer::new();
-    let door = issuer.door();
-    let key = ProofKey::generate();
+    let door = issuer.authenticator();
+    let key = DpopKey::generate();
     let token = issuer.token(json!({ "cnf": { "jkt": key.thumbprint() } }));
     let secret = Secret::new(token.clone());
     let proof = |url: &str| {
         let url = Url::parse(url).expect("a URL");
-        let proven = Proven { method: "POST", url: &url, nonce: None, token: Some(&secret) };
-        at_present(now(), |moment| key.prove(proven, moment)).reveal().to_owned()
+        let proven = ProofTarget { method: "POST", url: &url, nonce: None, token: Some(&secret) };
+        with_system_random(unix_now(), |moment| key.sign_proof(proven, moment)).reveal().to_owned()
     };
     for time in ["first", "second"] {
         let proof = proof("https://mcp.example.com/mcp?x=y");
         let ada = bound(&door, &token, &[&proof]).await.expect(time);
         assert_eq!(ada.name(), "ada");
         let again = bound(&door, &token, &[&proof]).await;
-        assert_eq!(again, Err(Refusal::Proof(ProofFault::Reused)));
+        assert_eq!(again, Err(AuthError::Proof(DpopProofError::Replayed)));
     }
     // Nobody is known by a bound token alone, and none is taken as if it were free.
-    let headers = super::issuer::headers_of(&[("authorization", &format!("Bearer {token}"))]);
-    assert_eq!(door.known(&headers), None);
-    assert_eq!(show(&door, &token).await, Err(Refusal::Token(TokenFault::Scheme)));
+    let headers = super::issuer::header_map(&[("authorization", &format!("Bearer {token}"))]);
+    assert_eq!(door.cached(&headers), None);
+    assert_eq!(
+        authenticate_bearer(&door, &token).await,
+        Err(AuthError::Token(AccessTokenError::WrongScheme))
+    );
     let free = issuer.token(json!({}));
     let shown = bound(&door, &free, &[&proof(RESOURCE)]).await;
-    assert_eq!(shown, Err(Refusal::Token(TokenFault::Scheme)));
+    assert_eq!(shown, Err(AuthError::Token(AccessTokenError::WrongScheme)));
 }
 
 #[tokio::test]
 async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     let issuer = Issuer::new();
-    let door = issuer.door();
-    let key = Signer::of("ES256");
-    let thief = Signer::of("ES256");
-    let jkt = Key::parse(&key.jwk()).expect("a key").thumbprint();
+    let door = issuer.authenticator();
+    let key = Signer::generate("ES256");
+    let thief = Signer::generate("ES256");
+    let jkt = Jwk::parse(&key.jwk()).expect("a key").thumbprint();
     let token = issuer.token(json!({ "cnf": { "jkt": jkt } }));
     let mut number = 0;
     let mut made = |signer: &Signer, header: Value, claims: Value| {
         number += 1;
         let mut whole = (
             json!({ "typ": "dpop+jwt", "alg": "ES256", "jwk": signer.jwk() }),
-            json!({ "jti": number.to_string(), "htm": "POST", "htu": RESOURCE, "iat": now(), "ath": hash(token.as_bytes()) }),
+            json!({ "jti": number.to_string(), "htm": "POST", "htu": RESOURCE, "iat": unix_now(), "ath": sha256_base64url(token.as_bytes()) }),
         );
         for (to, from) in [(&mut whole.0, header), (&mut whole.1, claims)] {
             let to = to.as_object_mut().expect("an object");
@@ -71,65 +74,85 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     private["d"] = json!("AAAA");
     let good = made(&key, json!({}), json!({}));
     assert!(bound(&door, &token, &[&good]).await.is_ok());
-    let now = now();
+    let now = unix_now();
     let mut rows = vec![
-        ("other method", made(&key, json!({}), json!({ "htm": "GET" })), ProofFault::Request),
-        ("other case", made(&key, json!({}), json!({ "htm": "post" })), ProofFault::Request),
+        (
+            "other method",
+            made(&key, json!({}), json!({ "htm": "GET" })),
+            DpopProofError::WrongRequest,
+        ),
+        (
+            "other case",
+            made(&key, json!({}), json!({ "htm": "post" })),
+            DpopProofError::WrongRequest,
+        ),
         (
             "other host",
             made(&key, json!({}), json!({ "htu": "https://evil.example/mcp" })),
-            ProofFault::Request,
+            DpopProofError::WrongRequest,
         ),
         (
             "other path",
             made(&key, json!({}), json!({ "htu": "https://mcp.example.com/" })),
-            ProofFault::Request,
+            DpopProofError::WrongRequest,
         ),
         (
             "other scheme",
             made(&key, json!({}), json!({ "htu": "http://mcp.example.com/mcp" })),
-            ProofFault::Request,
+            DpopProofError::WrongRequest,
         ),
-        ("no URL", made(&key, json!({}), json!({ "htu": "mcp" })), ProofFault::Request),
+        ("no URL", made(&key, json!({}), json!({ "htu": "mcp" })), DpopProofError::WrongRequest),
         (
             "other token",
-            made(&key, json!({}), json!({ "ath": hash(b"another") })),
-            ProofFault::Token,
+            made(&key, json!({}), json!({ "ath": sha256_base64url(b"another") })),
+            DpopProofError::WrongToken,
         ),
-        ("old", made(&key, json!({}), json!({ "iat": now - 150 })), ProofFault::Time),
-        ("future", made(&key, json!({}), json!({ "iat": now + 90 })), ProofFault::Time),
-        ("below zero", made(&key, json!({}), json!({ "iat": -1 })), ProofFault::Time),
-        ("huge", made(&key, json!({}), json!({ "iat": 1e300 })), ProofFault::Time),
-        ("no name", made(&key, json!({}), json!({ "jti": "" })), ProofFault::Malformed),
+        (
+            "old",
+            made(&key, json!({}), json!({ "iat": now - 150 })),
+            DpopProofError::OutsideTimeWindow,
+        ),
+        (
+            "future",
+            made(&key, json!({}), json!({ "iat": now + 90 })),
+            DpopProofError::OutsideTimeWindow,
+        ),
+        (
+            "below zero",
+            made(&key, json!({}), json!({ "iat": -1 })),
+            DpopProofError::OutsideTimeWindow,
+        ),
+        ("huge", made(&key, json!({}), json!({ "iat": 1e300 })), DpopProofError::OutsideTimeWindow),
+        ("no name", made(&key, json!({}), json!({ "jti": "" })), DpopProofError::Malformed),
         (
             "long name",
             made(&key, json!({}), json!({ "jti": "x".repeat(300) })),
-            ProofFault::Malformed,
+            DpopProofError::Malformed,
         ),
-        ("no number", made(&key, json!({}), json!({ "iat": "now" })), ProofFault::Malformed),
-        ("no type", made(&key, json!({ "typ": "JWT" }), json!({})), ProofFault::Malformed),
-        ("symmetric", made(&key, json!({ "alg": "HS256" }), json!({})), ProofFault::Malformed),
-        ("none", made(&key, json!({ "alg": "none" }), json!({})), ProofFault::Malformed),
-        ("private", made(&key, json!({ "jwk": private }), json!({})), ProofFault::Malformed),
-        ("no key", made(&key, json!({ "jwk": {} }), json!({})), ProofFault::Malformed),
-        ("thief's key", made(&thief, json!({}), json!({})), ProofFault::Key),
+        ("no number", made(&key, json!({}), json!({ "iat": "now" })), DpopProofError::Malformed),
+        ("no type", made(&key, json!({ "typ": "JWT" }), json!({})), DpopProofError::Malformed),
+        ("symmetric", made(&key, json!({ "alg": "HS256" }), json!({})), DpopProofError::Malformed),
+        ("none", made(&key, json!({ "alg": "none" }), json!({})), DpopProofError::Malformed),
+        ("private", made(&key, json!({ "jwk": private }), json!({})), DpopProofError::Malformed),
+        ("no key", made(&key, json!({ "jwk": {} }), json!({})), DpopProofError::Malformed),
+        ("thief's key", made(&thief, json!({}), json!({})), DpopProofError::WrongKey),
         (
             "thief's signature",
             made(&thief, json!({ "jwk": key.jwk() }), json!({})),
-            ProofFault::Malformed,
+            DpopProofError::Malformed,
         ),
-        ("rubbish", "rubbish".to_owned(), ProofFault::Malformed),
-        ("the token itself", token.clone(), ProofFault::Malformed),
+        ("rubbish", "rubbish".to_owned(), DpopProofError::Malformed),
+        ("the token itself", token.clone(), DpopProofError::Malformed),
     ];
     let long = format!("{}{}", made(&key, json!({}), json!({})), "a".repeat(9000));
-    rows.push(("long", long, ProofFault::Malformed));
+    rows.push(("long", long, DpopProofError::Malformed));
     for (what, proof, fault) in rows {
-        assert_eq!(bound(&door, &token, &[&proof]).await, Err(Refusal::Proof(fault)), "{what}");
+        assert_eq!(bound(&door, &token, &[&proof]).await, Err(AuthError::Proof(fault)), "{what}");
     }
-    assert_eq!(bound(&door, &token, &[]).await, Err(Refusal::Proof(ProofFault::Missing)));
+    assert_eq!(bound(&door, &token, &[]).await, Err(AuthError::Proof(DpopProofError::Missing)));
     let [one, other] = [0, 0].map(|_| made(&key, json!({}), json!({})));
     let refusal = bound(&door, &token, &[&one, &other]).await.expect_err("two are too many");
-    assert_eq!(refusal, Refusal::Proof(ProofFault::Several));
+    assert_eq!(refusal, AuthError::Proof(DpopProofError::Multiple));
     assert_eq!(refusal.status(), 401);
     let challenge = door.challenge(&refusal).expect("a challenge");
     let challenge = challenge.to_str().expect("a text");
@@ -143,14 +166,14 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
 #[tokio::test]
 async fn a_proof_may_be_made_with_every_kind_of_key() {
     let issuer = Issuer::new();
-    let door = issuer.door();
+    let door = issuer.authenticator();
     for way in ["ES256", "ES384", "EdDSA", "RS256"] {
-        let key = Signer::of(way);
-        let jkt = Key::parse(&key.jwk()).expect("a key").thumbprint();
+        let key = Signer::generate(way);
+        let jkt = Jwk::parse(&key.jwk()).expect("a key").thumbprint();
         let token = issuer.token(json!({ "cnf": { "jkt": jkt } }));
         let proof = key.sign(
             &json!({ "typ": "dpop+jwt", "alg": way, "jwk": key.jwk() }),
-            &json!({ "jti": way, "htm": "POST", "htu": RESOURCE, "iat": now(), "ath": hash(token.as_bytes()) }),
+            &json!({ "jti": way, "htm": "POST", "htu": RESOURCE, "iat": unix_now(), "ath": sha256_base64url(token.as_bytes()) }),
         );
         assert!(bound(&door, &token, &[&proof]).await.is_ok(), "{way}");
     }
@@ -167,6 +190,6 @@ fn thumbprints_are_those_of_the_standards() {
         (edwards, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"),
         (curve, "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"),
     ] {
-        assert_eq!(Key::parse(&jwk).expect("a key").thumbprint(), thumbprint);
+        assert_eq!(Jwk::parse(&jwk).expect("a key").thumbprint(), thumbprint);
     }
 }

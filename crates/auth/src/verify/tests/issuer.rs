@@ -16,40 +16,40 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 
-use crate::fetch::{Answer, Fetch, FetchError, Fetching, Request};
-use crate::runner::now;
+use crate::fetch::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse};
+use crate::runner::unix_now;
 use crate::scopes::Scopes;
-use crate::verify::{Asked, Doorkeeper, IssuerCheck, Principal, Refusal, TokenTerms};
+use crate::verify::{AuthError, Authenticator, JwtPolicy, JwtVerifier, Principal, RequestHead};
 
 pub const ISSUER: &str = "https://as.example.com";
 pub const RESOURCE: &str = "https://mcp.example.com/mcp";
 
-pub fn text(bytes: impl AsRef<[u8]>) -> String {
+pub fn base64url(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// A key that signs.
 pub enum Signer {
-    Curve(EcdsaKeyPair),
-    Edwards(Ed25519KeyPair),
+    Ecdsa(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
     Rsa(RsaKeyPair),
 }
 
 impl Signer {
-    pub fn of(algorithm: &str) -> Signer {
-        let curve = |how| Signer::Curve(EcdsaKeyPair::generate(how).expect("a key"));
+    pub fn generate(algorithm: &str) -> Signer {
+        let curve = |how| Signer::Ecdsa(EcdsaKeyPair::generate(how).expect("a key"));
         match algorithm {
             "ES256" => curve(&ECDSA_P256_SHA256_FIXED_SIGNING),
             "ES384" => curve(&ECDSA_P384_SHA384_FIXED_SIGNING),
             "ES512" => curve(&ECDSA_P521_SHA512_FIXED_SIGNING),
-            "EdDSA" => Signer::Edwards(Ed25519KeyPair::generate().expect("a key")),
+            "EdDSA" => Signer::Ed25519(Ed25519KeyPair::generate().expect("a key")),
             _ => Signer::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
         }
     }
 
     pub fn jwk(&self) -> Value {
         match self {
-            Signer::Curve(pair) => {
+            Signer::Ecdsa(pair) => {
                 let point = &pair.public_key().as_ref()[1..];
                 let (x, y) = point.split_at(point.len() / 2);
                 let curve = match x.len() {
@@ -57,15 +57,15 @@ impl Signer {
                     48 => "P-384",
                     _ => "P-521",
                 };
-                json!({ "kty": "EC", "crv": curve, "x": text(x), "y": text(y) })
+                json!({ "kty": "EC", "crv": curve, "x": base64url(x), "y": base64url(y) })
             }
-            Signer::Edwards(pair) => {
-                json!({ "kty": "OKP", "crv": "Ed25519", "x": text(pair.public_key()) })
+            Signer::Ed25519(pair) => {
+                json!({ "kty": "OKP", "crv": "Ed25519", "x": base64url(pair.public_key()) })
             }
             Signer::Rsa(pair) => {
                 // PKCS#1: what leads up to the modulus of 256 bytes is always as long, and the exponent is its end.
                 let der = pair.public_key().as_ref();
-                let (n, e) = (text(&der[9..265]), text(&der[der.len() - 3..]));
+                let (n, e) = (base64url(&der[9..265]), base64url(&der[der.len() - 3..]));
                 json!({ "kty": "RSA", "n": n, "e": e })
             }
         }
@@ -73,13 +73,13 @@ impl Signer {
 
     /// A statement that says it is signed like this, signed as well as this key can.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
-        let said = format!("{}.{}", text(header.to_string()), text(claims.to_string()));
+        let said = format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()));
         let random = SystemRandom::new();
         let signature = match self {
-            Signer::Curve(pair) => {
+            Signer::Ecdsa(pair) => {
                 pair.sign(&random, said.as_bytes()).expect("signed").as_ref().to_vec()
             }
-            Signer::Edwards(pair) => pair.sign(said.as_bytes()).as_ref().to_vec(),
+            Signer::Ed25519(pair) => pair.sign(said.as_bytes()).as_ref().to_vec(),
             Signer::Rsa(pair) => {
                 let how = match header["alg"].as_str() {
                     Some("RS384") => &RSA_PKCS1_SHA384,
@@ -94,24 +94,24 @@ impl Signer {
                 signature
             }
         };
-        format!("{said}.{}", text(signature))
+        format!("{said}.{}", base64url(signature))
     }
 }
 
 /// What the issuer does.
 #[derive(Clone)]
-pub enum Mood {
+pub enum IssuerBehavior {
     Good,
     Down,
     Hangs,
     /// Answers this, wherever it is asked.
-    Says(Value),
+    Returns(Value),
 }
 
 /// An issuer with one key on the curve P-256.
 pub struct Issuer {
     pub key: Signer,
-    pub mood: Mutex<Mood>,
+    pub behavior: Mutex<IssuerBehavior>,
     pub keys: Mutex<Vec<Value>>,
     pub name: Mutex<String>,
     /// How often its keys were fetched, and its metadata.
@@ -121,11 +121,11 @@ pub struct Issuer {
 
 impl Issuer {
     pub fn new() -> Arc<Issuer> {
-        let key = Signer::of("ES256");
-        let keys = Mutex::new(vec![named(&key, "k1")]);
+        let key = Signer::generate("ES256");
+        let keys = Mutex::new(vec![jwk_with_kid(&key, "k1")]);
         Arc::new(Issuer {
             key,
-            mood: Mutex::new(Mood::Good),
+            behavior: Mutex::new(IssuerBehavior::Good),
             keys,
             name: Mutex::new(ISSUER.to_owned()),
             key_fetches: AtomicUsize::new(0),
@@ -133,11 +133,11 @@ impl Issuer {
         })
     }
 
-    pub fn is(&self, mood: Mood) {
-        *self.mood.lock().expect("unpoisoned") = mood;
+    pub fn set_behavior(&self, mood: IssuerBehavior) {
+        *self.behavior.lock().expect("unpoisoned") = mood;
     }
 
-    pub fn has(&self, keys: &[Value]) {
+    pub fn set_keys(&self, keys: &[Value]) {
         *self.keys.lock().expect("unpoisoned") = keys.to_vec();
     }
 
@@ -150,24 +150,24 @@ impl Issuer {
         self.key.sign(&json!({ "typ": "at+jwt", "alg": "ES256", "kid": "k1" }), &claims(changes))
     }
 
-    pub fn door(self: &Arc<Issuer>) -> Doorkeeper {
-        self.door_for("")
+    pub fn authenticator(self: &Arc<Issuer>) -> Authenticator {
+        self.authenticator_requiring("")
     }
 
     /// A door that needs scopes.
-    pub fn door_for(self: &Arc<Issuer>, scopes: &str) -> Doorkeeper {
-        let terms = TokenTerms {
+    pub fn authenticator_requiring(self: &Arc<Issuer>, scopes: &str) -> Authenticator {
+        let terms = JwtPolicy {
             issuer: ISSUER.to_owned(),
             resource: RESOURCE.to_owned(),
             audiences: Vec::new(),
             scopes: Scopes::parse(scopes),
         };
-        let check = IssuerCheck::new(terms, self.clone(), &[]).expect("good terms");
-        Doorkeeper::Issuer(Box::new(check))
+        let check = JwtVerifier::new(terms, self.clone(), &[]).expect("good terms");
+        Authenticator::Jwt(Box::new(check))
     }
 }
 
-pub fn named(key: &Signer, kid: &str) -> Value {
+pub fn jwk_with_kid(key: &Signer, kid: &str) -> Value {
     let mut jwk = key.jwk();
     jwk["kid"] = json!(kid);
     jwk
@@ -178,8 +178,8 @@ pub fn claims(changes: Value) -> Value {
         "iss": ISSUER,
         "sub": "ada",
         "aud": RESOURCE,
-        "exp": now() + 600,
-        "iat": now(),
+        "exp": unix_now() + 600,
+        "iat": unix_now(),
         "client_id": "editor",
         "scope": "tools read",
     });
@@ -194,7 +194,7 @@ pub fn claims(changes: Value) -> Value {
 }
 
 impl Fetch for Issuer {
-    fn fetch<'a>(&'a self, request: Request) -> Fetching<'a> {
+    fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a> {
         Box::pin(async move {
             // Whoever else asks meanwhile gets a turn.
             tokio::task::yield_now().await;
@@ -203,39 +203,39 @@ impl Fetch for Issuer {
             if is_keys {
                 self.key_fetches.fetch_add(1, Ordering::SeqCst);
             }
-            let mood = self.mood.lock().expect("unpoisoned").clone();
+            let mood = self.behavior.lock().expect("unpoisoned").clone();
             let body = match mood {
-                Mood::Down => {
+                IssuerBehavior::Down => {
                     let origin = ISSUER.to_owned();
                     return Err(FetchError::Unreachable { origin, detail: "down".to_owned() });
                 }
-                Mood::Hangs => return std::future::pending().await,
-                Mood::Says(body) => body,
-                Mood::Good if is_keys => {
+                IssuerBehavior::Hangs => return std::future::pending().await,
+                IssuerBehavior::Returns(body) => body,
+                IssuerBehavior::Good if is_keys => {
                     json!({ "keys": *self.keys.lock().expect("unpoisoned") })
                 }
-                Mood::Good => {
+                IssuerBehavior::Good => {
                     let name = self.name.lock().expect("unpoisoned");
                     json!({ "issuer": *name, "jwks_uri": format!("{ISSUER}/jwks") })
                 }
             };
             let body = Bytes::from(body.to_string());
-            Ok(Answer { status: 200, headers: HeaderMap::new(), body })
+            Ok(FetchResponse { status: 200, headers: HeaderMap::new(), body })
         })
     }
 }
 
 /// Shows headers at a door, with `POST /mcp`.
-pub async fn knock(
-    door: &Doorkeeper,
+pub async fn authenticate(
+    door: &Authenticator,
     headers: &[(&'static str, &str)],
-) -> Result<Principal, Refusal> {
-    let headers = headers_of(headers);
+) -> Result<Principal, AuthError> {
+    let headers = header_map(headers);
     let target = Uri::from_static("/mcp?x=y");
-    door.verify(Asked { headers: &headers, method: &Method::POST, target: &target }).await
+    door.authenticate(RequestHead { headers: &headers, method: &Method::POST, uri: &target }).await
 }
 
-pub fn headers_of(all: &[(&'static str, &str)]) -> HeaderMap {
+pub fn header_map(all: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in all {
         headers.append(*name, HeaderValue::from_str(value).expect("a value"));
@@ -244,6 +244,9 @@ pub fn headers_of(all: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 /// Shows a token.
-pub async fn show(door: &Doorkeeper, token: &str) -> Result<Principal, Refusal> {
-    knock(door, &[("authorization", &format!("Bearer {token}"))]).await
+pub async fn authenticate_bearer(
+    door: &Authenticator,
+    token: &str,
+) -> Result<Principal, AuthError> {
+    authenticate(door, &[("authorization", &format!("Bearer {token}"))]).await
 }

@@ -7,25 +7,28 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::advance;
 
-use super::issuer::{ISSUER, Issuer, Mood, RESOURCE, Signer, claims, headers_of, named, show};
-use crate::origin_guard::Unsafe;
+use super::issuer::{
+    ISSUER, Issuer, IssuerBehavior, RESOURCE, Signer, authenticate_bearer, claims, header_map,
+    jwk_with_kid,
+};
+use crate::origin_guard::UrlError;
 use crate::scopes::Scopes;
 use crate::verify::{
-    Doorkeeper, IssuerCheck, IssuerFault, Refusal, TokenFault, TokenTerms, TokenTermsError,
+    AccessTokenError, AuthError, Authenticator, IssuerError, JwtPolicy, JwtPolicyError, JwtVerifier,
 };
 
-fn known(door: &Doorkeeper, token: &str) -> bool {
-    door.known(&headers_of(&[("authorization", &format!("Bearer {token}"))])).is_some()
+fn known(door: &Authenticator, token: &str) -> bool {
+    door.cached(&header_map(&[("authorization", &format!("Bearer {token}"))])).is_some()
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_issuer_is_asked_once_however_many_come() {
     let issuer = Issuer::new();
-    let door = std::sync::Arc::new(issuer.door());
+    let door = std::sync::Arc::new(issuer.authenticator());
     let mut all = JoinSet::new();
     for number in 0..50 {
         let (door, token) = (door.clone(), issuer.token(json!({ "sub": number.to_string() })));
-        all.spawn(async move { show(&door, &token).await.is_ok() });
+        all.spawn(async move { authenticate_bearer(&door, &token).await.is_ok() });
     }
     assert!(all.join_all().await.into_iter().all(|is_in| is_in));
     assert_eq!(issuer.key_fetches(), 1);
@@ -34,13 +37,13 @@ async fn the_issuer_is_asked_once_however_many_come() {
 #[tokio::test(start_paused = true)]
 async fn who_was_seen_is_known_without_asking() {
     let issuer = Issuer::new();
-    let door = issuer.door();
+    let door = issuer.authenticator();
     let token = issuer.token(json!({}));
     assert!(!known(&door, &token));
-    assert!(show(&door, &token).await.is_ok());
+    assert!(authenticate_bearer(&door, &token).await.is_ok());
     assert!(known(&door, &token));
-    issuer.is(Mood::Down);
-    assert!(known(&door, &token) && show(&door, &token).await.is_ok());
+    issuer.set_behavior(IssuerBehavior::Down);
+    assert!(known(&door, &token) && authenticate_bearer(&door, &token).await.is_ok());
     assert!(!known(&door, &issuer.token(json!({ "sub": "eve" }))));
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
 }
@@ -48,29 +51,29 @@ async fn who_was_seen_is_known_without_asking() {
 #[tokio::test(start_paused = true)]
 async fn a_new_key_is_fetched_once_a_minute_at_most() {
     let issuer = Issuer::new();
-    let door = issuer.door();
-    let second = Signer::of("ES256");
+    let door = issuer.authenticator();
+    let second = Signer::generate("ES256");
     let token = second.sign(&json!({ "alg": "ES256", "kid": "k2" }), &claims(json!({})));
-    let refused = Err(Refusal::Token(TokenFault::Signature));
+    let refused = Err(AuthError::Token(AccessTokenError::Signature));
     for _ in 0..20 {
-        assert_eq!(show(&door, &token).await, refused);
+        assert_eq!(authenticate_bearer(&door, &token).await, refused);
     }
     assert_eq!(issuer.key_fetches(), 1);
-    issuer.has(&[named(&issuer.key, "k1"), named(&second, "k2")]);
+    issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&second, "k2")]);
     advance(Duration::from_secs(59)).await;
-    assert_eq!(show(&door, &token).await, refused);
+    assert_eq!(authenticate_bearer(&door, &token).await, refused);
     advance(Duration::from_secs(1)).await;
-    assert!(show(&door, &token).await.is_ok());
+    assert!(authenticate_bearer(&door, &token).await.is_ok());
     assert_eq!(issuer.key_fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
     let issuer = Issuer::new();
-    let door = issuer.door();
+    let door = issuer.authenticator();
     let token = issuer.token(json!({}));
-    assert!(show(&door, &token).await.is_ok());
-    issuer.has(&[named(&Signer::of("ES256"), "k2")]);
+    assert!(authenticate_bearer(&door, &token).await.is_ok());
+    issuer.set_keys(&[jwk_with_kid(&Signer::generate("ES256"), "k2")]);
     advance(Duration::from_secs(3599)).await;
     assert!(known(&door, &token));
     advance(Duration::from_secs(1)).await;
@@ -78,46 +81,59 @@ async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
     assert!(known(&door, &token));
     door.close().await;
     assert!(!known(&door, &token));
-    assert_eq!(show(&door, &token).await, Err(Refusal::Token(TokenFault::Signature)));
+    assert_eq!(
+        authenticate_bearer(&door, &token).await,
+        Err(AuthError::Token(AccessTokenError::Signature))
+    );
     assert_eq!(issuer.key_fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
     let issuer = Issuer::new();
-    let door = issuer.door();
-    issuer.is(Mood::Down);
+    let door = issuer.authenticator();
+    issuer.set_behavior(IssuerBehavior::Down);
     let token = issuer.token(json!({}));
     for _ in 0..10 {
-        let refused = show(&door, &token).await.expect_err("there are no keys");
-        assert!(matches!(refused, Refusal::Unavailable(IssuerFault::Fetch(_))), "{refused:?}");
+        let refused = authenticate_bearer(&door, &token).await.expect_err("there are no keys");
+        assert!(
+            matches!(refused, AuthError::IssuerUnavailable(IssuerError::Fetch(_))),
+            "{refused:?}"
+        );
         assert_eq!((refused.status().as_u16(), door.challenge(&refused)), (503, None));
     }
     // Both places of its metadata, once.
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
-    issuer.is(Mood::Good);
+    issuer.set_behavior(IssuerBehavior::Good);
     advance(Duration::from_secs(5)).await;
-    assert!(show(&door, &token).await.is_ok());
-    issuer.is(Mood::Down);
+    assert!(authenticate_bearer(&door, &token).await.is_ok());
+    issuer.set_behavior(IssuerBehavior::Down);
     advance(Duration::from_secs(7200)).await;
     assert!(known(&door, &token));
     door.close().await;
     assert!(known(&door, &token));
-    assert!(show(&door, &issuer.token(json!({ "sub": "bob" }))).await.is_ok());
+    assert!(authenticate_bearer(&door, &issuer.token(json!({ "sub": "bob" }))).await.is_ok());
     let rotated =
-        Signer::of("ES256").sign(&json!({ "alg": "ES256", "kid": "k2" }), &claims(json!({})));
-    assert!(matches!(show(&door, &rotated).await, Err(Refusal::Unavailable(_))));
+        Signer::generate("ES256").sign(&json!({ "alg": "ES256", "kid": "k2" }), &claims(json!({})));
+    assert!(matches!(
+        authenticate_bearer(&door, &rotated).await,
+        Err(AuthError::IssuerUnavailable(_))
+    ));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_issuer_that_hangs_is_waited_for_within_bounds_and_whoever_leaves_stops_nothing() {
     let issuer = Issuer::new();
-    let door = issuer.door();
+    let door = issuer.authenticator();
     let token = issuer.token(json!({}));
-    issuer.is(Mood::Hangs);
-    let leaves = tokio::time::timeout(Duration::from_secs(1), show(&door, &token)).await;
+    issuer.set_behavior(IssuerBehavior::Hangs);
+    let leaves =
+        tokio::time::timeout(Duration::from_secs(1), authenticate_bearer(&door, &token)).await;
     assert!(leaves.is_err());
-    assert_eq!(show(&door, &token).await, Err(Refusal::Unavailable(IssuerFault::Late)));
+    assert_eq!(
+        authenticate_bearer(&door, &token).await,
+        Err(AuthError::IssuerUnavailable(IssuerError::TimedOut))
+    );
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 1);
 }
 
@@ -126,59 +142,68 @@ async fn an_issuer_that_lies_is_not_believed() {
     for (says, fault) in [
         (
             json!({ "issuer": "https://evil.example", "jwks_uri": "https://evil.example/jwks" }),
-            IssuerFault::WrongIssuer,
+            IssuerError::WrongIssuer,
         ),
         (
             json!({ "issuer": ISSUER, "jwks_uri": "https://169.254.169.254/jwks" }),
-            IssuerFault::Place(Unsafe::Address),
+            IssuerError::UnsafeJwksUri(UrlError::PrivateAddress),
         ),
         (
             json!({ "issuer": ISSUER, "jwks_uri": "http://keys.example.com/jwks" }),
-            IssuerFault::Place(Unsafe::Unencrypted),
+            IssuerError::UnsafeJwksUri(UrlError::Unencrypted),
         ),
         (
             json!({ "issuer": ISSUER, "jwks_uri": "file:///etc/passwd" }),
-            IssuerFault::Place(Unsafe::Scheme),
+            IssuerError::UnsafeJwksUri(UrlError::Scheme),
         ),
         (
             json!({ "issuer": ISSUER, "jwks_uri": "https://127.0.0.1/jwks" }),
-            IssuerFault::Place(Unsafe::Address),
+            IssuerError::UnsafeJwksUri(UrlError::PrivateAddress),
         ),
-        (json!({ "issuer": ISSUER, "jwks_uri": format!("{ISSUER}/jwks") }), IssuerFault::NoSet),
-        (json!({ "issuer": ISSUER }), IssuerFault::NoMetadata),
-        (json!([]), IssuerFault::NoMetadata),
+        (
+            json!({ "issuer": ISSUER, "jwks_uri": format!("{ISSUER}/jwks") }),
+            IssuerError::InvalidJwks,
+        ),
+        (json!({ "issuer": ISSUER }), IssuerError::NoMetadata),
+        (json!([]), IssuerError::NoMetadata),
     ] {
         let issuer = Issuer::new();
-        issuer.is(Mood::Says(says.clone()));
-        let refused = show(&issuer.door(), &issuer.token(json!({}))).await;
-        assert_eq!(refused, Err(Refusal::Unavailable(fault)), "{says}");
+        issuer.set_behavior(IssuerBehavior::Returns(says.clone()));
+        let refused = authenticate_bearer(&issuer.authenticator(), &issuer.token(json!({}))).await;
+        assert_eq!(refused, Err(AuthError::IssuerUnavailable(fault)), "{says}");
     }
 }
 
 #[tokio::test]
 async fn an_issuer_is_called_what_it_calls_itself() {
     let issuer = Issuer::new();
-    let door = issuer.door();
-    assert_eq!(door.document().expect("a document")["authorization_servers"], json!([ISSUER]));
+    let door = issuer.authenticator();
+    assert_eq!(
+        door.metadata_document().expect("a document")["authorization_servers"],
+        json!([ISSUER])
+    );
     // A person left out the slash.
     let name = format!("{ISSUER}/");
     issuer.name.lock().expect("unpoisoned").clone_from(&name);
-    assert!(show(&door, &issuer.token(json!({ "iss": name }))).await.is_ok());
-    let without = show(&door, &issuer.token(json!({}))).await;
-    assert_eq!(without, Err(Refusal::Token(TokenFault::Issuer)));
-    assert_eq!(door.document().expect("a document")["authorization_servers"], json!([name]));
+    assert!(authenticate_bearer(&door, &issuer.token(json!({ "iss": name }))).await.is_ok());
+    let without = authenticate_bearer(&door, &issuer.token(json!({}))).await;
+    assert_eq!(without, Err(AuthError::Token(AccessTokenError::WrongIssuer)));
+    assert_eq!(
+        door.metadata_document().expect("a document")["authorization_servers"],
+        json!([name])
+    );
 }
 
 #[test]
 fn terms_must_be_addresses() {
     let check = |issuer: &str, resource: &str| {
-        let terms = TokenTerms {
+        let terms = JwtPolicy {
             issuer: issuer.to_owned(),
             resource: resource.to_owned(),
             audiences: Vec::new(),
             scopes: Scopes::default(),
         };
-        IssuerCheck::new(terms, Issuer::new(), &[]).map(|_| ())
+        JwtVerifier::new(terms, Issuer::new(), &[]).map(|_| ())
     };
     assert_eq!(check(ISSUER, RESOURCE), Ok(()));
     assert_eq!(check("http://127.0.0.1:8080/realms/x", "http://127.0.0.1:1/mcp"), Ok(()));
@@ -190,9 +215,9 @@ fn terms_must_be_addresses() {
         "https://a.b?x",
         "https://a.b#x",
     ] {
-        assert_eq!(check(bad, RESOURCE), Err(TokenTermsError::Issuer), "{bad}");
+        assert_eq!(check(bad, RESOURCE), Err(JwtPolicyError::Issuer), "{bad}");
     }
     for bad in ["", "mcp", "urn:x", "https://u:p@a.b/", "https://a.b/#x"] {
-        assert_eq!(check(ISSUER, bad), Err(TokenTermsError::Resource), "{bad}");
+        assert_eq!(check(ISSUER, bad), Err(JwtPolicyError::Resource), "{bad}");
     }
 }

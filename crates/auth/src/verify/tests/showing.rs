@@ -8,82 +8,85 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::issuer::{Issuer, RESOURCE, headers_of, knock};
-use crate::verify::{Asked, BearerList, Doorkeeper, Refusal, TokenFault};
+use super::issuer::{Issuer, RESOURCE, authenticate, header_map};
+use crate::verify::{AccessTokenError, AuthError, Authenticator, RequestHead, TokenFile};
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn list() -> (Doorkeeper, tempfile::NamedTempFile) {
+fn list() -> (Authenticator, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), format!("editor: {TOKEN}\n")).expect("written");
-    let list = Arc::new(BearerList::open(file.path()).expect("a list"));
-    (Doorkeeper::List(list), file)
+    let list = Arc::new(TokenFile::open(file.path()).expect("a list"));
+    (Authenticator::TokenFile(list), file)
 }
 
 /// Headers, and who it is.
-type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, Refusal>);
+type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, AuthError>);
 
 #[tokio::test]
 async fn a_token_is_shown_in_one_header_in_one_way() {
     let (door, _file) = list();
-    let unlisted = Refusal::Token(TokenFault::Unlisted);
+    let unlisted = AuthError::Token(AccessTokenError::Unknown);
     let rows: &[Row<'_>] = &[
         (&[("authorization", "Bearer 0123456789abcdef")], Ok("editor")),
         (&[("authorization", "bearer  0123456789abcdef ")], Ok("editor")),
-        (&[], Err(Refusal::NoToken)),
-        (&[("authorization", "Basic MDEyMzQ1Njc4OWFiY2RlZg==")], Err(Refusal::NoToken)),
-        (&[("x-api-key", TOKEN)], Err(Refusal::NoToken)),
-        (&[("authorization", TOKEN)], Err(Refusal::Malformed)),
-        (&[("authorization", "Bearer")], Err(Refusal::Malformed)),
-        (&[("authorization", "Bearer ")], Err(Refusal::Malformed)),
-        (&[("authorization", "Bearer 0123456789abcdef x")], Err(Refusal::Malformed)),
-        (&[("authorization", "Bearer 0123456789abcdef,")], Err(Refusal::Malformed)),
-        (&[("authorization", "Bearer \"0123456789abcdef\"")], Err(Refusal::Malformed)),
+        (&[], Err(AuthError::MissingToken)),
+        (&[("authorization", "Basic MDEyMzQ1Njc4OWFiY2RlZg==")], Err(AuthError::MissingToken)),
+        (&[("x-api-key", TOKEN)], Err(AuthError::MissingToken)),
+        (&[("authorization", TOKEN)], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer ")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer 0123456789abcdef x")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer 0123456789abcdef,")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer \"0123456789abcdef\"")], Err(AuthError::Malformed)),
         (
             &[("authorization", "Bearer 0123456789abcdef"), ("authorization", "Bearer x")],
-            Err(Refusal::Malformed),
+            Err(AuthError::Malformed),
         ),
         (&[("authorization", "Bearer 0123456789abcdeg")], Err(unlisted.clone())),
         (&[("authorization", "Bearer 0123456789abcde")], Err(unlisted)),
-        (&[("authorization", "DPoP 0123456789abcdef")], Err(Refusal::Token(TokenFault::Scheme))),
+        (
+            &[("authorization", "DPoP 0123456789abcdef")],
+            Err(AuthError::Token(AccessTokenError::WrongScheme)),
+        ),
     ];
     for (headers, expected) in rows {
-        let got = knock(&door, headers).await;
+        let got = authenticate(&door, headers).await;
         assert_eq!(
             got.as_ref().map(|it| it.name()),
             expected.as_ref().map(|it| *it),
             "{headers:?}"
         );
-        let known = door.known(&headers_of(headers));
+        let known = door.cached(&header_map(headers));
         assert_eq!(known.as_ref().map(|it| it.name()), expected.as_ref().ok().copied());
     }
     let long = format!("Bearer {}", "a".repeat(20_000));
-    assert_eq!(knock(&door, &[("authorization", &long)]).await, Err(Refusal::Malformed));
+    assert_eq!(authenticate(&door, &[("authorization", &long)]).await, Err(AuthError::Malformed));
 }
 
 #[tokio::test]
 async fn where_nobody_is_asked_everybody_is_local() {
-    let door = Doorkeeper::nobody();
-    assert_eq!(door.known(&HeaderMap::new()).map(|it| it.to_string()).as_deref(), Some("local"));
-    assert!(knock(&door, &[]).await.is_ok());
-    assert_eq!((door.document(), door.resource().map(|it| it.url())), (None, None));
+    let door = Authenticator::disabled();
+    assert_eq!(door.cached(&HeaderMap::new()).map(|it| it.to_string()).as_deref(), Some("local"));
+    assert!(authenticate(&door, &[]).await.is_ok());
+    assert_eq!((door.metadata_document(), door.resource().map(|it| it.url())), (None, None));
 }
 
 #[tokio::test]
 async fn whoever_is_turned_away_is_told_where_tokens_are() {
     let issuer = Issuer::new();
-    let door = issuer.door_for("tools read");
+    let door = issuer.authenticator_requiring("tools read");
     let place = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
-    let said = |door: &Doorkeeper, refusal: &Refusal| {
+    let said = |door: &Authenticator, refusal: &AuthError| {
         let challenge = door.challenge(refusal).expect("a challenge");
         (refusal.status().as_u16(), challenge.to_str().expect("a text").to_owned())
     };
     assert_eq!(
-        said(&door, &Refusal::NoToken),
+        said(&door, &AuthError::MissingToken),
         (401, format!("Bearer resource_metadata=\"{place}\", scope=\"tools read\""))
     );
     assert_eq!(
-        said(&door, &Refusal::Token(TokenFault::Expired)),
+        said(&door, &AuthError::Token(AccessTokenError::Expired)),
         (
             401,
             format!(
@@ -93,11 +96,11 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
         )
     );
     let (list, _file) = list();
-    assert_eq!(said(&list, &Refusal::NoToken), (401, "Bearer".to_owned()));
-    assert_eq!(said(&list, &Refusal::Malformed).0, 400);
+    assert_eq!(said(&list, &AuthError::MissingToken), (401, "Bearer".to_owned()));
+    assert_eq!(said(&list, &AuthError::Malformed).0, 400);
     let resource = door.resource().expect("a resource");
     assert_eq!(resource.metadata_url().as_str(), place);
-    let document = door.document().expect("a document");
+    let document = door.metadata_document().expect("a document");
     assert_eq!(document["resource"], RESOURCE);
     assert_eq!(document["authorization_servers"], json!(["https://as.example.com"]));
     assert_eq!(document["scopes_supported"], json!(["tools", "read"]));
@@ -105,13 +108,13 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
     let algorithms = document["dpop_signing_alg_values_supported"].as_array().expect("a list");
     assert!(algorithms.contains(&json!("ES256")) && !algorithms.contains(&json!("none")));
     // Our own client understands what we say of ourselves.
-    let read = crate::discovery::resource_metadata::read(
+    let read = crate::discovery::resource_metadata::parse_resource_metadata(
         document.to_string().as_bytes(),
         resource.metadata_url(),
         resource.url(),
     );
     assert_eq!(read.expect("metadata").authorization_servers, ["https://as.example.com"]);
-    let challenge = said(&door, &Refusal::NoToken).1;
+    let challenge = said(&door, &AuthError::MissingToken).1;
     let parsed = crate::challenge::parse([challenge.as_str()]);
     assert_eq!(parsed[0].parameter("resource_metadata"), Some(place));
 }
@@ -119,9 +122,10 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
 #[tokio::test]
 async fn nothing_that_is_refused_is_repeated() {
     let issuer = Issuer::new();
-    let door = issuer.door();
+    let door = issuer.authenticator();
     for token in ["canary", "canary.canary.canary", &issuer.token(json!({ "sub": "canary\n" }))] {
-        let refusal = super::issuer::show(&door, token).await.expect_err("it is no token");
+        let refusal =
+            super::issuer::authenticate_bearer(&door, token).await.expect_err("it is no token");
         let challenge = door.challenge(&refusal).expect("a challenge");
         let all = format!("{refusal} {refusal:?} {challenge:?} {door:?}");
         assert!(!all.contains("canary") && !all.contains(token), "{all}");
@@ -147,12 +151,12 @@ proptest! {
             headers.insert("authorization", value.clone());
             headers.insert("dpop", value);
             let target = Uri::from_static("/mcp");
-            let asked = Asked { headers: &headers, method: &Method::POST, target: &target };
+            let asked = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
             let (list, _file) = list();
-            for door in [list, Issuer::new().door()] {
-                let refusal = door.verify(asked).await.expect_err("nobody made a token");
+            for door in [list, Issuer::new().authenticator()] {
+                let refusal = door.authenticate(asked).await.expect_err("nobody made a token");
                 let _said = door.challenge(&refusal);
-                assert!(door.known(&headers).is_none());
+                assert!(door.cached(&headers).is_none());
             }
         });
     }

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use switchboard::config::permission::{Effect, ToolRule};
+use switchboard::config::permission::{PermissionEffect, ToolRule};
 use switchboard::config::shown::printable;
 use switchboard::load::Configuration;
 use switchboard::places::project_root;
 use switchboard::ruling::{self, RuleFile};
 
-use crate::candidates::as_exposed;
+use crate::candidates::exposed_server_name;
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
-use crate::session::{Session, WritableScope};
-use crate::style::{Meaning, paint};
+use crate::outcome::{CommandOutput, Failure};
+use crate::session::{Invocation, WritableScope};
+use crate::style::{TextStyle, paint};
 use crate::writing;
 
 /// A list of rules.
@@ -29,18 +29,18 @@ pub enum RuleList {
 }
 
 impl RuleList {
-    fn effect(self) -> Effect {
+    fn effect(self) -> PermissionEffect {
         match self {
-            RuleList::Allow => Effect::Allow,
-            RuleList::Ask => Effect::Ask,
-            RuleList::Deny => Effect::Deny,
+            RuleList::Allow => PermissionEffect::Allow,
+            RuleList::Ask => PermissionEffect::Ask,
+            RuleList::Deny => PermissionEffect::Deny,
         }
     }
 }
 
 /// Arguments of `swb permissions add`.
 #[derive(Debug, Args)]
-pub struct AddRules {
+pub struct AddRulesArgs {
     /// Where to write them: you in this project, you everywhere, or everybody in this project
     #[arg(long, short, value_enum, default_value_t = WritableScope::Local)]
     pub scope: WritableScope,
@@ -55,7 +55,7 @@ pub struct AddRules {
 /// Arguments of `swb permissions remove`.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
-pub struct RemoveRule {
+pub struct RemoveRuleArgs {
     /// Where it stands, where it stands in several places
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
@@ -69,25 +69,25 @@ pub struct RemoveRule {
 
 /// Adds rules.
 pub fn add(
-    session: &Session,
-    arguments: &AddRules,
+    session: &Invocation,
+    arguments: &AddRulesArgs,
     before: &Configuration,
-) -> Result<Done, Failure> {
+) -> Result<CommandOutput, Failure> {
     let effect = arguments.list.effect();
     let rules: Vec<ToolRule> =
-        arguments.rules.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
-    if (arguments.scope, effect) == (WritableScope::Project, Effect::Allow) {
+        arguments.rules.iter().map(|text| parse_rule(text)).collect::<Result<_, _>>()?;
+    if (arguments.scope, effect) == (WritableScope::Project, PermissionEffect::Allow) {
         let message = "a project's file may deny and ask, but not allow: whoever can change the project would decide for everybody";
         return Err(Failure::new(Exit::Policy, message)
             .hint("leave --scope out to write the rule for yourself, in this project"));
     }
-    let path = session.file_of(arguments.scope);
+    let path = session.scope_file(arguments.scope);
     writing::expect_inside(session, arguments.scope, &path)?;
     let file = rule_file(session, arguments.scope);
-    let ruled = ruling::add_rules(&session.machine.places, &file, effect, &rules)?;
+    let ruled = ruling::add_rules(&session.env.paths, &file, effect, &rules)?;
     let done =
         match session.wants_json() {
-            true => crate::commands::json(&json!({
+            true => crate::commands::json_output(&json!({
                 "file": ruled.file,
                 "scope": arguments.scope.scope().id(),
                 "list": effect.id(),
@@ -95,8 +95,8 @@ pub fn add(
                 "alreadyThere": ruled.unchanged,
             })),
             false => {
-                let place = writing::said_where(session, arguments.scope, &ruled.file);
-                let there = session.shown_path(&ruled.file);
+                let place = writing::scope_location(session, arguments.scope, &ruled.file);
+                let there = session.display_path(&ruled.file);
                 let mut text: String = ruled
                     .changed
                     .iter()
@@ -105,86 +105,97 @@ pub fn add(
                 text.extend(ruled.unchanged.iter().map(|rule| {
                     format!("{effect} `{}` already stands in {there}\n", printable(rule))
                 }));
-                Done::text(text)
+                CommandOutput::text(text)
             }
         };
-    Ok(done
-        .note(rules.iter().map(|rule| doubts(session, before, effect, rule)).collect::<String>()))
+    Ok(done.note(
+        rules.iter().map(|rule| rule_warnings(session, before, effect, rule)).collect::<String>(),
+    ))
 }
 
 /// What may keep a rule from doing anything.
-fn doubts(session: &Session, before: &Configuration, effect: Effect, rule: &ToolRule) -> String {
+fn rule_warnings(
+    session: &Invocation,
+    before: &Configuration,
+    effect: PermissionEffect,
+    rule: &ToolRule,
+) -> String {
     let mut text = String::new();
-    if let Some(other) = before.rules.overshadowing(effect, rule) {
-        let place = session.shown_origin(&other.origin);
-        let theirs = format!("{} `{}` ({place})", other.effect, other.rule.shown());
+    if let Some(other) = before.rules.find_overriding(effect, rule) {
+        let place = session.display_origin(&other.origin);
+        let theirs = format!("{} `{}` ({place})", other.effect, other.rule.to_printable());
         text.push_str(&match other.effect == effect {
             true => {
                 format!(
                     "note: {theirs} says the same of more, so `{}` adds nothing\n",
-                    rule.shown()
+                    rule.to_printable()
                 )
             }
             false => format!(
                 "{} `{}` decides nothing as long as {theirs} stands, which goes before\n",
-                paint(Meaning::Doubtful, "warning:"),
-                rule.shown()
+                paint(TextStyle::Warning, "warning:"),
+                rule.to_printable()
             ),
         });
     }
     let servers = &before.effective.servers;
-    if !servers.iter().any(|server| rule.names_server(&as_exposed(server))) {
-        text.push_str(&format!("note: `{}` names no server that is configured\n", rule.shown()));
+    if !servers.iter().any(|server| rule.names_server(&exposed_server_name(server))) {
+        text.push_str(&format!(
+            "note: `{}` names no server that is configured\n",
+            rule.to_printable()
+        ));
     }
     text
 }
 
 /// Takes a rule out.
 pub fn remove(
-    session: &Session,
-    arguments: &RemoveRule,
+    session: &Invocation,
+    arguments: &RemoveRuleArgs,
     before: &Configuration,
-) -> Result<Done, Failure> {
-    let rule = parse(&arguments.rule)?;
+) -> Result<CommandOutput, Failure> {
+    let rule = parse_rule(&arguments.rule)?;
     let effects = match arguments.list {
         Some(list) => vec![list.effect()],
-        None => vec![Effect::Allow, Effect::Ask, Effect::Deny],
+        None => vec![PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny],
     };
     let scope = chosen_scope(session, arguments, before, (&rule, &effects))?;
-    let path = session.file_of(scope);
+    let path = session.scope_file(scope);
     writing::expect_inside(session, scope, &path)?;
     let file = rule_file(session, scope);
-    let found = ruling::remove_rule(&session.machine.places, &file, &effects, &rule)?;
+    let found = ruling::remove_rule(&session.env.paths, &file, &effects, &rule)?;
     if found.is_empty() {
-        return Err(absent(session, before, &rule, &path));
+        return Err(not_found(session, before, &rule, &path));
     }
     if session.wants_json() {
         let lists: Vec<&str> = found.iter().map(|it| it.id()).collect();
-        return Ok(crate::commands::json(
+        return Ok(crate::commands::json_output(
             &json!({"file": path, "rule": rule.to_string(), "lists": lists}),
         ));
     }
-    let place = session.shown_path(&path);
-    let line = |effect: &Effect| format!("{effect} `{}` is gone from {place}\n", rule.shown());
-    Ok(Done::text(found.iter().map(line).collect::<String>()))
+    let place = session.display_path(&path);
+    let line = |effect: &PermissionEffect| {
+        format!("{effect} `{}` is gone from {place}\n", rule.to_printable())
+    };
+    Ok(CommandOutput::text(found.iter().map(line).collect::<String>()))
 }
 
 /// The scope that was named, or the only one whose file has the rule.
 fn chosen_scope(
-    session: &Session,
-    arguments: &RemoveRule,
+    session: &Invocation,
+    arguments: &RemoveRuleArgs,
     before: &Configuration,
-    (rule, effects): (&ToolRule, &[Effect]),
+    (rule, effects): (&ToolRule, &[PermissionEffect]),
 ) -> Result<WritableScope, Failure> {
     if let Some(scope) = arguments.scope {
         return Ok(scope);
     }
-    let listed = before.rules.listed().iter();
+    let listed = before.rules.entries().iter();
     let mut scopes: Vec<WritableScope> = listed
         .filter(|it| it.rule == *rule && effects.contains(&it.effect))
         .filter_map(|it| {
-            let scope = WritableScope::of(it.origin.scope())?;
-            (it.origin.source.path() == Some(session.file_of(scope).as_path())).then_some(scope)
+            let scope = WritableScope::from_scope(it.origin.scope())?;
+            (it.origin.source.path() == Some(session.scope_file(scope).as_path())).then_some(scope)
         })
         .collect();
     scopes.dedup();
@@ -199,36 +210,41 @@ fn chosen_scope(
     }
 }
 
-fn absent(session: &Session, before: &Configuration, rule: &ToolRule, path: &Path) -> Failure {
-    let message = format!("`{rule}` does not stand in {}", session.shown_path(path));
+fn not_found(
+    session: &Invocation,
+    before: &Configuration,
+    rule: &ToolRule,
+    path: &Path,
+) -> Failure {
+    let message = format!("`{rule}` does not stand in {}", session.display_path(path));
     let failure = Failure::new(Exit::NotFound, &message);
-    match before.rules.listed().iter().find(|it| it.rule == *rule) {
+    match before.rules.entries().iter().find(|it| it.rule == *rule) {
         Some(it) => {
-            let place = session.shown_origin(&it.origin);
+            let place = session.display_origin(&it.origin);
             failure.hint(&format!("it stands in {place}, under {}", it.effect))
         }
         None => failure.hint("`swb permissions list` shows every rule and its place"),
     }
 }
 
-fn rule_file(session: &Session, scope: WritableScope) -> RuleFile {
+fn rule_file(session: &Invocation, scope: WritableScope) -> RuleFile {
     match scope {
         WritableScope::Local => {
-            RuleFile::Local { project_root: project_root(&session.machine.working_folder) }
+            RuleFile::Local { project_root: project_root(&session.env.working_folder) }
         }
         WritableScope::User => RuleFile::User,
-        WritableScope::Project => RuleFile::Project { file: session.file_of(scope) },
+        WritableScope::Project => RuleFile::Project { file: session.scope_file(scope) },
     }
 }
 
 /// Reads a rule, or says what is wrong with it and where.
-fn parse(text: &str) -> Result<ToolRule, Failure> {
+fn parse_rule(text: &str) -> Result<ToolRule, Failure> {
     ToolRule::parse(text).map_err(|fault| {
         let before = printable(&text[..text.floor_char_boundary(fault.at)]);
         let mark = " ".repeat(before.chars().count());
-        let detail = format!("  {}\n  {mark}{}\n", printable(text), paint(Meaning::Bad, "^"));
+        let detail = format!("  {}\n  {mark}{}\n", printable(text), paint(TextStyle::Error, "^"));
         let hint = fault.kind.hint();
-        let failure = Failure::new(Exit::Usage, &format!("`{text}` is no rule")).because(fault);
+        let failure = Failure::new(Exit::Usage, &format!("`{text}` is no rule")).caused_by(fault);
         let failure = failure.detail(detail);
         match hint {
             Some(hint) => failure.hint(hint),

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use switchboard::audit;
-use switchboard::config::permission::{Effect, Mode, Rules};
+use switchboard::config::permission::{PermissionEffect, PermissionMode, PermissionRules};
 use switchboard::config::policy::Authority;
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
@@ -15,26 +15,26 @@ use switchboard::config::settings::Settings;
 use switchboard::config::shown::printable;
 use switchboard::config::source::Source;
 use switchboard::load::Configuration;
-use switchboard::logbook::stamp;
-use switchboard::read::{self, Content, Kinds};
-use switchboard::rehearsal::{DependsOn, Play, Rehearsal, Row, rehearse};
+use switchboard::logbook::utc_timestamp;
+use switchboard::read::{self, AllowedFiles, FileContent};
+use switchboard::rehearsal::{DependsOn, SimulatedRules, Simulation, SimulationRow, simulate};
 
 use crate::exit::Exit;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{CommandOutput, Failure};
 use crate::report;
-use crate::session::Session;
-use crate::style::Meaning;
-use crate::table::{self, Cell, Yielding};
+use crate::session::Invocation;
+use crate::style::TextStyle;
+use crate::table::{self, Cell, Truncate};
 
 /// Arguments of `swb permissions simulate`.
 #[derive(Debug, Args)]
-pub struct Simulate {
+pub struct SimulateArgs {
     /// A settings file whose rules take the place of your own; an administrator's stay
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", value_parser = super::parse_mode)]
-    pub mode: Option<Mode>,
+    pub mode: Option<PermissionMode>,
     /// Only calls since then: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<String>,
@@ -42,44 +42,48 @@ pub struct Simulate {
 
 /// Runs the command.
 pub fn run(
-    session: &Session,
-    arguments: &Simulate,
+    session: &Invocation,
+    arguments: &SimulateArgs,
     configuration: &Configuration,
-) -> Result<Done, Failure> {
+) -> Result<CommandOutput, Failure> {
     let own = configuration.rules.clone();
     let rules = match &arguments.rules {
         None => own,
-        Some(path) => own.of_administrators().and(others(session, path)?),
+        Some(path) => own.administrator_only().merge(read_rules_file(session, path)?),
     };
-    let mut records = audit::read(&session.machine.places.audit()).map_err(|error| {
-        Failure::new(Exit::Failure, "the audit log cannot be read").because(error)
+    let mut records = audit::read(&session.env.paths.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
     // Both are in UTC and in one form, so they sort as text.
     records.retain(|it| arguments.since.as_ref().is_none_or(|since| it.time >= *since));
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
-    let usual = rules.default_mode().map_or(Mode::Default, |(mode, _)| mode);
-    let mode = rules.mode_that_counts(arguments.mode.unwrap_or(usual));
-    let rehearsal = rehearse(&records, &Play { rules: &rules, mode, trusted: &trusted });
+    let usual = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
+    let mode = rules.effective_mode(arguments.mode.unwrap_or(usual));
+    let rehearsal =
+        simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
     Ok(match session.wants_json() {
         true => as_json(&rehearsal, mode),
-        false => Done::text(as_text(session, &rehearsal, mode)),
+        false => CommandOutput::text(as_text(session, &rehearsal, mode)),
     })
 }
 
 /// The rules of a file that somebody thinks about. A bad one is an error: half a file would say the wrong thing.
-fn others(session: &Session, path: &std::path::Path) -> Result<Rules, Failure> {
-    let path = session.machine.working_folder.join(path);
+fn read_rules_file(
+    session: &Invocation,
+    path: &std::path::Path,
+) -> Result<PermissionRules, Failure> {
+    let path = session.env.working_folder.join(path);
     let fail = |text: &str| {
-        Failure::new(Exit::Configuration, &format!("{} {text}", session.shown_path(&path)))
+        Failure::new(Exit::Configuration, &format!("{} {text}", session.display_path(&path)))
     };
-    let text = match read::text(&path, Kinds::PipesToo) {
-        Ok(Content::Text(text)) => text,
-        Ok(Content::Absent) => return Err(fail("does not exist")),
+    let text = match read::read_text(&path, AllowedFiles::PipesToo) {
+        Ok(FileContent::Text(text)) => text,
+        Ok(FileContent::Absent) => return Err(fail("does not exist")),
         Err(why) => return Err(fail(&why.to_string())),
     };
     let source: Arc<Source> = Source::file(Scope::Local, &path);
-    let settings = Settings::read(&source, &text, Authority::Person);
+    let settings = Settings::read(&source, &text, Authority::User);
     let errors: Vec<_> = settings
         .layer
         .problems
@@ -90,22 +94,22 @@ fn others(session: &Session, path: &std::path::Path) -> Result<Rules, Failure> {
     if errors.is_empty() {
         return Ok(settings.permissions);
     }
-    let detail = report::problems(&session.machine, errors.into_iter());
+    let detail = report::problems(&session.env, errors.into_iter());
     Err(fail("cannot be used as it is").detail(detail))
 }
 
-fn as_json(rehearsal: &Rehearsal, mode: Mode) -> Done {
-    let words = |effects: &[Effect]| effects.iter().map(|it| it.id()).collect::<Vec<_>>();
-    let base = |row: &Row| json!({"tool": row.exposed, "server": row.server, "was": row.was.id(), "calls": row.calls});
-    let change = |row: &Row| {
+fn as_json(rehearsal: &Simulation, mode: PermissionMode) -> CommandOutput {
+    let words = |effects: &[PermissionEffect]| effects.iter().map(|it| it.id()).collect::<Vec<_>>();
+    let base = |row: &SimulationRow| json!({"tool": row.exposed_name, "server": row.server, "was": row.before.id(), "calls": row.calls});
+    let change = |row: &SimulationRow| {
         let mut json = base(row);
-        json["wouldBe"] = words(&row.now).first().copied().into();
+        json["wouldBe"] = words(&row.after).first().copied().into();
         json["because"] = row.because.first().cloned().into();
         json
     };
-    let unsure = |row: &Row| {
+    let unsure = |row: &SimulationRow| {
         let mut json = base(row);
-        json["possible"] = words(&row.now).into();
+        json["possible"] = words(&row.after).into();
         json["dependsOn"] = match row.depends_on {
             DependsOn::Nothing | DependsOn::Arguments => "arguments".into(),
             DependsOn::Hints => "hints".into(),
@@ -113,31 +117,35 @@ fn as_json(rehearsal: &Rehearsal, mode: Mode) -> Done {
         json["because"] = row.because.clone().into();
         json
     };
-    crate::commands::json(&json!({
+    crate::commands::json_output(&json!({
         "mode": mode.id(),
         "changes": rehearsal.changes.iter().map(change).collect::<Vec<Json>>(),
-        "depends": rehearsal.unsure.iter().map(unsure).collect::<Vec<Json>>(),
+        "depends": rehearsal.uncertain.iter().map(unsure).collect::<Vec<Json>>(),
         "same": rehearsal.same,
         "undecided": rehearsal.undecided,
     }))
 }
 
-fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
+fn as_text(session: &Invocation, rehearsal: &Simulation, mode: PermissionMode) -> String {
     let mut text = format!("mode: {mode}\n");
     let header = ["TOOL", "WAS", "WOULD BE", "CALLS", "BY"];
-    let rows: Vec<Vec<Cell>> =
-        rehearsal.changes.iter().chain(&rehearsal.unsure).map(|row| cells(session, row)).collect();
+    let rows: Vec<Vec<Cell>> = rehearsal
+        .changes
+        .iter()
+        .chain(&rehearsal.uncertain)
+        .map(|row| cells(session, row))
+        .collect();
     if !rows.is_empty() {
-        let width = session.machine.terminal.width;
-        let yielding = [Yielding::Back(4), Yielding::Back(0)];
+        let width = session.env.terminal.width;
+        let yielding = [Truncate::End(4), Truncate::End(0)];
         text.push_str(&table::render(&header, &rows, width, &yielding));
     }
-    let count = |rows: &[Row]| rows.iter().map(|row| row.calls).sum::<usize>();
-    let (changed, unsure) = (count(&rehearsal.changes), count(&rehearsal.unsure));
+    let count = |rows: &[SimulationRow]| rows.iter().map(|row| row.calls).sum::<usize>();
+    let (changed, unsure) = (count(&rehearsal.changes), count(&rehearsal.uncertain));
     let undecided = rehearsal.undecided;
     text.push_str(&format!(
         "{} would be decided otherwise, {} as before",
-        calls(changed),
+        call_count(changed),
         rehearsal.same
     ));
     if unsure > 0 {
@@ -151,44 +159,44 @@ fn as_text(session: &Session, rehearsal: &Rehearsal, mode: Mode) -> String {
 }
 
 /// Places as people like to read them: from the working folder, or from home.
-fn shortened(session: &Session, text: &str) -> String {
-    let machine = &session.machine;
+fn shorten_paths(session: &Invocation, text: &str) -> String {
+    let machine = &session.env;
     let here = format!("({}/", machine.working_folder.display());
     let home = format!("({}/", machine.home.display());
     text.replace(&here, "(").replace(&home, "(~/")
 }
 
-fn cells(session: &Session, row: &Row) -> Vec<Cell> {
-    let now = match row.now[..] {
-        [effect] => Cell::meaning(meaning(effect), effect.id()),
+fn cells(session: &Invocation, row: &SimulationRow) -> Vec<Cell> {
+    let now = match row.after[..] {
+        [effect] => Cell::styled(effect_style(effect), effect.id()),
         _ => {
-            let words: Vec<&str> = row.now.iter().map(|it| it.id()).collect();
+            let words: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let on = match row.depends_on {
                 DependsOn::Nothing | DependsOn::Arguments => "the arguments",
                 DependsOn::Hints => "what the server says",
             };
             let text = format!("{}: depends on {on}", words.join(" or "));
-            Cell::meaning(Meaning::Doubtful, text)
+            Cell::styled(TextStyle::Warning, text)
         }
     };
     vec![
-        Cell::plain(printable(&row.exposed)),
-        Cell::meaning(meaning(row.was), row.was.id()),
+        Cell::plain(printable(&row.exposed_name)),
+        Cell::styled(effect_style(row.before), row.before.id()),
         now,
         Cell::plain(row.calls.to_string()),
-        Cell::plain(printable(&shortened(session, &row.because.join("; ")))),
+        Cell::plain(printable(&shorten_paths(session, &row.because.join("; ")))),
     ]
 }
 
-fn meaning(effect: Effect) -> Meaning {
+fn effect_style(effect: PermissionEffect) -> TextStyle {
     match effect {
-        Effect::Allow => Meaning::Good,
-        Effect::Ask => Meaning::Doubtful,
-        Effect::Deny => Meaning::Bad,
+        PermissionEffect::Allow => TextStyle::Success,
+        PermissionEffect::Ask => TextStyle::Warning,
+        PermissionEffect::Deny => TextStyle::Error,
     }
 }
 
-fn calls(count: usize) -> String {
+fn call_count(count: usize) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
@@ -207,7 +215,7 @@ fn parse_time(text: &str) -> Result<String, String> {
         };
         let ago = Duration::from_secs(count.saturating_mul(seconds));
         let then = SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
-        return Ok(stamp(then));
+        return Ok(utc_timestamp(then));
     }
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     match shape.as_str() {

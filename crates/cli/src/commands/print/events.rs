@@ -3,14 +3,14 @@
 use serde_json::{Value as Json, json};
 use switchboard::engine::Snapshot;
 use switchboard::pool::Pool;
-use switchboard_chat::happening::{CallEnd, Happening};
+use switchboard_chat::happening::{CallOutcome, ConversationEvent};
 use switchboard_chat::language_model::Usage;
 
 /// What there is when it begins.
-pub(super) fn begun(model: &str, snapshot: &Snapshot, pool: &Pool) -> Option<Json> {
+pub(super) fn init_event(model: &str, snapshot: &Snapshot, pool: &Pool) -> Option<Json> {
     let servers = snapshot.servers.values();
     let servers = servers.map(|it| json!({"name": it.name, "status": it.status.id()}));
-    let tools = pool.tools().iter().map(|it| json!(it.exposed));
+    let tools = pool.tools().iter().map(|it| json!(it.exposed_name));
     Some(json!({
         "type": "init",
         "model": model,
@@ -26,37 +26,39 @@ pub(super) fn usage(usage: &Usage) -> Json {
 }
 
 /// A happening, where programs want to hear of it. The end is told with the result.
-pub(super) fn of(happening: &Happening) -> Option<Json> {
+pub(super) fn event_json(happening: &ConversationEvent) -> Option<Json> {
     let milliseconds = |it: &std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
     Some(match happening {
-        Happening::TakenUp { .. } | Happening::TurnEnded(_) => return None,
-        Happening::Text(text) => json!({"type": "text", "text": text}),
-        Happening::Thought(text) => json!({"type": "thought", "text": text}),
-        Happening::AnswerEnded => json!({"type": "answer_ended"}),
-        Happening::CallBegan(seen) => json!({
+        ConversationEvent::MessagesAccepted { .. } | ConversationEvent::TurnEnded(_) => {
+            return None;
+        }
+        ConversationEvent::Text(text) => json!({"type": "text", "text": text}),
+        ConversationEvent::Thinking(text) => json!({"type": "thought", "text": text}),
+        ConversationEvent::ResponseEnded => json!({"type": "answer_ended"}),
+        ConversationEvent::CallStarted(seen) => json!({
             "type": "call", "id": &*seen.id, "tool": &*seen.tool, "title": seen.title,
             "arguments": seen.arguments,
         }),
-        Happening::CallProgress { id, done, of, message } => json!({
+        ConversationEvent::CallProgress { id, progress: done, total: of, message } => json!({
             "type": "call_progress", "id": &**id, "done": done, "of": of, "message": message,
         }),
-        Happening::CallEnded { id, ended, text, took } => json!({
-            "type": "call_ended", "id": &**id, "outcome": outcome(*ended), "text": text,
+        ConversationEvent::CallEnded { id, outcome: ended, text, duration: took } => json!({
+            "type": "call_ended", "id": &**id, "outcome": call_outcome(*ended), "text": text,
             "duration_ms": milliseconds(took),
         }),
-        Happening::Used(used) => json!({"type": "usage", "usage": usage(used)}),
-        Happening::Again { attempt, after, because } => json!({
+        ConversationEvent::Usage(used) => json!({"type": "usage", "usage": usage(used)}),
+        ConversationEvent::Retrying { attempt, after, reason: because } => json!({
             "type": "retry", "attempt": attempt, "after_ms": milliseconds(after), "because": because,
         }),
     })
 }
 
-fn outcome(ended: CallEnd) -> &'static str {
+fn call_outcome(ended: CallOutcome) -> &'static str {
     match ended {
-        CallEnd::Done => "ok",
-        CallEnd::ToolError => "tool-error",
-        CallEnd::Failed => "failed",
-        CallEnd::Denied => "denied",
-        CallEnd::Interrupted => "cancelled",
+        CallOutcome::Done => "ok",
+        CallOutcome::ToolError => "tool-error",
+        CallOutcome::Failed => "failed",
+        CallOutcome::Denied => "denied",
+        CallOutcome::Interrupted => "cancelled",
     }
 }

@@ -2,92 +2,92 @@
 
 use std::error::Error;
 
-use switchboard_chat::happening::{Happening, TurnEnd};
+use switchboard_chat::happening::{ConversationEvent, TurnEnd};
 use switchboard_chat::language_model::{ModelError, ModelErrorKind};
 
-use super::Chat;
-use crate::screen::cards::seconds;
-use crate::screen::clean_text::clean_line;
-use crate::style::{Meaning, paint};
+use super::ScreenState;
+use crate::screen::cards::format_duration;
+use crate::screen::clean_text::sanitize_line;
+use crate::style::{TextStyle, paint};
 
 /// What calls of our own are called, so that they are not taken for the model's.
-pub const OWN_CALL: &str = "own-";
+pub const USER_CALL_PREFIX: &str = "own-";
 
-impl Chat {
-    pub(super) fn happened(&mut self, happening: Happening) {
+impl ScreenState {
+    pub(super) fn on_conversation_event(&mut self, happening: ConversationEvent) {
         match happening {
-            Happening::TakenUp { sayings } => {
+            ConversationEvent::MessagesAccepted { count: sayings } => {
                 for _ in 0..sayings {
                     if let Some(text) = self.queued.pop_front() {
-                        self.transcript.person(&text);
+                        self.transcript.push_user(&text);
                     }
                 }
-                self.turn.get_or_insert(self.now);
+                self.turn_started.get_or_insert(self.now);
             }
-            Happening::Text(text) => self.transcript.answer(&text),
-            Happening::Thought(text) => self.transcript.thought(&text),
-            Happening::AnswerEnded => {}
-            Happening::CallBegan(call) => {
-                self.calls += usize::from(call.id.starts_with(OWN_CALL));
-                self.transcript.call(call, self.now);
+            ConversationEvent::Text(text) => self.transcript.push_response(&text),
+            ConversationEvent::Thinking(text) => self.transcript.push_thinking(&text),
+            ConversationEvent::ResponseEnded => {}
+            ConversationEvent::CallStarted(call) => {
+                self.user_calls += usize::from(call.id.starts_with(USER_CALL_PREFIX));
+                self.transcript.push_call(call, self.now);
             }
-            Happening::CallProgress { id, done, of, message } => {
-                self.transcript.advance(&id, done, of, message);
+            ConversationEvent::CallProgress { id, progress: done, total: of, message } => {
+                self.transcript.set_call_progress(&id, done, of, message);
             }
-            Happening::CallEnded { id, ended, text, took } => {
-                if id.starts_with(OWN_CALL) {
-                    self.calls = self.calls.saturating_sub(1);
+            ConversationEvent::CallEnded { id, outcome: ended, text, duration: took } => {
+                if id.starts_with(USER_CALL_PREFIX) {
+                    self.user_calls = self.user_calls.saturating_sub(1);
                 }
-                self.transcript.end_call(&id, ended, &text, took);
+                self.transcript.finish_call(&id, ended, &text, took);
             }
-            Happening::Used(used) => self.used = used,
-            Happening::Again { attempt, after, because } => {
-                self.transcript.take_back_answer();
-                let because = clean_line(&because);
-                let after = seconds(after);
+            ConversationEvent::Usage(used) => self.usage = used,
+            ConversationEvent::Retrying { attempt, after, reason: because } => {
+                self.transcript.discard_response();
+                let because = sanitize_line(&because);
+                let after = format_duration(after);
                 let text = format!("asked again in {after} (attempt {attempt}): {because}");
-                self.transcript.note(&paint(Meaning::Doubtful, text));
+                self.transcript.push_note(&paint(TextStyle::Warning, text));
             }
-            Happening::TurnEnded(end) => {
-                self.turn = None;
-                self.turn_ended(end);
+            ConversationEvent::TurnEnded(end) => {
+                self.turn_started = None;
+                self.on_turn_ended(end);
             }
         }
     }
 
-    fn turn_ended(&mut self, end: TurnEnd) {
+    fn on_turn_ended(&mut self, end: TurnEnd) {
         match end {
             TurnEnd::Finished => {}
             TurnEnd::CutShort => {
-                self.transcript.note("The answer was as long as it may be; say “go on”.");
+                self.transcript.push_note("The answer was as long as it may be; say “go on”.");
             }
-            TurnEnd::Refused => self.transcript.note("The model would not answer."),
-            TurnEnd::Interrupted => self.transcript.note("Stopped."),
+            TurnEnd::Refused => self.transcript.push_note("The model would not answer."),
+            TurnEnd::Interrupted => self.transcript.push_note("Stopped."),
             TurnEnd::TooManyRounds => {
-                self.transcript.note("Too many rounds of calls; say “go on” to let it go on.");
+                self.transcript.push_note("Too many rounds of calls; say “go on” to let it go on.");
             }
-            TurnEnd::Failed(error) => self.transcript.fault(&model_failure(&error)),
+            TurnEnd::Failed(error) => self.transcript.push_error(&model_error_text(&error)),
         }
     }
 }
 
 /// Why a model did not answer, and what helps.
-pub fn model_failure(error: &ModelError) -> String {
-    let mut text = clean_line(&error.to_string());
+pub fn model_error_text(error: &ModelError) -> String {
+    let mut text = sanitize_line(&error.to_string());
     if let Some(cause) = error.source() {
-        text.push_str(&format!("\ncaused by: {}", clean_line(&cause.to_string())));
+        text.push_str(&format!("\ncaused by: {}", sanitize_line(&cause.to_string())));
     }
     let hint = match &error.kind {
-        ModelErrorKind::NotSet => "/model says how to set one",
-        ModelErrorKind::Key(_) => "check the key; /model says where it comes from",
+        ModelErrorKind::NotConfigured => "/model says how to set one",
+        ModelErrorKind::KeyRejected(_) => "check the key; /model says where it comes from",
         ModelErrorKind::Unreachable(_) => {
             "check the network and the address; what you said is kept"
         }
-        ModelErrorKind::Busy(_) => "say it again in a while; what you said is kept",
-        ModelErrorKind::TooLong(_) => "/clear begins a new conversation",
-        ModelErrorKind::Refused { .. }
-        | ModelErrorKind::Senseless(_)
-        | ModelErrorKind::BrokenOff(_) => "say “go on” to try again",
+        ModelErrorKind::Overloaded(_) => "say it again in a while; what you said is kept",
+        ModelErrorKind::ContextTooLong(_) => "/clear begins a new conversation",
+        ModelErrorKind::Rejected { .. }
+        | ModelErrorKind::InvalidResponse(_)
+        | ModelErrorKind::StreamInterrupted(_) => "say “go on” to try again",
     };
-    format!("{text}\n{} {hint}", paint(Meaning::Strong, "hint:"))
+    format!("{text}\n{} {hint}", paint(TextStyle::Bold, "hint:"))
 }

@@ -2,106 +2,106 @@
 
 use std::collections::BTreeMap;
 
-use super::{Act, Chat};
-use crate::screen::menu::Menu;
+use super::{Effect, ScreenState};
+use crate::screen::menu::CompletionMenu;
 
 /// A prompt, and what is known of its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptAsked {
+pub struct PromptInvocation {
     /// Whose it is.
     pub server: String,
     /// What its server calls it.
     pub prompt: String,
     /// What it is typed as.
-    pub typed_as: String,
+    pub command_name: String,
     /// What it takes.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<PromptArgument>,
     /// What was answered.
-    pub given: BTreeMap<String, String>,
+    pub values: BTreeMap<String, String>,
     /// Which argument is asked for.
-    pub at: usize,
+    pub current: usize,
     /// Can the server say what arguments could be?
-    pub completes: bool,
+    pub has_completions: bool,
 }
 
 /// An argument of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Argument {
+pub struct PromptArgument {
     /// Its name.
     pub name: String,
     /// What it is.
-    pub about: String,
+    pub description: String,
     /// Must it be there?
     pub is_required: bool,
 }
 
-impl PromptAsked {
+impl PromptInvocation {
     /// The argument that is asked for; none where all are answered.
-    pub fn argument(&self) -> Option<&Argument> {
-        self.arguments.get(self.at)
+    pub fn current_argument(&self) -> Option<&PromptArgument> {
+        self.arguments.get(self.current)
     }
 
     /// A word as `name=value`, where the name is one of its arguments.
-    pub fn pair(&self, word: &str) -> Option<(String, String)> {
+    pub fn parse_pair(&self, word: &str) -> Option<(String, String)> {
         let (key, value) = word.split_once('=')?;
         let is_ours = self.arguments.iter().any(|it| it.name == key);
         is_ours.then(|| (key.to_owned(), value.to_owned()))
     }
 
     /// Goes to the next argument that has no answer.
-    fn skip_given(&mut self) {
-        while self.argument().is_some_and(|it| self.given.contains_key(&it.name)) {
-            self.at += 1;
+    fn skip_filled(&mut self) {
+        while self.current_argument().is_some_and(|it| self.values.contains_key(&it.name)) {
+            self.current += 1;
         }
     }
 }
 
-impl Chat {
-    pub(super) fn begin_asking(&mut self, mut asked: PromptAsked) -> Vec<Act> {
-        asked.skip_given();
-        if asked.argument().is_none() {
-            return vec![Act::GetPrompt(asked)];
+impl ScreenState {
+    pub(super) fn start_prompt(&mut self, mut asked: PromptInvocation) -> Vec<Effect> {
+        asked.skip_filled();
+        if asked.current_argument().is_none() {
+            return vec![Effect::GetPrompt(asked)];
         }
         self.composer.clear();
-        self.menu = None;
-        self.asking = Some(asked);
-        self.ask_server()
+        self.completions = None;
+        self.prompt = Some(asked);
+        self.request_completions()
     }
 
     /// Takes what was written as the answer.
-    pub(super) fn answer_argument(&mut self) -> Vec<Act> {
-        let Some(mut asked) = self.asking.take() else { return Vec::new() };
+    pub(super) fn submit_argument(&mut self) -> Vec<Effect> {
+        let Some(mut asked) = self.prompt.take() else { return Vec::new() };
         let text = self.composer.take();
-        self.menu = None;
-        if let Some(argument) = asked.argument().cloned() {
+        self.completions = None;
+        if let Some(argument) = asked.current_argument().cloned() {
             if text.is_empty() && argument.is_required {
-                self.asking = Some(asked);
+                self.prompt = Some(asked);
                 return Vec::new();
             }
             if !text.is_empty() {
-                asked.given.insert(argument.name, text);
+                asked.values.insert(argument.name, text);
             }
-            asked.at += 1;
+            asked.current += 1;
         }
-        self.begin_asking(asked)
+        self.start_prompt(asked)
     }
 
     /// Asks the server what the argument could be.
-    pub(super) fn ask_server(&mut self) -> Vec<Act> {
-        match &self.asking {
-            Some(asked) if asked.completes => {
-                let typed = self.composer.whole();
-                vec![Act::Complete { prompt: asked.clone(), typed }]
+    pub(super) fn request_completions(&mut self) -> Vec<Effect> {
+        match &self.prompt {
+            Some(asked) if asked.has_completions => {
+                let typed = self.composer.text_with_pastes();
+                vec![Effect::CompleteArgument { prompt: asked.clone(), typed }]
             }
             Some(_) | None => Vec::new(),
         }
     }
 
     /// What the server says fits only as long as nothing else was typed.
-    pub(super) fn complete(&mut self, typed: &str, values: Vec<String>) {
-        if self.asking.is_some() && self.composer.draft() == typed {
+    pub(super) fn set_completions(&mut self, typed: &str, values: Vec<String>) {
+        if self.prompt.is_some() && self.composer.draft() == typed {
             let values = values.into_iter().filter(|it| it != typed).collect();
-            self.menu = Menu::given(values, 0..typed.len());
+            self.completions = CompletionMenu::from_values(values, 0..typed.len());
         }
     }
 }

@@ -3,51 +3,54 @@
 use std::time::Duration;
 
 use switchboard::pool::Pool;
-use switchboard_chat::happening::{CallEnd, CallSeen};
-use switchboard_chat::utterance::{CallWanted, Part, Speaker, Utterance};
+use switchboard_chat::happening::{CallOutcome, ToolCallView};
+use switchboard_chat::utterance::{ContentBlock, Message, Role, ToolUse};
 
-use super::Chat;
+use super::ScreenState;
 
-impl Chat {
+impl ScreenState {
     /// Shows what was said before.
-    pub fn recall(&mut self, before: &[Utterance]) {
+    pub fn restore(&mut self, before: &[Message]) {
         for utterance in before {
-            for part in &utterance.parts {
-                self.recall_part(utterance.speaker, part);
+            for part in &utterance.content {
+                self.restore_block(utterance.role, part);
             }
         }
         if !before.is_empty() {
-            self.transcript.note("(from here on it is now)");
+            self.transcript.push_note("(from here on it is now)");
         }
     }
 
-    fn recall_part(&mut self, speaker: Speaker, part: &Part) {
+    fn restore_block(&mut self, speaker: Role, part: &ContentBlock) {
         match (part, speaker) {
-            (Part::Text { text }, Speaker::User) => self.transcript.person(text),
-            (Part::Text { text }, Speaker::Assistant) => self.transcript.answer(text),
-            (Part::Picture { mime, .. }, _) => self.transcript.note(&format!("[{mime}]")),
-            (Part::Thought { text, .. }, _) => self.transcript.thought(text),
-            (Part::Call(call), _) => {
-                let seen = seen(call, &self.pool);
-                self.transcript.call(seen, self.now);
+            (ContentBlock::Text { text }, Role::User) => self.transcript.push_user(text),
+            (ContentBlock::Text { text }, Role::Assistant) => self.transcript.push_response(text),
+            (ContentBlock::Image { mime, .. }, _) => {
+                self.transcript.push_note(&format!("[{mime}]"))
             }
-            (Part::Result(result), _) => {
-                let texts: Vec<&str> = result.parts.iter().filter_map(words).collect();
-                let ended = if result.is_error { CallEnd::ToolError } else { CallEnd::Done };
-                self.transcript.end_call(&result.id, ended, &texts.join("\n"), Duration::ZERO);
+            (ContentBlock::Thinking { text, .. }, _) => self.transcript.push_thinking(text),
+            (ContentBlock::ToolUse(call), _) => {
+                let seen = call_view(call, &self.pool);
+                self.transcript.push_call(seen, self.now);
+            }
+            (ContentBlock::ToolResult(result), _) => {
+                let texts: Vec<&str> = result.content.iter().filter_map(block_text).collect();
+                let ended =
+                    if result.is_error { CallOutcome::ToolError } else { CallOutcome::Done };
+                self.transcript.finish_call(&result.id, ended, &texts.join("\n"), Duration::ZERO);
             }
         }
     }
 }
 
-fn seen(call: &CallWanted, pool: &Pool) -> CallSeen {
+fn call_view(call: &ToolUse, pool: &Pool) -> ToolCallView {
     let title = match pool.find(&call.tool) {
         Some(tool) if !tool.server.is_empty() => {
             format!("{}: {}", tool.server, tool.display_name())
         }
         Some(_) | None => call.tool.clone(),
     };
-    CallSeen {
+    ToolCallView {
         id: call.id.as_str().into(),
         tool: call.tool.as_str().into(),
         title,
@@ -55,9 +58,12 @@ fn seen(call: &CallWanted, pool: &Pool) -> CallSeen {
     }
 }
 
-fn words(part: &Part) -> Option<&str> {
+fn block_text(part: &ContentBlock) -> Option<&str> {
     match part {
-        Part::Text { text } => Some(text),
-        Part::Picture { .. } | Part::Thought { .. } | Part::Call(_) | Part::Result(_) => None,
+        ContentBlock::Text { text } => Some(text),
+        ContentBlock::Image { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult(_) => None,
     }
 }

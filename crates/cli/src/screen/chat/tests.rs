@@ -6,55 +6,59 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::json;
-use switchboard::config::permission::Mode;
-use switchboard_chat::happening::{CallEnd, CallSeen, Happening, TurnEnd};
+use switchboard::config::permission::PermissionMode;
+use switchboard_chat::happening::{CallOutcome, ConversationEvent, ToolCallView, TurnEnd};
 use switchboard_chat::language_model::{ModelError, ModelErrorKind};
 
-use super::{Act, Chat, Event, Focus, ModelSeen, Returned};
+use super::{ActiveModel, Effect, ScreenEvent, ScreenState, WindowFocus, Withdrawal};
 use crate::screen::chat_frame;
-use crate::screen::look::{Look, Palette, Signs};
-use crate::screen::slash::Slash;
+use crate::screen::look::{GlyphSet, Palette, ScreenTheme};
+use crate::screen::slash::SlashCommand;
 
-const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+const TEST_THEME: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
-struct Stage {
-    chat: Chat,
+struct TestScreen {
+    chat: ScreenState,
     terminal: Terminal<TestBackend>,
     now: Instant,
 }
 
-impl Stage {
-    fn new(columns: u16, rows: u16) -> Stage {
+impl TestScreen {
+    fn new(columns: u16, rows: u16) -> TestScreen {
         let now = Instant::now();
         let terminal = Terminal::new(TestBackend::new(columns, rows)).expect("no terminal needed");
-        Stage { chat: Chat::new(LOOK, "~/project".to_owned(), now), terminal, now }
+        TestScreen {
+            chat: ScreenState::new(TEST_THEME, "~/project".to_owned(), now),
+            terminal,
+            now,
+        }
     }
 
-    fn with_model() -> Stage {
-        let mut stage = Stage::new(60, 20);
-        let model = ModelSeen { name: "m".to_owned(), window: None };
-        stage.hear(Event::Model(Some(model)));
+    fn with_model() -> TestScreen {
+        let mut stage = TestScreen::new(60, 20);
+        let model = ActiveModel { name: "m".to_owned(), context_window: None };
+        stage.send(ScreenEvent::Model(Some(model)));
         stage
     }
 
-    fn hear(&mut self, event: Event) -> Vec<Act> {
-        self.chat.on(event, self.now)
+    fn send(&mut self, event: ScreenEvent) -> Vec<Effect> {
+        self.chat.update(event, self.now)
     }
 
-    fn happen(&mut self, happening: Happening) {
-        self.hear(Event::Happened(happening));
+    fn send_conversation_event(&mut self, happening: ConversationEvent) {
+        self.send(ScreenEvent::Conversation(happening));
     }
 
-    fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Act> {
-        self.hear(Event::Key(KeyEvent::new(code, modifiers)))
+    fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
+        self.send(ScreenEvent::Key(KeyEvent::new(code, modifiers)))
     }
 
-    fn control(&mut self, letter: char) -> Vec<Act> {
+    fn control(&mut self, letter: char) -> Vec<Effect> {
         self.press(KeyCode::Char(letter), KeyModifiers::CONTROL)
     }
 
     /// Types a text; the acts of its last key. A line end is Enter.
-    fn types(&mut self, text: &str) -> Vec<Act> {
+    fn type_text(&mut self, text: &str) -> Vec<Effect> {
         let mut acts = Vec::new();
         for c in text.chars() {
             let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
@@ -63,7 +67,7 @@ impl Stage {
         acts
     }
 
-    fn shown(&mut self) -> String {
+    fn render(&mut self) -> String {
         let chat = &mut self.chat;
         self.terminal.draw(|frame| chat_frame::draw(chat, frame)).expect("no terminal needed");
         let buffer = self.terminal.backend().buffer();
@@ -75,191 +79,210 @@ impl Stage {
 
 #[test]
 fn what_is_said_waits_until_it_is_taken_up() {
-    let mut stage = Stage::with_model();
-    let acts = stage.types("hello\n");
-    assert_eq!(acts, [Act::Remember("hello".to_owned()), Act::Say("hello".to_owned())]);
-    assert!(stage.shown().contains("queued: hello"));
-    stage.happen(Happening::TakenUp { sayings: 1 });
-    let shown = stage.shown();
+    let mut stage = TestScreen::with_model();
+    let acts = stage.type_text("hello\n");
+    assert_eq!(
+        acts,
+        [Effect::SaveHistory("hello".to_owned()), Effect::SendMessage("hello".to_owned())]
+    );
+    assert!(stage.render().contains("queued: hello"));
+    stage.send_conversation_event(ConversationEvent::MessagesAccepted { count: 1 });
+    let shown = stage.render();
     assert!(shown.contains("> hello") && !shown.contains("queued"), "{shown}");
     assert!(shown.contains("working"), "{shown}");
-    stage.happen(Happening::TurnEnded(TurnEnd::Finished));
-    assert!(!stage.shown().contains("working"));
+    stage.send_conversation_event(ConversationEvent::TurnEnded(TurnEnd::Finished));
+    assert!(!stage.render().contains("working"));
 }
 
 #[test]
 fn what_waits_comes_back_only_if_it_was_not_heard() {
-    let mut stage = Stage::with_model();
-    stage.types("first\n");
-    assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), [Act::TakeBack]);
-    stage.hear(Event::TakenBack(Returned::No));
+    let mut stage = TestScreen::with_model();
+    stage.type_text("first\n");
+    assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), [Effect::WithdrawMessage]);
+    stage.send(ScreenEvent::MessageWithdrawn(Withdrawal::TooLate));
     assert!(stage.chat.composer.is_empty());
-    stage.hear(Event::TakenBack(Returned::Yes));
-    assert_eq!(stage.chat.composer.whole(), "first");
+    stage.send(ScreenEvent::MessageWithdrawn(Withdrawal::Withdrawn));
+    assert_eq!(stage.chat.composer.text_with_pastes(), "first");
     assert!(stage.chat.queued.is_empty());
 }
 
 #[test]
 fn escape_stops_and_two_interrupts_leave() {
-    let mut stage = Stage::with_model();
+    let mut stage = TestScreen::with_model();
     assert_eq!(stage.press(KeyCode::Esc, KeyModifiers::NONE), []);
-    stage.happen(Happening::TakenUp { sayings: 0 });
-    assert_eq!(stage.press(KeyCode::Esc, KeyModifiers::NONE), [Act::Interrupt]);
-    stage.happen(Happening::TurnEnded(TurnEnd::Interrupted));
-    stage.types("draft");
+    stage.send_conversation_event(ConversationEvent::MessagesAccepted { count: 0 });
+    assert_eq!(stage.press(KeyCode::Esc, KeyModifiers::NONE), [Effect::Interrupt]);
+    stage.send_conversation_event(ConversationEvent::TurnEnded(TurnEnd::Interrupted));
+    stage.type_text("draft");
     assert_eq!(stage.control('c'), []);
     assert!(stage.chat.composer.is_empty());
-    assert_eq!(stage.control('c'), [Act::Quit]);
+    assert_eq!(stage.control('c'), [Effect::Quit]);
     stage.now += Duration::from_secs(3);
     assert_eq!(stage.control('c'), []);
-    assert_eq!(stage.control('d'), [Act::Quit]);
+    assert_eq!(stage.control('d'), [Effect::Quit]);
 }
 
 #[test]
 fn commands_are_run_whether_there_is_a_model_or_not() {
-    let mut stage = Stage::new(60, 20);
-    let acts = stage.types("/tools demo\n");
-    assert_eq!(acts[1], Act::Run(Slash::Tools(Some("demo".to_owned()))));
-    let acts = stage.types("free text\n");
-    assert_eq!(acts, [Act::Remember("free text".to_owned())]);
-    assert!(stage.shown().contains("OPENAI_API_KEY"));
+    let mut stage = TestScreen::new(60, 20);
+    let acts = stage.type_text("/tools demo\n");
+    assert_eq!(acts[1], Effect::RunCommand(SlashCommand::Tools(Some("demo".to_owned()))));
+    let acts = stage.type_text("free text\n");
+    assert_eq!(acts, [Effect::SaveHistory("free text".to_owned())]);
+    assert!(stage.render().contains("OPENAI_API_KEY"));
 }
 
 #[test]
 fn the_menu_is_walked_and_taken() {
-    let mut stage = Stage::new(60, 20);
-    stage.types("/pe");
-    assert!(stage.shown().contains("/permissions"));
+    let mut stage = TestScreen::new(60, 20);
+    stage.type_text("/pe");
+    assert!(stage.render().contains("/permissions"));
     let acts = stage.press(KeyCode::Enter, KeyModifiers::NONE);
-    assert_eq!(acts[1], Act::Run(Slash::Permissions));
-    stage.types("/ca");
+    assert_eq!(acts[1], Effect::RunCommand(SlashCommand::Permissions));
+    stage.type_text("/ca");
     stage.press(KeyCode::Tab, KeyModifiers::NONE);
-    assert_eq!(stage.chat.composer.whole(), "/call ");
+    assert_eq!(stage.chat.composer.text_with_pastes(), "/call ");
     stage.press(KeyCode::Esc, KeyModifiers::NONE);
     stage.control('u');
-    stage.types("/");
+    stage.type_text("/");
     stage.press(KeyCode::Up, KeyModifiers::NONE);
     let acts = stage.press(KeyCode::Enter, KeyModifiers::NONE);
-    assert_eq!(acts[1], Act::Run(Slash::Quit));
+    assert_eq!(acts[1], Effect::RunCommand(SlashCommand::Quit));
 }
 
 #[test]
 fn a_menu_that_was_closed_stays_closed_until_something_is_typed() {
-    let mut stage = Stage::new(60, 20);
-    stage.types("/he");
+    let mut stage = TestScreen::new(60, 20);
+    stage.type_text("/he");
     stage.press(KeyCode::Esc, KeyModifiers::NONE);
-    assert_eq!(stage.chat.menu, None);
-    stage.hear(Event::Servers(std::sync::Arc::default()));
-    assert_eq!(stage.chat.menu, None);
-    stage.types("l");
-    assert!(stage.chat.menu.is_some());
+    assert_eq!(stage.chat.completions, None);
+    stage.send(ScreenEvent::Servers(std::sync::Arc::default()));
+    assert_eq!(stage.chat.completions, None);
+    stage.type_text("l");
+    assert!(stage.chat.completions.is_some());
 }
 
 #[test]
 fn shift_tab_goes_round_and_never_to_no_questions_at_all() {
-    let mut stage = Stage::new(60, 20);
-    for mode in [Mode::AcceptEdits, Mode::Plan, Mode::Default, Mode::AcceptEdits] {
-        assert_eq!(stage.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Act::SetMode(mode)]);
+    let mut stage = TestScreen::new(60, 20);
+    for mode in [
+        PermissionMode::AcceptEdits,
+        PermissionMode::Plan,
+        PermissionMode::Default,
+        PermissionMode::AcceptEdits,
+    ] {
+        assert_eq!(stage.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Effect::SetMode(mode)]);
     }
-    assert!(stage.shown().contains("acceptEdits"));
+    assert!(stage.render().contains("acceptEdits"));
 }
 
 #[test]
 fn a_failed_attempt_takes_its_words_back() {
-    let mut stage = Stage::with_model();
-    stage.happen(Happening::Text("half an ans".to_owned()));
+    let mut stage = TestScreen::with_model();
+    stage.send_conversation_event(ConversationEvent::Text("half an ans".to_owned()));
     let because = "overloaded".to_owned();
     let after = Duration::from_secs(2);
-    stage.happen(Happening::Again { attempt: 1, after, because });
-    let shown = stage.shown();
+    stage.send_conversation_event(ConversationEvent::Retrying {
+        attempt: 1,
+        after,
+        reason: because,
+    });
+    let shown = stage.render();
     assert!(!shown.contains("half an ans") && shown.contains("overloaded"), "{shown}");
-    let kind = ModelErrorKind::Key("no".to_owned());
+    let kind = ModelErrorKind::KeyRejected("no".to_owned());
     let error = ModelError { model: "m".to_owned(), kind };
-    stage.happen(Happening::TurnEnded(TurnEnd::Failed(error)));
-    assert!(stage.shown().contains("hint: check the key"));
+    stage.send_conversation_event(ConversationEvent::TurnEnded(TurnEnd::Failed(error)));
+    assert!(stage.render().contains("hint: check the key"));
 }
 
 #[test]
 fn who_looks_further_up_stays_there_and_hears_of_new_lines() {
-    let mut stage = Stage::with_model();
+    let mut stage = TestScreen::with_model();
     let lines =
         |from: u32, to: u32| (from..to).map(|it| format!("- line {it}\n")).collect::<String>();
-    stage.happen(Happening::Text(lines(0, 50)));
-    assert!(stage.shown().contains("line 49"));
+    stage.send_conversation_event(ConversationEvent::Text(lines(0, 50)));
+    assert!(stage.render().contains("line 49"));
     stage.press(KeyCode::PageUp, KeyModifiers::NONE);
-    let before = stage.shown();
+    let before = stage.render();
     assert!(!before.contains("line 49"), "{before}");
-    stage.happen(Happening::Text(lines(50, 60)));
-    let after = stage.shown();
+    stage.send_conversation_event(ConversationEvent::Text(lines(50, 60)));
+    let after = stage.render();
     let top = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     assert_eq!(top(&before), top(&after));
     assert!(after.contains("↓ 10 new lines"), "{after}");
     stage.press(KeyCode::End, KeyModifiers::CONTROL);
-    let end = stage.shown();
+    let end = stage.render();
     assert!(end.contains("line 59") && !end.contains("new lines"), "{end}");
     stage.press(KeyCode::Home, KeyModifiers::CONTROL);
-    assert!(stage.shown().contains("line 0\n"));
+    assert!(stage.render().contains("line 0\n"));
 }
 
 #[test]
 fn one_card_unfolds_alone_when_it_is_chosen() {
-    let mut stage = Stage::with_model();
+    let mut stage = TestScreen::with_model();
     for id in ["a", "b"] {
-        let call = CallSeen {
+        let call = ToolCallView {
             id: id.into(),
             tool: "t".into(),
             title: format!("s: {id}"),
             arguments: json!({}),
         };
-        stage.happen(Happening::CallBegan(call));
+        stage.send_conversation_event(ConversationEvent::CallStarted(call));
         let text = (1..=6).map(|it| format!("{id}{it}\n")).collect();
         let took = Duration::from_millis(5);
-        let ended = CallEnd::Done;
-        stage.happen(Happening::CallEnded { id: id.into(), ended, text, took });
+        let ended = CallOutcome::Done;
+        stage.send_conversation_event(ConversationEvent::CallEnded {
+            id: id.into(),
+            outcome: ended,
+            text,
+            duration: took,
+        });
     }
     stage.press(KeyCode::Up, KeyModifiers::ALT);
     stage.control('o');
-    let shown = stage.shown();
+    let shown = stage.render();
     assert!(shown.contains("b6") && !shown.contains("a6"), "{shown}");
     stage.press(KeyCode::Esc, KeyModifiers::NONE);
     stage.control('o');
-    let shown = stage.shown();
+    let shown = stage.render();
     assert!(shown.contains("b6") || shown.contains("a6"), "{shown}");
 }
 
 #[test]
 fn whoever_looks_elsewhere_hears_that_it_is_done() {
-    let mut stage = Stage::with_model();
-    let ended = || Event::Happened(Happening::TurnEnded(TurnEnd::Finished));
-    assert_eq!(stage.hear(ended()), []);
-    stage.hear(Event::Focus(Focus::Elsewhere));
-    assert_eq!(stage.hear(ended()), [Act::Ring]);
-    stage.hear(Event::Focus(Focus::Here));
-    assert_eq!(stage.hear(ended()), []);
+    let mut stage = TestScreen::with_model();
+    let ended = || ScreenEvent::Conversation(ConversationEvent::TurnEnded(TurnEnd::Finished));
+    assert_eq!(stage.send(ended()), []);
+    stage.send(ScreenEvent::Focus(WindowFocus::Unfocused));
+    assert_eq!(stage.send(ended()), [Effect::RingBell]);
+    stage.send(ScreenEvent::Focus(WindowFocus::Focused));
+    assert_eq!(stage.send(ended()), []);
 }
 
 #[test]
 fn it_is_drawn_at_any_size() {
-    let mut stage = Stage::with_model();
-    stage.happen(Happening::Text("# A\n\n| a | b |\n|--|--|\n| 日本語 | x |\n".to_owned()));
-    stage.types("日本語 some text that is longer than the window is wide\n/he");
+    let mut stage = TestScreen::with_model();
+    stage.send_conversation_event(ConversationEvent::Text(
+        "# A\n\n| a | b |\n|--|--|\n| 日本語 | x |\n".to_owned(),
+    ));
+    stage.type_text("日本語 some text that is longer than the window is wide\n/he");
     for (columns, rows) in [(1, 1), (4, 3), (10, 5), (20, 4), (200, 3), (300, 80)] {
         stage.terminal = Terminal::new(TestBackend::new(columns, rows)).expect("no terminal");
-        stage.shown();
+        stage.render();
     }
 }
 
 #[test]
 fn a_long_transcript_is_drawn_as_fast_as_a_short_one() {
-    let mut stage = Stage::new(120, 40);
+    let mut stage = TestScreen::new(120, 40);
     for number in 0..2000 {
-        stage.hear(Event::Note(format!("note {number}\nwith\nfive\nshort\nlines")));
+        stage.send(ScreenEvent::Note(format!("note {number}\nwith\nfive\nshort\nlines")));
     }
-    stage.shown();
+    stage.render();
     let began = Instant::now();
     for _ in 0..100 {
-        stage.types("x");
-        stage.shown();
+        stage.type_text("x");
+        stage.render();
     }
     let each = began.elapsed() / 100;
     // Far more than it takes, far less than going through all of it.

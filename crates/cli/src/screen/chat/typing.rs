@@ -1,13 +1,13 @@
 //! What keys mean to the chat.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use switchboard::config::permission::Mode;
+use switchboard::config::permission::PermissionMode;
 use switchboard_chat::language_model::Usage;
 
-use super::{Act, Chat, answered};
-use crate::screen::composer::Reply;
-use crate::screen::menu::{Menu, Then};
-use crate::screen::slash::{self, Slash};
+use super::{Effect, ScreenState, dialog_effects};
+use crate::screen::composer::ComposerOutcome;
+use crate::screen::menu::{CompletionMenu, OnAccept};
+use crate::screen::slash::{self, SlashCommand};
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
@@ -21,77 +21,77 @@ pub const NO_MODEL: &str = "No model is set, so nobody can answer that.\n\
 
 /// A search in what was sent before.
 #[derive(Debug, Default)]
-pub struct Searching {
+pub struct HistorySearch {
     /// What is looked for.
     pub text: String,
     /// How many that fit were passed over.
     pub skipped: usize,
 }
 
-impl Chat {
-    pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Act> {
+impl ScreenState {
+    pub(super) fn on_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
         if !(key.code == KeyCode::Char('c') && key.modifiers == CONTROL) {
-            self.leaving = None;
+            self.quit_requested = None;
         }
         match (key.code, key.modifiers) {
-            (KeyCode::Char('z'), CONTROL) => return vec![Act::Suspend],
-            (KeyCode::Char('l'), CONTROL) => return vec![Act::Repaint],
+            (KeyCode::Char('z'), CONTROL) => return vec![Effect::Suspend],
+            (KeyCode::Char('l'), CONTROL) => return vec![Effect::Repaint],
             (_, _) => {}
         }
-        if !self.questions.is_empty() {
-            let reaction = self.questions.key(key, self.now);
-            return answered(reaction);
+        if !self.dialogs.is_empty() {
+            let reaction = self.dialogs.on_key(key, self.now);
+            return dialog_effects(reaction);
         }
         if let Some(overlay) = self.overlays.last_mut() {
-            let reaction = overlay.key(key);
-            return self.react(reaction);
+            let reaction = overlay.on_key(key);
+            return self.apply_outcome(reaction);
         }
-        if self.searching.is_some() {
-            return self.search_key(key);
+        if self.history_search.is_some() {
+            return self.on_search_key(key);
         }
-        if self.has_prefix {
-            self.has_prefix = false;
+        if self.has_ctrl_x {
+            self.has_ctrl_x = false;
             if key.code == KeyCode::Char('e') && key.modifiers == CONTROL {
-                return vec![Act::Edit(self.composer.whole())];
+                return vec![Effect::OpenEditor(self.composer.text_with_pastes())];
             }
         }
-        if let Some(acts) = self.menu_key(key) {
+        if let Some(acts) = self.on_menu_key(key) {
             return acts;
         }
-        self.view_key(key).unwrap_or_else(|| self.chat_key(key))
+        self.on_scroll_key(key).unwrap_or_else(|| self.on_chat_key(key))
     }
 
-    fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Act>> {
-        let menu = self.menu.as_mut()?;
+    fn on_menu_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let menu = self.completions.as_mut()?;
         match (key.code, key.modifiers) {
-            (KeyCode::Up, NONE) | (KeyCode::Char('p'), CONTROL) => menu.up(),
-            (KeyCode::Down, NONE) | (KeyCode::Char('n'), CONTROL) => menu.down(),
+            (KeyCode::Up, NONE) | (KeyCode::Char('p'), CONTROL) => menu.select_previous(),
+            (KeyCode::Down, NONE) | (KeyCode::Char('n'), CONTROL) => menu.select_next(),
             (KeyCode::Esc, NONE) => {
-                self.menu = None;
-                self.is_menu_closed = true;
+                self.completions = None;
+                self.is_menu_dismissed = true;
             }
             (KeyCode::Tab, NONE) => {
-                if menu.chosen.is_none() {
-                    menu.down();
+                if menu.selected.is_none() {
+                    menu.select_next();
                 }
-                self.choose();
-                return Some(self.ask_server());
+                self.accept_candidate();
+                return Some(self.request_completions());
             }
             (KeyCode::Enter, NONE) => {
                 let typed = &self.composer.draft()[menu.range.clone()];
-                let choice = menu.choice().filter(|it| it.value != typed);
-                let Some(then) = choice.map(|it| it.then) else {
-                    self.menu = None;
+                let choice = menu.candidate().filter(|it| it.value != typed);
+                let Some(then) = choice.map(|it| it.on_accept) else {
+                    self.completions = None;
                     return None;
                 };
-                self.choose();
-                return Some(match (then, self.asking.is_some()) {
-                    (Then::Send, true) => self.answer_argument(),
-                    (Then::Send, false) => self.send(),
-                    (Then::GoOn, _) => Vec::new(),
+                self.accept_candidate();
+                return Some(match (then, self.prompt.is_some()) {
+                    (OnAccept::Submit, true) => self.submit_argument(),
+                    (OnAccept::Submit, false) => self.send(),
+                    (OnAccept::Continue, _) => Vec::new(),
                 });
             }
             (_, _) => return None,
@@ -99,93 +99,95 @@ impl Chat {
         Some(Vec::new())
     }
 
-    fn choose(&mut self) {
-        let Some(menu) = self.menu.take() else { return };
-        let Some(choice) = menu.choice() else { return };
+    fn accept_candidate(&mut self) {
+        let Some(menu) = self.completions.take() else { return };
+        let Some(choice) = menu.candidate() else { return };
         let is_in_text = menu.range.end < self.composer.draft().len();
-        let room = if choice.then == Then::GoOn && !is_in_text { " " } else { "" };
+        let room = if choice.on_accept == OnAccept::Continue && !is_in_text { " " } else { "" };
         let text = format!("{}{room}", choice.value);
         self.composer.replace_range(menu.range.clone(), &text);
-        self.typed();
+        self.draft_changed();
     }
 
     /// Keys that move what is looked at.
-    fn view_key(&mut self, key: KeyEvent) -> Option<Vec<Act>> {
-        let page = self.transcript.page();
+    fn on_scroll_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        let page = self.transcript.page_size();
         match (key.code, key.modifiers) {
             (KeyCode::PageUp, _) => self.transcript.scroll_up(page),
             (KeyCode::PageDown, _) => self.transcript.scroll_down(page),
             (KeyCode::Up, SHIFT) => self.transcript.scroll_up(1),
             (KeyCode::Down, SHIFT) => self.transcript.scroll_down(1),
-            (KeyCode::Home, CONTROL) => self.transcript.look_at_top(),
-            (KeyCode::End, CONTROL) => self.transcript.look_at_bottom(),
-            (KeyCode::Up, ALT) => self.transcript.choose_before(),
-            (KeyCode::Down, ALT) => self.transcript.choose_after(),
-            (KeyCode::Char('o'), CONTROL) => self.transcript.toggle_detail(),
+            (KeyCode::Home, CONTROL) => self.transcript.scroll_to_top(),
+            (KeyCode::End, CONTROL) => self.transcript.scroll_to_bottom(),
+            (KeyCode::Up, ALT) => self.transcript.select_previous(),
+            (KeyCode::Down, ALT) => self.transcript.select_next(),
+            (KeyCode::Char('o'), CONTROL) => self.transcript.toggle_expanded(),
             (_, _) => return None,
         }
         Some(Vec::new())
     }
 
-    fn chat_key(&mut self, key: KeyEvent) -> Vec<Act> {
+    fn on_chat_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         match (key.code, key.modifiers) {
-            (KeyCode::Esc, NONE) => self.escape(),
-            (KeyCode::Char('c'), CONTROL) => self.control_c(),
-            (KeyCode::Char('d'), CONTROL) if self.composer.is_empty() => vec![Act::Quit],
-            (KeyCode::Char('g'), CONTROL) => vec![Act::Edit(self.composer.whole())],
+            (KeyCode::Esc, NONE) => self.on_escape(),
+            (KeyCode::Char('c'), CONTROL) => self.on_ctrl_c(),
+            (KeyCode::Char('d'), CONTROL) if self.composer.is_empty() => vec![Effect::Quit],
+            (KeyCode::Char('g'), CONTROL) => {
+                vec![Effect::OpenEditor(self.composer.text_with_pastes())]
+            }
             (KeyCode::Char('x'), CONTROL) => {
-                self.has_prefix = true;
+                self.has_ctrl_x = true;
                 Vec::new()
             }
             (KeyCode::Char('r'), CONTROL) => {
-                self.searching = Some(Searching::default());
+                self.history_search = Some(HistorySearch::default());
                 Vec::new()
             }
             (KeyCode::BackTab, _) => self.next_mode(),
             (KeyCode::Tab, NONE) => {
-                self.is_menu_closed = false;
-                self.look_up();
-                self.ask_server()
+                self.is_menu_dismissed = false;
+                self.refresh_completions();
+                self.request_completions()
             }
-            (_, _) => self.write(key),
+            (_, _) => self.on_composer_key(key),
         }
     }
 
-    fn write(&mut self, key: KeyEvent) -> Vec<Act> {
+    fn on_composer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let before = self.composer.draft().len();
-        match self.composer.key(key) {
-            Reply::Send if self.asking.is_some() => return self.answer_argument(),
-            Reply::Send => return self.send(),
-            Reply::Above => return self.above(),
-            Reply::Below => {
-                if let Some(text) = self.history.after() {
+        match self.composer.on_key(key) {
+            ComposerOutcome::Submit if self.prompt.is_some() => return self.submit_argument(),
+            ComposerOutcome::Submit => return self.send(),
+            ComposerOutcome::LeftTop => return self.leave_top(),
+            ComposerOutcome::LeftBottom => {
+                if let Some(text) = self.history.next() {
                     self.composer.replace(&text);
                 }
             }
-            Reply::Taken => {
+            ComposerOutcome::Handled => {
                 let has_changed = self.composer.draft().len() != before;
                 if has_changed {
-                    self.history.close();
+                    self.history.stop_browsing();
                 }
-                self.typed();
+                self.draft_changed();
                 if has_changed {
-                    return self.ask_server();
+                    return self.request_completions();
                 }
             }
-            Reply::NotOurs => {}
+            ComposerOutcome::Ignored => {}
         }
         Vec::new()
     }
 
-    fn above(&mut self) -> Vec<Act> {
-        if self.asking.is_some() {
+    fn leave_top(&mut self) -> Vec<Effect> {
+        if self.prompt.is_some() {
             return Vec::new();
         }
-        if self.composer.is_empty() && !self.queued.is_empty() && !self.history.is_open() {
-            return vec![Act::TakeBack];
+        if self.composer.is_empty() && !self.queued.is_empty() && !self.history.is_browsing() {
+            return vec![Effect::WithdrawMessage];
         }
-        let draft = self.composer.whole();
-        if let Some(text) = self.history.before(&draft) {
+        let draft = self.composer.text_with_pastes();
+        if let Some(text) = self.history.previous(&draft) {
             let text = text.to_owned();
             self.composer.replace(&text);
         }
@@ -193,134 +195,137 @@ impl Chat {
     }
 
     /// Something was typed: what could stand at the cursor is another list now.
-    pub(super) fn typed(&mut self) {
-        self.is_menu_closed = false;
-        self.look_up();
+    pub(super) fn draft_changed(&mut self) {
+        self.is_menu_dismissed = false;
+        self.refresh_completions();
     }
 
-    pub(super) fn look_up(&mut self) {
-        if self.asking.is_some() {
-            self.menu = None;
+    pub(super) fn refresh_completions(&mut self) {
+        if self.prompt.is_some() {
+            self.completions = None;
             return;
         }
-        if self.is_menu_closed || self.history.is_open() {
+        if self.is_menu_dismissed || self.history.is_browsing() {
             return;
         }
         let (draft, cursor) = (self.composer.draft(), self.composer.cursor());
-        let chosen = self.menu.take().and_then(|it| it.choice().map(|it| it.value.clone()));
-        self.menu = Menu::of(draft, cursor, &self.pool, &self.snapshot);
+        let chosen =
+            self.completions.take().and_then(|it| it.candidate().map(|it| it.value.clone()));
+        self.completions = CompletionMenu::for_draft(draft, cursor, &self.pool, &self.snapshot);
         // What changes elsewhere must not move the choice away from under somebody's finger.
-        if let (Some(menu), Some(chosen)) = (&mut self.menu, chosen)
-            && let Some(at) = menu.choices.iter().position(|it| it.value == chosen)
+        if let (Some(menu), Some(chosen)) = (&mut self.completions, chosen)
+            && let Some(at) = menu.candidates.iter().position(|it| it.value == chosen)
         {
-            menu.chosen = Some(at);
+            menu.selected = Some(at);
         }
     }
 
-    fn send(&mut self) -> Vec<Act> {
-        self.menu = None;
-        let text = self.composer.whole();
+    fn send(&mut self) -> Vec<Effect> {
+        self.completions = None;
+        let text = self.composer.text_with_pastes();
         if text.trim().is_empty() {
-            if self.transcript.has_chosen() {
-                self.transcript.toggle_detail();
+            if self.transcript.has_selection() {
+                self.transcript.toggle_expanded();
             }
             return Vec::new();
         }
-        let mut acts = vec![Act::Remember(text.clone())];
+        let mut acts = vec![Effect::SaveHistory(text.clone())];
         self.composer.clear();
-        self.history.close();
-        self.transcript.choose_none();
-        self.transcript.look_at_bottom();
+        self.history.stop_browsing();
+        self.transcript.clear_selection();
+        self.transcript.scroll_to_bottom();
         if text.trim_start().starts_with('/') && !text.trim_end().contains('\n') {
             match slash::parse(&text) {
                 Ok(command) => {
-                    self.begin_command(&command, &text);
-                    acts.push(Act::Run(command));
+                    self.show_command(&command, &text);
+                    acts.push(Effect::RunCommand(command));
                 }
                 Err(why) => {
-                    self.transcript.person(&text);
-                    self.transcript.fault(&why);
+                    self.transcript.push_user(&text);
+                    self.transcript.push_error(&why);
                 }
             }
             return acts;
         }
         match &self.model {
             None => {
-                self.transcript.person(&text);
-                self.transcript.fault(NO_MODEL);
+                self.transcript.push_user(&text);
+                self.transcript.push_error(NO_MODEL);
             }
             Some(_) => {
                 self.queued.push_back(text.clone());
-                acts.push(Act::Say(text));
+                acts.push(Effect::SendMessage(text));
             }
         }
         acts
     }
 
-    fn begin_command(&mut self, command: &Slash, text: &str) {
+    fn show_command(&mut self, command: &SlashCommand, text: &str) {
         match command {
-            Slash::Clear => {
+            SlashCommand::Clear => {
                 self.transcript.clear();
                 self.queued.clear();
-                self.used = Usage::default();
-                self.context = 0;
+                self.usage = Usage::default();
+                self.context_tokens = 0;
             }
             // These show themselves.
-            Slash::Call { .. } | Slash::Mcp(_) | Slash::Quit => {}
-            Slash::Help
-            | Slash::Tools(_)
-            | Slash::Resources(_)
-            | Slash::Read { .. }
-            | Slash::Permissions
-            | Slash::Model(_)
-            | Slash::Logs(_)
-            | Slash::Doctor(_)
-            | Slash::Prompt { .. } => self.transcript.person(text),
+            SlashCommand::Call { .. } | SlashCommand::Mcp(_) | SlashCommand::Quit => {}
+            SlashCommand::Help
+            | SlashCommand::Tools(_)
+            | SlashCommand::Resources(_)
+            | SlashCommand::Read { .. }
+            | SlashCommand::Permissions
+            | SlashCommand::Model(_)
+            | SlashCommand::Logs(_)
+            | SlashCommand::Doctor(_)
+            | SlashCommand::Prompt { .. } => self.transcript.push_user(text),
         }
     }
 
-    fn escape(&mut self) -> Vec<Act> {
-        if self.asking.take().is_some() {
+    fn on_escape(&mut self) -> Vec<Effect> {
+        if self.prompt.take().is_some() {
             self.composer.clear();
-            self.menu = None;
+            self.completions = None;
             return Vec::new();
         }
         if self.is_busy() {
-            return vec![Act::Interrupt];
+            return vec![Effect::Interrupt];
         }
-        if self.transcript.has_chosen() {
-            self.transcript.choose_none();
-            self.transcript.look_at_bottom();
+        if self.transcript.has_selection() {
+            self.transcript.clear_selection();
+            self.transcript.scroll_to_bottom();
         }
         Vec::new()
     }
 
-    fn control_c(&mut self) -> Vec<Act> {
-        if self.is_leaving() {
-            return vec![Act::Quit];
+    fn on_ctrl_c(&mut self) -> Vec<Effect> {
+        if self.is_quit_pending() {
+            return vec![Effect::Quit];
         }
-        self.leaving = Some(self.now);
-        if self.asking.take().is_some() || !self.composer.is_empty() {
+        self.quit_requested = Some(self.now);
+        if self.prompt.take().is_some() || !self.composer.is_empty() {
             self.composer.clear();
-            self.menu = None;
-            self.history.close();
+            self.completions = None;
+            self.history.stop_browsing();
             return Vec::new();
         }
-        if self.is_busy() { vec![Act::Interrupt] } else { Vec::new() }
+        if self.is_busy() { vec![Effect::Interrupt] } else { Vec::new() }
     }
 
-    fn next_mode(&mut self) -> Vec<Act> {
+    fn next_mode(&mut self) -> Vec<Effect> {
         let mode = match self.mode {
-            Mode::Default => Mode::AcceptEdits,
-            Mode::AcceptEdits => Mode::Plan,
-            Mode::Plan | Mode::DontAsk | Mode::Bypass => Mode::Default,
+            PermissionMode::Default => PermissionMode::AcceptEdits,
+            PermissionMode::AcceptEdits => PermissionMode::Plan,
+            PermissionMode::Plan | PermissionMode::DontAsk | PermissionMode::Bypass => {
+                PermissionMode::Default
+            }
         };
         self.mode = mode;
-        vec![Act::SetMode(mode)]
+        vec![Effect::SetMode(mode)]
     }
 
-    fn search_key(&mut self, key: KeyEvent) -> Vec<Act> {
-        let Some(mut searching) = self.searching.take() else { return Vec::new() };
+    fn on_search_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Some(mut searching) = self.history_search.take() else { return Vec::new() };
         match (key.code, key.modifiers) {
             (KeyCode::Char('r'), CONTROL) => {
                 let next = searching.skipped + 1;
@@ -341,12 +346,12 @@ impl Chat {
                 let found = self.history.search(&searching.text, searching.skipped);
                 if let Some(found) = found.map(str::to_owned) {
                     self.composer.replace(&found);
-                    self.menu = None;
+                    self.completions = None;
                 }
                 return if code == KeyCode::Enter { self.send() } else { Vec::new() };
             }
         }
-        self.searching = Some(searching);
+        self.history_search = Some(searching);
         Vec::new()
     }
 }

@@ -2,21 +2,21 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{Composer, Edit, Side};
+use super::{Composer, CutDirection, UndoGroup};
 
 /// What became of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
+pub enum ComposerOutcome {
     /// It was for the text.
-    Taken,
+    Handled,
     /// The text is to be sent.
-    Send,
+    Submit,
     /// The cursor is in the first line and should go further up.
-    Above,
+    LeftTop,
     /// The cursor is in the last line and should go further down.
-    Below,
+    LeftBottom,
     /// It means nothing here.
-    NotOurs,
+    Ignored,
 }
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
@@ -26,7 +26,7 @@ const ALT: KeyModifiers = KeyModifiers::ALT;
 
 impl Composer {
     /// Takes a key.
-    pub fn key(&mut self, key: KeyEvent) -> Reply {
+    pub fn on_key(&mut self, key: KeyEvent) -> ComposerOutcome {
         match (key.code, key.modifiers) {
             (KeyCode::Enter, ALT | SHIFT) | (KeyCode::Char('j'), CONTROL) => self.insert("\n"),
             (KeyCode::Enter, NONE) => return self.enter(),
@@ -35,27 +35,29 @@ impl Composer {
             (KeyCode::Char(c), NONE | SHIFT) => self.insert(c.encode_utf8(&mut [0; 4])),
             (_, _) => return self.edit_key(key),
         }
-        Reply::Taken
+        ComposerOutcome::Handled
     }
 
-    fn edit_key(&mut self, key: KeyEvent) -> Reply {
+    fn edit_key(&mut self, key: KeyEvent) -> ComposerOutcome {
         match (key.code, key.modifiers) {
             (KeyCode::Backspace, NONE | SHIFT) | (KeyCode::Char('h'), CONTROL) => {
-                self.delete(self.before()..self.cursor);
+                self.delete(self.previous_boundary()..self.cursor);
             }
             (KeyCode::Delete, NONE) | (KeyCode::Char('d'), CONTROL) => {
-                self.delete(self.cursor..self.behind());
+                self.delete(self.cursor..self.next_boundary());
             }
             (KeyCode::Char('k'), CONTROL) => self.cut_to_end(),
-            (KeyCode::Char('u'), CONTROL) => self.cut(self.line_start()..self.cursor, Side::Before),
+            (KeyCode::Char('u'), CONTROL) => {
+                self.cut(self.line_start()..self.cursor, CutDirection::Backward)
+            }
             (KeyCode::Char('w'), CONTROL) => {
-                self.cut(self.spaced_start()..self.cursor, Side::Before);
+                self.cut(self.whitespace_word_start()..self.cursor, CutDirection::Backward);
             }
             (KeyCode::Backspace, ALT | CONTROL) => {
-                self.cut(self.word_start()..self.cursor, Side::Before);
+                self.cut(self.word_start()..self.cursor, CutDirection::Backward);
             }
             (KeyCode::Char('d'), ALT) | (KeyCode::Delete, ALT | CONTROL) => {
-                self.cut(self.cursor..self.word_end(), Side::Behind);
+                self.cut(self.cursor..self.word_end(), CutDirection::Forward);
             }
             (KeyCode::Char('y'), CONTROL) => self.yank(),
             // Terminals send the first, the second or the third for control and underscore.
@@ -63,73 +65,73 @@ impl Composer {
             (KeyCode::Char('_'), modifiers) if modifiers == CONTROL | SHIFT => self.undo(),
             (_, _) => return self.move_key(key),
         }
-        Reply::Taken
+        ComposerOutcome::Handled
     }
 
-    fn move_key(&mut self, key: KeyEvent) -> Reply {
+    fn move_key(&mut self, key: KeyEvent) -> ComposerOutcome {
         let at = match (key.code, key.modifiers) {
-            (KeyCode::Left, NONE) | (KeyCode::Char('b'), CONTROL) => self.before(),
-            (KeyCode::Right, NONE) | (KeyCode::Char('f'), CONTROL) => self.behind(),
+            (KeyCode::Left, NONE) | (KeyCode::Char('b'), CONTROL) => self.previous_boundary(),
+            (KeyCode::Right, NONE) | (KeyCode::Char('f'), CONTROL) => self.next_boundary(),
             (KeyCode::Left, ALT | CONTROL) | (KeyCode::Char('b'), ALT) => self.word_start(),
             (KeyCode::Right, ALT | CONTROL) | (KeyCode::Char('f'), ALT) => self.word_end(),
             (KeyCode::Home, NONE) | (KeyCode::Char('a'), CONTROL) => self.line_start(),
             (KeyCode::End, NONE) | (KeyCode::Char('e'), CONTROL) => self.line_end(),
             (KeyCode::Char('<'), ALT) => 0,
             (KeyCode::Char('>'), ALT) => self.text.len(),
-            (_, _) => return Reply::NotOurs,
+            (_, _) => return ComposerOutcome::Ignored,
         };
         self.move_to(at);
-        Reply::Taken
+        ComposerOutcome::Handled
     }
 
     /// A backslash in front of the cursor makes a new line, for terminals that have no other way.
-    fn enter(&mut self) -> Reply {
+    fn enter(&mut self) -> ComposerOutcome {
         if !self.text[..self.cursor].ends_with('\\') {
-            return Reply::Send;
+            return ComposerOutcome::Submit;
         }
-        self.step(Edit::Other);
+        self.save_undo_step(UndoGroup::Other);
         self.text.replace_range(self.cursor - 1..self.cursor, "\n");
-        Reply::Taken
+        ComposerOutcome::Handled
     }
 
     /// To the end of the line; at its end, the line break itself.
     fn cut_to_end(&mut self) {
         let end = self.line_end();
-        let end = if end == self.cursor { self.behind() } else { end };
-        self.cut(self.cursor..end, Side::Behind);
+        let end = if end == self.cursor { self.next_boundary() } else { end };
+        self.cut(self.cursor..end, CutDirection::Forward);
     }
 
     fn yank(&mut self) {
-        if self.cut.is_empty() {
+        if self.clipboard.is_empty() {
             return;
         }
-        self.step(Edit::Other);
-        let cut = self.cut.clone();
+        self.save_undo_step(UndoGroup::Other);
+        let cut = self.clipboard.clone();
         self.text.insert_str(self.cursor, &cut);
         self.cursor += cut.len();
     }
 
-    fn up(&mut self) -> Reply {
+    fn up(&mut self) -> ComposerOutcome {
         let laid = self.layout(self.width);
         match laid.row.checked_sub(1) {
-            None => Reply::Above,
-            Some(row) => self.go(&laid, row),
+            None => ComposerOutcome::LeftTop,
+            Some(row) => self.move_to_row(&laid, row),
         }
     }
 
-    fn down(&mut self) -> Reply {
+    fn down(&mut self) -> ComposerOutcome {
         let laid = self.layout(self.width);
         match laid.row + 1 < laid.rows.len() {
-            false => Reply::Below,
-            true => self.go(&laid, laid.row + 1),
+            false => ComposerOutcome::LeftBottom,
+            true => self.move_to_row(&laid, laid.row + 1),
         }
     }
 
-    fn go(&mut self, laid: &super::Laid, row: usize) -> Reply {
-        let column = self.column.unwrap_or(laid.column);
-        let at = laid.at(row, column);
+    fn move_to_row(&mut self, laid: &super::ComposerLayout, row: usize) -> ComposerOutcome {
+        let column = self.preferred_column.unwrap_or(laid.column);
+        let at = laid.offset_at(row, column);
         self.move_to(at);
-        self.column = Some(column);
-        Reply::Taken
+        self.preferred_column = Some(column);
+        ComposerOutcome::Handled
     }
 }

@@ -4,13 +4,13 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::Composer;
-use crate::screen::clean_text::clean;
+use crate::screen::clean_text::sanitize;
 
 /// The text in rows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Laid {
+pub struct ComposerLayout {
     /// The rows, from the top.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComposerRow>,
     /// The row that the cursor is in.
     pub row: usize,
     /// The column that the cursor is in.
@@ -19,17 +19,17 @@ pub struct Laid {
 
 /// A row.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct ComposerRow {
     /// What is shown.
-    pub shown: String,
+    pub text: String,
     /// Where each letter is: its column, and its place in the text. The end of the row is among them.
-    places: Vec<(usize, usize)>,
+    offsets: Vec<(usize, usize)>,
 }
 
-impl Laid {
+impl ComposerLayout {
     /// The place in the text that is nearest to a column of a row.
-    pub(super) fn at(&self, row: usize, column: usize) -> usize {
-        let places = &self.rows[row].places;
+    pub(super) fn offset_at(&self, row: usize, column: usize) -> usize {
+        let places = &self.rows[row].offsets;
         let found = places.iter().rev().find(|(it, _)| *it <= column);
         found.or(places.first()).map_or(0, |(_, at)| *at)
     }
@@ -42,14 +42,14 @@ impl Composer {
     }
 
     /// Lays the text out for a width. The cursor always has a cell.
-    pub fn layout(&self, width: usize) -> Laid {
+    pub fn layout(&self, width: usize) -> ComposerLayout {
         let width = width.max(2);
-        let mut laid = Laid { rows: Vec::new(), row: 0, column: 0 };
-        let mut row = Row::default();
+        let mut laid = ComposerLayout { rows: Vec::new(), row: 0, column: 0 };
+        let mut row = ComposerRow::default();
         let mut column = 0;
         for (at, grapheme) in self.text.grapheme_indices(true) {
             if grapheme == "\n" {
-                row.places.push((column, at));
+                row.offsets.push((column, at));
                 self.note_cursor(&mut laid, at, column);
                 laid.rows.push(std::mem::take(&mut row));
                 column = 0;
@@ -62,26 +62,26 @@ impl Composer {
                 column = 0;
             }
             self.note_cursor(&mut laid, at, column);
-            row.places.push((column, at));
-            row.shown.push_str(&shown);
+            row.offsets.push((column, at));
+            row.text.push_str(&shown);
             column += wide;
         }
         self.note_cursor(&mut laid, self.text.len(), column);
-        row.places.push((column, self.text.len()));
+        row.offsets.push((column, self.text.len()));
         laid.rows.push(row);
         laid
     }
 
-    fn note_cursor(&self, laid: &mut Laid, at: usize, column: usize) {
+    fn note_cursor(&self, laid: &mut ComposerLayout, at: usize, column: usize) {
         if at == self.cursor {
             (laid.row, laid.column) = (laid.rows.len(), column);
         }
     }
 
     fn shown(&self, grapheme: &str) -> String {
-        match grapheme.chars().next().and_then(|c| self.folded(c)) {
+        match grapheme.chars().next().and_then(|c| self.paste_label(c)) {
             Some(folded) => folded,
-            None => clean(grapheme),
+            None => sanitize(grapheme),
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         let mut composer = Composer::default();
         composer.insert(text);
         let laid = composer.layout(width);
-        let shown: Vec<&str> = laid.rows.iter().map(|it| it.shown.as_str()).collect();
+        let shown: Vec<&str> = laid.rows.iter().map(|it| it.text.as_str()).collect();
         assert_eq!((shown, (laid.row, laid.column)), (rows.to_vec(), cursor));
     }
 

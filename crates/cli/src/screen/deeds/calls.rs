@@ -4,113 +4,115 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use switchboard::calling::{CallFailure, Desk, ToolCall};
+use switchboard::calling::{CallContext, ToolCall, ToolCallError};
 use switchboard::engine::Host;
-use switchboard::yielded::Yield;
-use switchboard_chat::happening::{CallEnd, CallSeen, Happening};
+use switchboard::yielded::ToolOutput;
+use switchboard_chat::happening::{CallOutcome, ConversationEvent, ToolCallView};
 use tokio::sync::{mpsc, watch};
 
-use super::{Deeds, fault, folder};
+use super::{EffectRunner, error_event, working_folder};
 use crate::commands::call;
 use crate::given;
 use crate::live;
 use crate::report;
-use crate::screen::chat::{Event, OWN_CALL};
-use crate::session::Session;
+use crate::screen::chat::{ScreenEvent, USER_CALL_PREFIX};
+use crate::session::Invocation;
 
 /// How many signs of progress may wait to be shown.
-const SIGNS: usize = 16;
+const PROGRESS_BUFFER: usize = 16;
 /// Who calls, in records and questions.
 const CALLER: &str = "cli";
 
 /// The calls under way.
 #[derive(Debug)]
-pub struct OwnCalls {
+pub struct UserCalls {
     count: u64,
     /// Counts how often all of them were stopped.
-    stops: watch::Sender<u64>,
+    cancellations: watch::Sender<u64>,
 }
 
-impl Default for OwnCalls {
-    fn default() -> OwnCalls {
-        OwnCalls { count: 0, stops: watch::Sender::new(0) }
+impl Default for UserCalls {
+    fn default() -> UserCalls {
+        UserCalls { count: 0, cancellations: watch::Sender::new(0) }
     }
 }
 
-impl OwnCalls {
+impl UserCalls {
     /// Stops all of them. Their servers are told.
-    pub fn stop(&self) {
-        self.stops.send_modify(|it| *it += 1);
+    pub fn cancel_all(&self) {
+        self.cancellations.send_modify(|it| *it += 1);
     }
 }
 
 /// What one call needs.
-struct OwnCall {
-    session: Session,
+struct UserCall {
+    session: Invocation,
     host: Host,
-    desk: Arc<Desk>,
-    seen: CallSeen,
-    patience: Duration,
-    reports: mpsc::Sender<Event>,
+    call_context: Arc<CallContext>,
+    view: ToolCallView,
+    timeout: Duration,
+    events: mpsc::Sender<ScreenEvent>,
 }
 
-impl Deeds {
+impl EffectRunner {
     pub(super) async fn call(&mut self, tool: String, words: &[String]) {
-        let arguments = match given::arguments(words, &folder(&self.session)) {
+        let arguments = match given::parse(words, &working_folder(&self.session)) {
             Ok(arguments) => arguments,
-            Err(failure) => return self.tell(fault(&failure)),
+            Err(failure) => return self.queue_event(error_event(&failure)),
         };
         let patience =
-            live::milliseconds(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::USUAL_PATIENCE);
+            live::duration_variable(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::DEFAULT_TIMEOUT);
         let patience = match patience {
             Ok(patience) => patience,
-            Err(failure) => return self.tell(fault(&failure)),
+            Err(failure) => return self.queue_event(error_event(&failure)),
         };
-        self.calls.count += 1;
+        self.user_calls.count += 1;
         let title = match self.host.pool().find(&tool) {
             Some(found) if found.server.is_empty() => found.display_name().to_owned(),
             Some(found) => format!("{}: {}", found.server, found.display_name()),
             None => tool.clone(),
         };
-        let call = OwnCall {
+        let call = UserCall {
             session: self.session.clone(),
             host: self.host.clone(),
-            desk: self.desk.clone(),
-            seen: CallSeen {
-                id: format!("{OWN_CALL}{}", self.calls.count).into(),
+            call_context: self.call_context.clone(),
+            view: ToolCallView {
+                id: format!("{USER_CALL_PREFIX}{}", self.user_calls.count).into(),
                 tool: tool.into(),
                 title,
                 arguments,
             },
-            patience,
-            reports: self.reports.clone(),
+            timeout: patience,
+            events: self.events.clone(),
         };
-        let mut stops = self.calls.stops.subscribe();
+        let mut stops = self.user_calls.cancellations.subscribe();
         stops.mark_unchanged();
-        self.tell(Event::Happened(Happening::CallBegan(call.seen.clone())));
+        self.queue_event(ScreenEvent::Conversation(ConversationEvent::CallStarted(
+            call.view.clone(),
+        )));
         self.tasks.spawn(call.run(stops));
     }
 }
 
-impl OwnCall {
+impl UserCall {
     async fn run(self, mut stops: watch::Receiver<u64>) {
         let began = Instant::now();
-        let (say, mut heard) = mpsc::channel(SIGNS);
+        let (say, mut heard) = mpsc::channel(PROGRESS_BUFFER);
         let call = ToolCall {
             caller: CALLER.to_owned(),
-            exposed: self.seen.tool.to_string(),
-            arguments: self.seen.arguments.clone(),
-            patience: self.patience,
+            exposed_name: self.view.tool.to_string(),
+            arguments: self.view.arguments.clone(),
+            timeout: self.timeout,
             progress: Some(say),
         };
         let outcome = {
-            let calling = self.host.call(&self.desk, call);
+            let calling = self.host.call(&self.call_context, call);
             tokio::pin!(calling);
             loop {
                 tokio::select! {
                     outcome = &mut calling => break Some(outcome),
                     Some(sign) = heard.recv() => {
-                        self.tell(self.progress(&sign.0.decode().unwrap_or_default())).await;
+                        self.send(self.progress(&sign.0.decode().unwrap_or_default())).await;
                     }
                     // Whoever drops the call has the server told.
                     _ = stops.changed() => break None,
@@ -118,42 +120,48 @@ impl OwnCall {
             }
         };
         let (ended, text) = match outcome {
-            None => (CallEnd::Interrupted, String::new()),
-            Some(Ok(yielded)) => self.yielded(&yielded),
-            Some(Err(failure)) => self.failed(&failure).await,
+            None => (CallOutcome::Interrupted, String::new()),
+            Some(Ok(yielded)) => self.rendered_output(&yielded),
+            Some(Err(failure)) => self.rendered_failure(&failure).await,
         };
-        let id = self.seen.id.clone();
-        self.tell(Happening::CallEnded { id, ended, text, took: began.elapsed() }).await;
+        let id = self.view.id.clone();
+        self.send(ConversationEvent::CallEnded {
+            id,
+            outcome: ended,
+            text,
+            duration: began.elapsed(),
+        })
+        .await;
     }
 
-    async fn tell(&self, happening: Happening) {
-        let _left = self.reports.send(Event::Happened(happening)).await;
+    async fn send(&self, happening: ConversationEvent) {
+        let _left = self.events.send(ScreenEvent::Conversation(happening)).await;
     }
 
-    fn progress(&self, sign: &Json) -> Happening {
-        Happening::CallProgress {
-            id: self.seen.id.clone(),
-            done: sign["progress"].as_f64().unwrap_or_default(),
-            of: sign["total"].as_f64(),
+    fn progress(&self, sign: &Json) -> ConversationEvent {
+        ConversationEvent::CallProgress {
+            id: self.view.id.clone(),
+            progress: sign["progress"].as_f64().unwrap_or_default(),
+            total: sign["total"].as_f64(),
             message: sign["message"].as_str().map(str::to_owned),
         }
     }
 
-    fn yielded(&self, yielded: &Yield) -> (CallEnd, String) {
-        let ended = if yielded.is_error { CallEnd::ToolError } else { CallEnd::Done };
-        let done = call::show(&self.session, yielded);
+    fn rendered_output(&self, yielded: &ToolOutput) -> (CallOutcome, String) {
+        let ended = if yielded.is_error { CallOutcome::ToolError } else { CallOutcome::Done };
+        let done = call::tool_output(&self.session, yielded);
         (ended, format!("{}{}", done.text, done.notes))
     }
 
-    async fn failed(&self, failure: &CallFailure) -> (CallEnd, String) {
+    async fn rendered_failure(&self, failure: &ToolCallError) -> (CallOutcome, String) {
         let ended = match failure {
-            CallFailure::Denied { .. } => CallEnd::Denied,
-            CallFailure::NoTool { .. } | CallFailure::Arguments { .. } | CallFailure::Ask(_) => {
-                CallEnd::Failed
-            }
+            ToolCallError::Denied { .. } => CallOutcome::Denied,
+            ToolCallError::UnknownTool { .. }
+            | ToolCallError::InvalidArguments { .. }
+            | ToolCallError::Request(_) => CallOutcome::Failed,
         };
-        let failure = call::failure(failure, &self.host.snapshot());
-        let failure = call::with_scopes(failure, &self.host, &self.seen.tool).await;
+        let failure = call::call_failure(failure, &self.host.snapshot());
+        let failure = call::with_scope_hint(failure, &self.host, &self.view.tool).await;
         (ended, report::failure_text(&failure).replace("\n\n", "\n"))
     }
 }

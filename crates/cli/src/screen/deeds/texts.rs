@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use switchboard::config::cascade::Server;
+use switchboard::config::cascade::ResolvedServer;
 use switchboard::config::shown::printable;
 use switchboard::pool::tool::Tool;
 
-use super::{Deeds, fault};
+use super::{EffectRunner, error_event};
 use crate::commands::{doctor, logs, permissions, resources, tools};
 use crate::listing;
 use crate::live;
-use crate::outcome::{Done, Failure};
-use crate::screen::chat::Event;
-use crate::screen::page_view::Begin;
-use crate::screen::panel::Panel;
-use crate::screen::panel::roster::Roster;
+use crate::outcome::{CommandOutput, Failure};
+use crate::screen::chat::ScreenEvent;
+use crate::screen::page_view::StartPosition;
+use crate::screen::panel::ServerPanel;
+use crate::screen::panel::roster::ConfiguredServers;
 use crate::screen::panel::server_sheet::Tab;
-use crate::screen::slash::{COMMANDS, Slash};
-use crate::session::Session;
-use crate::style::{Meaning, paint};
+use crate::screen::slash::{COMMANDS, SlashCommand};
+use crate::session::Invocation;
+use crate::style::{TextStyle, paint};
 
 /// How much of a log is shown.
 const LOG_LINES: usize = 2000;
@@ -44,81 +44,82 @@ const KEYS: [(&str, &str); 17] = [
     ("Ctrl-Z, Ctrl-L", "stop the program for a while; draw anew"),
 ];
 
-impl Deeds {
+impl EffectRunner {
     /// Shows the text of a command.
-    pub(super) async fn text(&mut self, slash: Slash) {
+    pub(super) async fn text_event(&mut self, slash: SlashCommand) {
         let event = match slash {
-            Slash::Help => text("help", &Done::text(help())),
-            Slash::Mcp(server) => self.servers(server.as_deref()),
-            Slash::Tools(server) => self.tools(server.as_deref()),
-            Slash::Resources(server) => self.resources(server.as_deref()),
-            Slash::Permissions => {
-                text("permissions", &permissions::list(&self.session, &self.desk.rules.now()))
-            }
-            Slash::Model(_) => Event::Note(self.model_text()),
-            Slash::Logs(name) => {
+            SlashCommand::Help => text("help", &CommandOutput::text(help_text())),
+            SlashCommand::Mcp(server) => self.server_panel(server.as_deref()),
+            SlashCommand::Tools(server) => self.tools_page(server.as_deref()),
+            SlashCommand::Resources(server) => self.resources_page(server.as_deref()),
+            SlashCommand::Permissions => text(
+                "permissions",
+                &permissions::list(&self.session, &self.call_context.rules.current()),
+            ),
+            SlashCommand::Model(_) => ScreenEvent::Note(self.model_text()),
+            SlashCommand::Logs(name) => {
                 let session = self.session.clone();
                 let name = name.or_else(|| self.only_server());
                 match name {
-                    Some(name) => return self.beside(log(session, name)),
-                    None => Event::Fault("write /logs SERVER".to_owned()),
+                    Some(name) => return self.spawn(log_page(session, name)),
+                    None => ScreenEvent::Error("write /logs SERVER".to_owned()),
                 }
             }
-            Slash::Doctor(name) => self.doctor(name.as_deref()),
-            Slash::Call { .. }
-            | Slash::Read { .. }
-            | Slash::Prompt { .. }
-            | Slash::Clear
-            | Slash::Quit => return,
+            SlashCommand::Doctor(name) => self.doctor_page(name.as_deref()),
+            SlashCommand::Call { .. }
+            | SlashCommand::Read { .. }
+            | SlashCommand::Prompt { .. }
+            | SlashCommand::Clear
+            | SlashCommand::Quit => return,
         };
-        self.tell(event);
+        self.queue_event(event);
     }
 
-    fn servers(&self, server: Option<&str>) -> Event {
-        let roster = Roster::of(&self.session, &self.configuration);
-        let panel = Panel::open(&self.host, Arc::new(roster));
-        Event::Over(Box::new(match server {
-            Some(server) => panel.at(server, Tab::Overview),
+    fn server_panel(&self, server: Option<&str>) -> ScreenEvent {
+        let roster = ConfiguredServers::from_configuration(&self.session, &self.configuration);
+        let panel = ServerPanel::open(&self.host, Arc::new(roster));
+        ScreenEvent::OpenOverlay(Box::new(match server {
+            Some(server) => panel.opened_at(server, Tab::Overview),
             None => panel,
         }))
     }
 
-    fn tools(&self, server: Option<&str>) -> Event {
+    fn tools_page(&self, server: Option<&str>) -> ScreenEvent {
         let pool = self.host.pool();
         let is_meant = |tool: &&Tool| server.is_none_or(|it| tool.server == it);
         let meant: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();
-        let done = Done::text(tools::as_text(&self.session, &meant));
+        let done = CommandOutput::text(tools::as_text(&self.session, &meant));
         text("tools", &done.note(tools::quarantined(&pool)))
     }
 
-    fn resources(&self, server: Option<&str>) -> Event {
+    fn resources_page(&self, server: Option<&str>) -> ScreenEvent {
         let mut snapshot = (*self.host.snapshot()).clone();
         if let Some(server) = server {
             snapshot.servers.retain(|name, _| name == server);
         }
-        let said = listing::as_text(&self.session, &snapshot, &resources::SHAPES);
-        text("resources", &Done::text(said))
+        let said = listing::as_text(&self.session, &snapshot, &resources::LAYOUTS);
+        text("resources", &CommandOutput::text(said))
     }
 
-    fn doctor(&self, name: Option<&str>) -> Event {
+    fn doctor_page(&self, name: Option<&str>) -> ScreenEvent {
         match self.winners(name) {
-            Err(failure) => fault(&failure),
+            Err(failure) => error_event(&failure),
             Ok(servers) => {
                 let snapshot = self.host.snapshot();
                 let done =
-                    doctor::findings(&self.session, &self.configuration, &servers, &snapshot);
+                    doctor::diagnose(&self.session, &self.configuration, &servers, &snapshot);
                 text("doctor", &done)
             }
         }
     }
 
-    fn winners(&self, name: Option<&str>) -> Result<Vec<&Server>, Failure> {
+    fn winners(&self, name: Option<&str>) -> Result<Vec<&ResolvedServer>, Failure> {
         let names: Vec<String> = name.map(str::to_owned).into_iter().collect();
-        live::in_play(&self.session, &self.configuration, &names)
+        live::active_servers(&self.session, &self.configuration, &names)
     }
 
     fn model_text(&self) -> String {
-        let settings = self.session.shown_path(&self.session.machine.places.user_settings());
+        let settings = self.session.display_path(&self.session.env.paths.user_settings());
         let how = format!(
             "To set one: ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, or in {settings}:\n\
              \x20 \"model\": {{\"provider\": \"anthropic\", \"name\": \"…\", \"apiKey\": \"${{KEY}}\"}}\n\
@@ -138,39 +139,39 @@ impl Deeds {
 }
 
 /// What a server said, in a window of its own.
-pub async fn log(session: Session, name: String) -> Event {
+pub async fn log_page(session: Invocation, name: String) -> ScreenEvent {
     let title = format!("log of {}", printable(&name));
     let read = move || {
-        let arguments = logs::Logs { name, follow: false, lines: LOG_LINES };
+        let arguments = logs::LogsArgs { name, follow: false, lines: LOG_LINES };
         logs::run(&arguments, &session)
     };
     match tokio::task::spawn_blocking(read).await {
-        Ok(Ok(done)) if done.text.is_empty() => Event::Note(done.notes),
-        Ok(Ok(done)) => Event::Page { title, text: done.text, begin: Begin::Bottom },
-        Ok(Err(failure)) => fault(&failure),
-        Err(_) => Event::Fault("the log could not be read".to_owned()),
+        Ok(Ok(done)) if done.text.is_empty() => ScreenEvent::Note(done.notes),
+        Ok(Ok(done)) => ScreenEvent::Page { title, text: done.text, start: StartPosition::Bottom },
+        Ok(Err(failure)) => error_event(&failure),
+        Err(_) => ScreenEvent::Error("the log could not be read".to_owned()),
     }
 }
 
-fn text(title: &str, done: &Done) -> Event {
+fn text(title: &str, done: &CommandOutput) -> ScreenEvent {
     let text = format!("{}{}", done.text, done.notes);
-    Event::Text { title: title.to_owned(), text }
+    ScreenEvent::Text { title: title.to_owned(), text }
 }
 
-fn help() -> String {
-    let mut text = format!("{}\n", paint(Meaning::Strong, "Commands"));
+fn help_text() -> String {
+    let mut text = format!("{}\n", paint(TextStyle::Bold, "Commands"));
     for it in COMMANDS {
         let left = format!("/{} {}", it.name, it.usage);
-        text.push_str(&format!("  {left:<30} {}\n", paint(Meaning::Faint, it.about)));
+        text.push_str(&format!("  {left:<30} {}\n", paint(TextStyle::Dim, it.about)));
     }
     let left = "/mcp__SERVER__PROMPT";
-    text.push_str(&format!("  {left:<30} {}\n", paint(Meaning::Faint, "a server's prompt")));
+    text.push_str(&format!("  {left:<30} {}\n", paint(TextStyle::Dim, "a server's prompt")));
     let left = "@SERVER:URI";
     let about = "in a message: what the server has there";
-    text.push_str(&format!("  {left:<30} {}\n", paint(Meaning::Faint, about)));
-    text.push_str(&format!("\n{}\n", paint(Meaning::Strong, "Keys")));
+    text.push_str(&format!("  {left:<30} {}\n", paint(TextStyle::Dim, about)));
+    text.push_str(&format!("\n{}\n", paint(TextStyle::Bold, "Keys")));
     for (keys, about) in KEYS {
-        text.push_str(&format!("  {keys:<40} {}\n", paint(Meaning::Faint, about)));
+        text.push_str(&format!("  {keys:<40} {}\n", paint(TextStyle::Dim, about)));
     }
     text
 }

@@ -5,25 +5,27 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use tokio::sync::oneshot;
 
-use crate::screen::dialog::paper::{Paper, draw_lines};
-use crate::screen::dialog::text_box::{Focus, Taken};
-use crate::screen::dialog::{Answers, Body, Dialog, FRAME, Urgency, framed, gives_up, shared_out};
-use crate::screen::look::Look;
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::dialog::paper::{RichText, draw_lines};
+use crate::screen::dialog::text_box::{InputFocus, KeyHandled};
+use crate::screen::dialog::{
+    ButtonRow, Dialog, FRAME_SIZE, ScrollArea, Urgency, draw_frame, is_cancel_key, split_rows,
+};
+use crate::screen::look::ScreenTheme;
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 
 /// What is asked.
 #[derive(Debug)]
-pub struct Choice<T> {
+pub struct ChoiceOptions<T> {
     /// The line above.
     pub title: String,
     /// What stays on the screen.
-    pub head: Paper,
+    pub head: RichText,
     /// What scrolls.
-    pub body: Paper,
+    pub body: RichText,
     /// The answers: what is shown, a letter that gives it at once where there is one, and what it means.
     pub answers: Vec<(&'static str, Option<char>, T)>,
     /// Which one is chosen to begin with.
-    pub at: usize,
+    pub selected: usize,
     /// What Esc means.
     pub escape: T,
     /// Does it ask, or only wait?
@@ -36,10 +38,10 @@ pub struct Choice<T> {
 #[derive(Debug)]
 pub struct ChoiceDialog<T> {
     title: String,
-    head: Paper,
-    body: Body,
-    answers: Answers,
-    meanings: Vec<(Option<char>, T)>,
+    head: RichText,
+    body: ScrollArea,
+    answers: ButtonRow,
+    values: Vec<(Option<char>, T)>,
     escape: T,
     urgency: Urgency,
     keys: Vec<(&'static str, &'static str)>,
@@ -48,14 +50,14 @@ pub struct ChoiceDialog<T> {
 
 impl<T: Clone + Send> ChoiceDialog<T> {
     /// Asks.
-    pub fn new(choice: Choice<T>, reply: oneshot::Sender<T>) -> ChoiceDialog<T> {
+    pub fn new(choice: ChoiceOptions<T>, reply: oneshot::Sender<T>) -> ChoiceDialog<T> {
         let labels: Vec<&str> = choice.answers.iter().map(|it| it.0).collect();
         ChoiceDialog {
             title: choice.title,
             head: choice.head,
-            body: Body::new(choice.body),
-            answers: Answers::new(&labels, choice.at),
-            meanings: choice.answers.into_iter().map(|(_, letter, it)| (letter, it)).collect(),
+            body: ScrollArea::new(choice.body),
+            answers: ButtonRow::new(&labels, choice.selected),
+            values: choice.answers.into_iter().map(|(_, letter, it)| (letter, it)).collect(),
             escape: choice.escape,
             urgency: choice.urgency,
             keys: choice.keys,
@@ -63,46 +65,46 @@ impl<T: Clone + Send> ChoiceDialog<T> {
         }
     }
 
-    fn answer(&mut self, meaning: T) -> Reaction {
+    fn answer(&mut self, meaning: T) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
             let _nobody_waits = reply.send(meaning);
         }
-        Reaction::Close
+        OverlayOutcome::Close
     }
 }
 
 impl<T: Clone + Send> Overlay for ChoiceDialog<T> {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let inner = framed(frame, area, look, &self.title);
-        let head = self.head.lay(inner.width, look);
-        let answers = self.answers.lay(inner.width, look, Focus::Here);
-        let [above, middle, bottom] = shared_out(inner, head.len(), answers.len());
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let inner = draw_frame(frame, area, look, &self.title);
+        let head = self.head.layout(inner.width, look);
+        let answers = self.answers.layout(inner.width, look, InputFocus::Focused);
+        let [above, middle, bottom] = split_rows(inner, head.len(), answers.len());
         draw_lines(frame.buffer_mut(), above, &head);
         self.body.draw(frame, middle, look);
         draw_lines(frame.buffer_mut(), bottom, &answers);
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if gives_up(key) {
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if is_cancel_key(key) {
             return self.answer(self.escape.clone());
         }
-        let at_once = self.meanings.iter().find(|(letter, _)| {
+        let at_once = self.values.iter().find(|(letter, _)| {
             letter.is_some_and(|it| key.code == KeyCode::Char(it)) && key.modifiers.is_empty()
         });
         if let Some((_, meaning)) = at_once {
             return self.answer(meaning.clone());
         }
         if key.code == KeyCode::Enter {
-            let meaning = self.meanings.get(self.answers.at).map(|it| it.1.clone());
+            let meaning = self.values.get(self.answers.selected).map(|it| it.1.clone());
             return self.answer(meaning.unwrap_or_else(|| self.escape.clone()));
         }
-        if self.answers.key(key) == Taken::No {
-            self.body.key(key);
+        if self.answers.on_key(key) == KeyHandled::No {
+            self.body.on_key(key);
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         self.keys.clone()
     }
 }
@@ -116,11 +118,11 @@ impl<T: Clone + Send> Dialog for ChoiceDialog<T> {
         self.urgency
     }
 
-    fn height(&mut self, width: u16, look: &Look) -> u16 {
-        let inside = width.saturating_sub(FRAME.0);
-        let rows = self.head.lay(inside, look).len()
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16 {
+        let inside = width.saturating_sub(FRAME_SIZE.0);
+        let rows = self.head.layout(inside, look).len()
             + self.body.height(inside, look)
-            + self.answers.lay(inside, look, Focus::Here).len();
-        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME.1)
+            + self.answers.layout(inside, look, InputFocus::Focused).len();
+        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use similar::{ChangeTag, TextDiff};
-use switchboard::pin::Change;
+use switchboard::pin::LineChange;
 
-use crate::screen::dialog::paper::Paper;
+use crate::screen::dialog::paper::RichText;
 use crate::screen::look::Tone;
 
 /// Names of the argument that says which file.
-const PATHS: [&str; 6] = ["path", "file_path", "filePath", "filename", "file", "target_file"];
+const PATH_KEYS: [&str; 6] = ["path", "file_path", "filePath", "filename", "file", "target_file"];
 /// Names of arguments that hold what is there and what comes instead.
-const PAIRS: [(&str, &str); 5] = [
+const REPLACE_KEYS: [(&str, &str); 5] = [
     ("old_string", "new_string"),
     ("old_str", "new_str"),
     ("old_text", "new_text"),
@@ -21,34 +21,34 @@ const PAIRS: [(&str, &str); 5] = [
     ("oldString", "newString"),
 ];
 /// Names of the argument that holds a list of such pairs.
-const LISTS: [&str; 2] = ["edits", "replacements"];
+const EDIT_LIST_KEYS: [&str; 2] = ["edits", "replacements"];
 /// Names of the argument that holds the whole file.
-const WHOLES: [&str; 5] = ["content", "contents", "file_text", "text", "new_content"];
+const CONTENT_KEYS: [&str; 5] = ["content", "contents", "file_text", "text", "new_content"];
 /// How many lines that stay are shown around those that change.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 /// The most lines; what has more is shown as arguments only.
-const MOST_LINES: usize = 5000;
+const MAX_LINES: usize = 5000;
 /// How long two texts may be compared.
-const PATIENCE: Duration = Duration::from_millis(200);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An edit that arguments ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedEdit {
+pub struct FileEdit {
     /// The file, as it was written.
     pub path: String,
     /// What happens to it.
-    pub doing: Doing,
+    pub kind: EditKind,
     /// The argument or arguments that say so.
-    members: Vec<String>,
+    argument_names: Vec<String>,
 }
 
 /// What happens to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doing {
+pub enum EditKind {
     /// Parts of it are replaced: what is there, and what comes instead.
-    Replaced(Vec<(String, String)>),
+    Replace(Vec<(String, String)>),
     /// All of it is.
-    Written(String),
+    Overwrite(String),
 }
 
 /// An edit as it is shown.
@@ -57,78 +57,88 @@ pub struct EditPreview {
     /// The file.
     pub path: String,
     /// The lines.
-    pub lines: Vec<(Change, String)>,
+    pub lines: Vec<(LineChange, String)>,
     /// The arguments that need not be shown again.
-    pub members: Vec<String>,
+    pub argument_names: Vec<String>,
 }
 
 /// The edit that arguments ask for, where they look like one.
-pub fn wanted(arguments: &Json) -> Option<WantedEdit> {
+pub fn detect_edit(arguments: &Json) -> Option<FileEdit> {
     let members = arguments.as_object()?;
     let text = |value: &Json, key: &str| value[key].as_str().map(str::to_owned);
-    let path = PATHS.iter().find_map(|key| text(arguments, key))?;
+    let path = PATH_KEYS.iter().find_map(|key| text(arguments, key))?;
     let pair = |value: &Json| {
-        PAIRS.iter().find_map(|(old, new)| Some((text(value, old)?, text(value, new)?)))
+        REPLACE_KEYS.iter().find_map(|(old, new)| Some((text(value, old)?, text(value, new)?)))
     };
     if let Some(pair) = pair(arguments) {
-        let named = |it: &&String| PAIRS.iter().any(|(old, new)| *it == old || *it == new);
+        let named = |it: &&String| REPLACE_KEYS.iter().any(|(old, new)| *it == old || *it == new);
         let members = members.keys().filter(named).cloned().collect();
-        return Some(WantedEdit { path, doing: Doing::Replaced(vec![pair]), members });
+        return Some(FileEdit {
+            path,
+            kind: EditKind::Replace(vec![pair]),
+            argument_names: members,
+        });
     }
-    for key in LISTS {
+    for key in EDIT_LIST_KEYS {
         let items = members.get(key).and_then(Json::as_array).filter(|it| !it.is_empty());
         let Some(items) = items else { continue };
         if let Some(pairs) = items.iter().map(pair).collect::<Option<Vec<_>>>() {
             // What else an edit of a list says must still be seen.
             let is_all = |it: &Json| it.as_object().is_some_and(|it| it.len() == 2);
             let members = if items.iter().all(is_all) { vec![key.to_owned()] } else { Vec::new() };
-            return Some(WantedEdit { path, doing: Doing::Replaced(pairs), members });
+            return Some(FileEdit {
+                path,
+                kind: EditKind::Replace(pairs),
+                argument_names: members,
+            });
         }
     }
-    let (key, whole) = WHOLES.iter().find_map(|key| Some((*key, text(arguments, key)?)))?;
-    Some(WantedEdit { path, doing: Doing::Written(whole), members: vec![key.to_owned()] })
+    let (key, whole) = CONTENT_KEYS.iter().find_map(|key| Some((*key, text(arguments, key)?)))?;
+    Some(FileEdit { path, kind: EditKind::Overwrite(whole), argument_names: vec![key.to_owned()] })
 }
 
-impl WantedEdit {
+impl FileEdit {
     /// What it comes to. `existing` is the file as it is; a file that is not there has nothing to compare with.
     pub fn preview(self, existing: Option<&str>) -> Option<EditPreview> {
         let mut lines = Vec::new();
-        match (&self.doing, existing) {
-            (Doing::Replaced(pairs), _) => {
+        match (&self.kind, existing) {
+            (EditKind::Replace(pairs), _) => {
                 for (index, (old, new)) in pairs.iter().enumerate() {
                     if index > 0 {
-                        lines.push((Change::Kept, String::new()));
+                        lines.push((LineChange::Unchanged, String::new()));
                     }
-                    compare(&mut lines, old, new, usize::MAX);
+                    push_diff(&mut lines, old, new, usize::MAX);
                 }
             }
-            (Doing::Written(whole), Some(existing)) => compare(&mut lines, existing, whole, AROUND),
-            (Doing::Written(_), None) => return None,
+            (EditKind::Overwrite(whole), Some(existing)) => {
+                push_diff(&mut lines, existing, whole, CONTEXT_LINES)
+            }
+            (EditKind::Overwrite(_), None) => return None,
         }
-        (lines.len() <= MOST_LINES).then_some(EditPreview {
+        (lines.len() <= MAX_LINES).then_some(EditPreview {
             path: self.path,
             lines,
-            members: self.members,
+            argument_names: self.argument_names,
         })
     }
 }
 
-fn compare(lines: &mut Vec<(Change, String)>, old: &str, new: &str, around: usize) {
+fn push_diff(lines: &mut Vec<(LineChange, String)>, old: &str, new: &str, around: usize) {
     let mut configuration = TextDiff::configure();
-    let difference = configuration.timeout(PATIENCE).diff_lines(old, new);
+    let difference = configuration.timeout(DIFF_TIMEOUT).diff_lines(old, new);
     let groups = match around {
         usize::MAX => vec![difference.ops().to_vec()],
         around => difference.grouped_ops(around),
     };
     for (index, group) in groups.iter().enumerate() {
         if index > 0 {
-            lines.push((Change::Kept, "⋯".to_owned()));
+            lines.push((LineChange::Unchanged, "⋯".to_owned()));
         }
         for change in group.iter().flat_map(|op| difference.iter_changes(op)) {
             let kind = match change.tag() {
-                ChangeTag::Equal => Change::Kept,
-                ChangeTag::Delete => Change::Removed,
-                ChangeTag::Insert => Change::Added,
+                ChangeTag::Equal => LineChange::Unchanged,
+                ChangeTag::Delete => LineChange::Removed,
+                ChangeTag::Insert => LineChange::Added,
             };
             lines.push((kind, change.value().trim_end_matches('\n').to_owned()));
         }
@@ -136,14 +146,14 @@ fn compare(lines: &mut Vec<(Change, String)>, old: &str, new: &str, around: usiz
 }
 
 /// Writes lines that went and came.
-pub fn write(paper: &mut Paper, lines: &[(Change, String)]) {
+pub fn push_diff_lines(paper: &mut RichText, lines: &[(LineChange, String)]) {
     for (change, line) in lines {
         let (sign, tone) = match change {
-            Change::Added => ("+ ", Tone::Good),
-            Change::Removed => ("- ", Tone::Bad),
-            Change::Kept => ("  ", Tone::Faint),
+            LineChange::Added => ("+ ", Tone::Success),
+            LineChange::Removed => ("- ", Tone::Error),
+            LineChange::Unchanged => ("  ", Tone::Muted),
         };
-        paper.row(2, vec![(tone, format!("{sign}{line}"))]);
+        paper.push_line(2, vec![(tone, format!("{sign}{line}"))]);
     }
 }
 
@@ -155,15 +165,15 @@ mod tests {
 
     #[track_caller]
     fn check(arguments: Json, existing: Option<&str>, expected: Option<(&str, &[&str])>) {
-        let preview = wanted(&arguments).and_then(|it| it.preview(existing));
-        let sign = |change: &Change| match change {
-            Change::Added => "+",
-            Change::Removed => "-",
-            Change::Kept => " ",
+        let preview = detect_edit(&arguments).and_then(|it| it.preview(existing));
+        let sign = |change: &LineChange| match change {
+            LineChange::Added => "+",
+            LineChange::Removed => "-",
+            LineChange::Unchanged => " ",
         };
         let shown = preview.as_ref().map(|it| {
             let lines = it.lines.iter().map(|(change, line)| format!("{}{line}", sign(change)));
-            (lines.collect::<Vec<_>>().join("\n"), it.members.clone())
+            (lines.collect::<Vec<_>>().join("\n"), it.argument_names.clone())
         });
         let expected = expected.map(|(text, members)| {
             (text.to_owned(), members.iter().map(|it| (*it).to_owned()).collect())

@@ -9,41 +9,43 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use serde_json::Map;
 use switchboard::form::Form;
-use switchboard::inquiry::Reply;
+use switchboard::inquiry::ElicitResult;
 use tokio::sync::oneshot;
 
-use crate::screen::dialog::paper::{Paper, Scroll, draw_lines};
-use crate::screen::dialog::text_box::{Focus, Taken};
-use crate::screen::dialog::{Answers, Dialog, FRAME, framed, gives_up, more, shared_out};
-use crate::screen::look::{Look, Signs, Tone};
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::dialog::paper::{RichText, Scroll, draw_lines};
+use crate::screen::dialog::text_box::{InputFocus, KeyHandled};
+use crate::screen::dialog::{
+    ButtonRow, Dialog, FRAME_SIZE, draw_frame, hidden_lines_label, is_cancel_key, split_rows,
+};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 
-use blank::{Blank, Complaints};
+use blank::{ErrorVisibility, FieldEditor};
 
 /// The dialog.
 #[derive(Debug)]
 pub struct FormDialog {
     server: String,
     message: String,
-    blanks: Vec<Blank>,
+    fields: Vec<FieldEditor>,
     /// The field that the keys go to; the answers, where it is none of them.
-    at: usize,
-    answers: Answers,
-    complaints: Complaints,
+    focused: usize,
+    answers: ButtonRow,
+    error_visibility: ErrorVisibility,
     scroll: Scroll,
     /// Is the field that the keys go to to be seen? Not while somebody reads elsewhere.
-    follows: bool,
-    reply: Option<oneshot::Sender<Reply>>,
+    follows_focus: bool,
+    reply: Option<oneshot::Sender<ElicitResult>>,
 }
 
 /// Everything that scrolls, laid out.
 #[derive(Default)]
-struct Laid {
+struct FormLayout {
     lines: Vec<Line<'static>>,
     /// Where each field is.
     fields: Vec<std::ops::Range<usize>>,
     /// Where something is typed: the line, and whose it is.
-    typed: Vec<(usize, usize)>,
+    text_fields: Vec<(usize, usize)>,
 }
 
 /// How far what is typed is moved in.
@@ -51,109 +53,109 @@ const INDENT: u16 = 4;
 
 impl FormDialog {
     /// Asks for a form to be filled in.
-    pub fn new(server: &str, form: Form, reply: oneshot::Sender<Reply>) -> FormDialog {
+    pub fn new(server: &str, form: Form, reply: oneshot::Sender<ElicitResult>) -> FormDialog {
         FormDialog {
             server: server.to_owned(),
             message: form.message,
-            blanks: form.fields.into_iter().map(Blank::new).collect(),
-            at: 0,
-            answers: Answers::new(&["Accept", "Decline", "Cancel"], 0),
-            complaints: Complaints::Touched,
+            fields: form.fields.into_iter().map(FieldEditor::new).collect(),
+            focused: 0,
+            answers: ButtonRow::new(&["Accept", "Decline", "Cancel"], 0),
+            error_visibility: ErrorVisibility::Touched,
             scroll: Scroll::default(),
-            follows: true,
+            follows_focus: true,
             reply: Some(reply),
         }
     }
 
-    fn focus(&self, at: usize) -> Focus {
-        if self.at == at { Focus::Here } else { Focus::Elsewhere }
+    fn focus(&self, at: usize) -> InputFocus {
+        if self.focused == at { InputFocus::Focused } else { InputFocus::Unfocused }
     }
 
-    fn go(&mut self, at: usize) -> Reaction {
-        self.at = at.min(self.blanks.len());
-        self.follows = true;
-        Reaction::Stay
+    fn focus_field(&mut self, at: usize) -> OverlayOutcome {
+        self.focused = at.min(self.fields.len());
+        self.follows_focus = true;
+        OverlayOutcome::Stay
     }
 
-    fn answer(&mut self, reply: Reply) -> Reaction {
+    fn answer(&mut self, reply: ElicitResult) -> OverlayOutcome {
         if let Some(sender) = self.reply.take() {
             let _nobody_waits = sender.send(reply);
         }
-        Reaction::Close
+        OverlayOutcome::Close
     }
 
-    fn cancel(&mut self) -> Reaction {
-        self.answer(Reply::Cancel("the person did not decide".to_owned()))
+    fn cancel(&mut self) -> OverlayOutcome {
+        self.answer(ElicitResult::Cancel("the person did not decide".to_owned()))
     }
 
-    fn confirmed(&mut self) -> Reaction {
-        match self.answers.at {
+    fn confirm(&mut self) -> OverlayOutcome {
+        match self.answers.selected {
             0 => self.accept(),
-            1 => self.answer(Reply::Decline("the person said no".to_owned())),
+            1 => self.answer(ElicitResult::Decline("the person said no".to_owned())),
             _ => self.cancel(),
         }
     }
 
-    fn accept(&mut self) -> Reaction {
-        if let Some(at) = self.blanks.iter().position(|it| it.value().is_err()) {
-            self.complaints = Complaints::All;
-            return self.go(at);
+    fn accept(&mut self) -> OverlayOutcome {
+        if let Some(at) = self.fields.iter().position(|it| it.value().is_err()) {
+            self.error_visibility = ErrorVisibility::All;
+            return self.focus_field(at);
         }
         let mut answers = Map::new();
-        for blank in &self.blanks {
+        for blank in &self.fields {
             if let Ok(Some(value)) = blank.value() {
                 answers.insert(blank.name().to_owned(), value);
             }
         }
-        self.answer(Reply::Accept(answers))
+        self.answer(ElicitResult::Accept(answers))
     }
 
-    fn lay(&self, width: u16, look: &Look) -> Laid {
-        let mut laid = Laid::default();
-        let mut message = Paper::default();
+    fn layout(&self, width: u16, look: &ScreenTheme) -> FormLayout {
+        let mut laid = FormLayout::default();
+        let mut message = RichText::default();
         if !self.message.is_empty() {
-            message.text(Tone::Text, &self.message);
-            message.gap();
+            message.push_text(Tone::Text, &self.message);
+            message.push_blank();
         }
-        laid.lines = message.lay(width, look);
-        for (at, blank) in self.blanks.iter().enumerate() {
+        laid.lines = message.layout(width, look);
+        for (at, blank) in self.fields.iter().enumerate() {
             let start = laid.lines.len();
             let focus = self.focus(at);
-            laid.lines.extend(blank.introduction(focus, look).lay(width, look));
-            match blank.typed() {
+            laid.lines.extend(blank.label(focus, look).layout(width, look));
+            match blank.text_field() {
                 Some(_) => {
-                    laid.typed.push((laid.lines.len(), at));
-                    let front = match look.signs {
-                        Signs::Drawn => "  › ",
-                        Signs::Ascii => "  : ",
+                    laid.text_fields.push((laid.lines.len(), at));
+                    let front = match look.glyphs {
+                        GlyphSet::Unicode => "  › ",
+                        GlyphSet::Ascii => "  : ",
                     };
-                    laid.lines.push(Line::from(Span::styled(front, look.style(Tone::Faint))));
+                    laid.lines.push(Line::from(Span::styled(front, look.style(Tone::Muted))));
                 }
-                None => laid.lines.extend(blank.choices(focus, look).lay(width, look)),
+                None => laid.lines.extend(blank.choices(focus, look).layout(width, look)),
             }
-            if let Some(complaint) = blank.complaint(self.complaints) {
-                let mut paper = Paper::default();
-                paper.hung(2, Tone::Bad, &complaint);
-                laid.lines.extend(paper.lay(width, look));
+            if let Some(complaint) = blank.error_message(self.error_visibility) {
+                let mut paper = RichText::default();
+                paper.push_indented(2, Tone::Error, &complaint);
+                laid.lines.extend(paper.layout(width, look));
             }
             laid.fields.push(start..laid.lines.len());
         }
         laid
     }
 
-    fn draw_fields(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let laid = self.lay(area.width, look);
+    fn draw_fields(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let laid = self.layout(area.width, look);
         let is_more = laid.lines.len() > usize::from(area.height) && area.height > 1;
         let height = if is_more { area.height - 1 } else { area.height };
-        if self.follows
-            && let Some(lines) = laid.fields.get(self.at)
+        if self.follows_focus
+            && let Some(lines) = laid.fields.get(self.focused)
         {
-            self.scroll.show(lines.clone(), height);
+            self.scroll.scroll_into_view(lines.clone(), height);
         }
-        let seen = self.scroll.fit(laid.lines.len(), height);
+        let seen = self.scroll.visible(laid.lines.len(), height);
         let room = Rect { height, ..area };
         draw_lines(frame.buffer_mut(), room, &laid.lines[seen.clone()]);
-        for (line, at) in laid.typed.into_iter().filter(|(line, _)| seen.contains(line)) {
+        for (line, at) in laid.text_fields.into_iter().filter(|(line, _)| seen.contains(line)) {
             let row = u16::try_from(line - seen.start).unwrap_or(u16::MAX);
             let area = Rect {
                 x: area.x + INDENT.min(area.width),
@@ -161,68 +163,73 @@ impl FormDialog {
                 width: area.width.saturating_sub(INDENT),
                 height: 1,
             };
-            if let Some(typed) = self.blanks[at].typed() {
+            if let Some(typed) = self.fields[at].text_field() {
                 typed.draw(frame, area, look, self.focus(at));
             }
         }
         if is_more {
-            let text = Span::styled(more(self.scroll.hidden(), look), look.style(Tone::Doubtful));
+            let text = Span::styled(
+                hidden_lines_label(self.scroll.hidden_counts(), look),
+                look.style(Tone::Warning),
+            );
             frame.buffer_mut().set_span(area.x, area.y + height, &text, area.width);
         }
     }
 }
 
 impl Overlay for FormDialog {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let inner = framed(frame, area, look, &format!("{} asks", self.server));
-        let answers = self.answers.lay(inner.width, look, self.focus(self.blanks.len()));
-        let [_, middle, bottom] = shared_out(inner, 0, answers.len());
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let inner = draw_frame(frame, area, look, &format!("{} asks", self.server));
+        let answers = self.answers.layout(inner.width, look, self.focus(self.fields.len()));
+        let [_, middle, bottom] = split_rows(inner, 0, answers.len());
         self.draw_fields(frame, middle, look);
         draw_lines(frame.buffer_mut(), bottom, &answers);
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if gives_up(key) {
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if is_cancel_key(key) {
             return self.cancel();
         }
-        let is_answers = self.at >= self.blanks.len();
-        let page = self.scroll.page();
+        let is_answers = self.focused >= self.fields.len();
+        let page = self.scroll.page_size();
         match (key.code, is_answers) {
-            (KeyCode::Down, _) | (KeyCode::Tab | KeyCode::Enter, false) => self.go(self.at + 1),
-            (KeyCode::Up | KeyCode::BackTab, _) => self.go(self.at.saturating_sub(1)),
-            (KeyCode::Tab, true) => self.go(0),
-            (KeyCode::Enter, true) => self.confirmed(),
+            (KeyCode::Down, _) | (KeyCode::Tab | KeyCode::Enter, false) => {
+                self.focus_field(self.focused + 1)
+            }
+            (KeyCode::Up | KeyCode::BackTab, _) => self.focus_field(self.focused.saturating_sub(1)),
+            (KeyCode::Tab, true) => self.focus_field(0),
+            (KeyCode::Enter, true) => self.confirm(),
             (KeyCode::PageDown, _) => {
-                self.follows = false;
-                self.scroll.by(page);
-                Reaction::Stay
+                self.follows_focus = false;
+                self.scroll.scroll_by(page);
+                OverlayOutcome::Stay
             }
             (KeyCode::PageUp, _) => {
-                self.follows = false;
-                self.scroll.by(-page);
-                Reaction::Stay
+                self.follows_focus = false;
+                self.scroll.scroll_by(-page);
+                OverlayOutcome::Stay
             }
             (_, _) => {
-                let taken = match self.blanks.get_mut(self.at) {
-                    Some(blank) => blank.key(key),
-                    None => self.answers.key(key),
+                let taken = match self.fields.get_mut(self.focused) {
+                    Some(blank) => blank.on_key(key),
+                    None => self.answers.on_key(key),
                 };
-                self.follows = self.follows || taken == Taken::Yes;
-                Reaction::Stay
+                self.follows_focus = self.follows_focus || taken == KeyHandled::Yes;
+                OverlayOutcome::Stay
             }
         }
     }
 
-    fn paste(&mut self, text: &str) -> Reaction {
-        if let Some(blank) = self.blanks.get_mut(self.at) {
+    fn on_paste(&mut self, text: &str) -> OverlayOutcome {
+        if let Some(blank) = self.fields.get_mut(self.focused) {
             blank.paste(text);
-            self.follows = true;
+            self.follows_focus = true;
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
-        match self.at < self.blanks.len() {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
+        match self.focused < self.fields.len() {
             true => vec![("Tab", "next"), ("←→ Space", "choose"), ("Esc", "cancel")],
             false => vec![("←→", "choose"), ("Enter", "answer"), ("Esc", "cancel")],
         }
@@ -234,13 +241,13 @@ impl Dialog for FormDialog {
         self.reply.as_ref().is_some_and(|it| !it.is_closed())
     }
 
-    fn height(&mut self, width: u16, look: &Look) -> u16 {
-        let inside = width.saturating_sub(FRAME.0);
-        let rows = self.lay(inside, look).lines.len()
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16 {
+        let inside = width.saturating_sub(FRAME_SIZE.0);
+        let rows = self.layout(inside, look).lines.len()
             // Room for what is wrong, so that nothing jumps.
-            + self.blanks.len()
-            + self.answers.lay(inside, look, Focus::Here).len();
-        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME.1)
+            + self.fields.len()
+            + self.answers.layout(inside, look, InputFocus::Focused).len();
+        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }
 }
 

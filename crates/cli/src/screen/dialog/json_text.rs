@@ -2,78 +2,80 @@
 
 use serde_json::Value as Json;
 
-use crate::screen::dialog::paper::{Paper, Piece};
+use crate::screen::dialog::paper::{RichText, TonedText};
 use crate::screen::look::Tone;
 
 /// How far a level is moved in.
-const STEP: usize = 2;
+const INDENT: usize = 2;
 /// Deeper levels are written on one line.
-const DEEPEST: usize = 40;
+const MAX_DEPTH: usize = 40;
 
 /// Writes a value down.
-pub fn write(paper: &mut Paper, value: &Json) {
-    let mut writer = Writer { paper, depth: 0, line: Vec::new() };
+pub fn push_json(paper: &mut RichText, value: &Json) {
+    let mut writer = Writer { output: paper, depth: 0, line: Vec::new() };
     writer.value(value);
-    writer.end();
+    writer.end_line();
 }
 
 struct Writer<'p> {
-    paper: &'p mut Paper,
+    output: &'p mut RichText,
     depth: usize,
-    line: Vec<Piece>,
+    line: Vec<TonedText>,
 }
 
 impl Writer<'_> {
-    fn put(&mut self, tone: Tone, text: impl Into<String>) {
+    fn push(&mut self, tone: Tone, text: impl Into<String>) {
         if self.line.is_empty() {
-            self.line.push((Tone::Text, " ".repeat(self.depth * STEP)));
+            self.line.push((Tone::Text, " ".repeat(self.depth * INDENT)));
         }
         self.line.push((tone, text.into()));
     }
 
-    fn end(&mut self) {
+    fn end_line(&mut self) {
         let pieces = std::mem::take(&mut self.line);
         if !pieces.is_empty() {
-            self.paper.row((self.depth + 1) * STEP, pieces);
+            self.output.push_line((self.depth + 1) * INDENT, pieces);
         }
     }
 
     fn value(&mut self, value: &Json) {
         match value {
-            Json::Object(members) if !members.is_empty() && self.depth < DEEPEST => {
-                self.inside(("{", "}"), members.iter().map(|(key, value)| (Some(key), value)));
+            Json::Object(members) if !members.is_empty() && self.depth < MAX_DEPTH => {
+                self.nested(("{", "}"), members.iter().map(|(key, value)| (Some(key), value)));
             }
-            Json::Array(items) if !items.is_empty() && self.depth < DEEPEST => {
-                self.inside(("[", "]"), items.iter().map(|value| (None, value)));
+            Json::Array(items) if !items.is_empty() && self.depth < MAX_DEPTH => {
+                self.nested(("[", "]"), items.iter().map(|value| (None, value)));
             }
             Json::String(text) => self.string(text),
-            Json::Number(_) | Json::Bool(_) | Json::Null => self.put(Tone::Code, value.to_string()),
-            Json::Object(_) | Json::Array(_) => self.put(Tone::Text, value.to_string()),
+            Json::Number(_) | Json::Bool(_) | Json::Null => {
+                self.push(Tone::Code, value.to_string())
+            }
+            Json::Object(_) | Json::Array(_) => self.push(Tone::Text, value.to_string()),
         }
     }
 
-    fn inside<'j>(
+    fn nested<'j>(
         &mut self,
         (open, close): (&str, &str),
         members: impl Iterator<Item = (Option<&'j String>, &'j Json)>,
     ) {
-        self.put(Tone::Faint, open);
-        self.end();
+        self.push(Tone::Muted, open);
+        self.end_line();
         self.depth += 1;
         let mut members = members.peekable();
         while let Some((key, value)) = members.next() {
             if let Some(key) = key {
-                self.put(Tone::Strong, Json::from(key.as_str()).to_string());
-                self.put(Tone::Faint, ": ");
+                self.push(Tone::Strong, Json::from(key.as_str()).to_string());
+                self.push(Tone::Muted, ": ");
             }
             self.value(value);
             if members.peek().is_some() {
-                self.put(Tone::Faint, ",");
+                self.push(Tone::Muted, ",");
             }
-            self.end();
+            self.end_line();
         }
         self.depth -= 1;
-        self.put(Tone::Faint, close);
+        self.push(Tone::Muted, close);
     }
 
     /// A line of the text is a line here; the escape that ends it is still seen.
@@ -83,19 +85,19 @@ impl Writer<'_> {
         // An escaped backslash before an `n` ends no line.
         let is_plain = !written.contains("\\\\");
         if lines.len() < 2 || !is_plain {
-            self.put(Tone::Good, written);
+            self.push(Tone::Success, written);
             return;
         }
         for (index, line) in lines.iter().enumerate() {
             if index > 0 {
                 self.depth += 1;
-                self.put(Tone::Good, *line);
+                self.push(Tone::Success, *line);
                 self.depth -= 1;
             } else {
-                self.put(Tone::Good, *line);
+                self.push(Tone::Success, *line);
             }
             if index + 1 < lines.len() {
-                self.end();
+                self.end_line();
             }
         }
     }
@@ -106,14 +108,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::screen::look::{Look, Palette, Signs};
+    use crate::screen::look::{GlyphSet, Palette, ScreenTheme};
 
     #[track_caller]
     fn check(value: Json, width: u16, expected: &str) {
-        let mut paper = Paper::default();
-        write(&mut paper, &value);
-        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
-        let laid: Vec<String> = paper.lay(width, &look).iter().map(ToString::to_string).collect();
+        let mut paper = RichText::default();
+        push_json(&mut paper, &value);
+        let look = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
+        let laid: Vec<String> =
+            paper.layout(width, &look).iter().map(ToString::to_string).collect();
         assert_eq!(laid.join("\n"), expected);
     }
 
@@ -149,9 +152,9 @@ mod tests {
         for _ in 0..100 {
             value = json!([value]);
         }
-        let mut paper = Paper::default();
-        write(&mut paper, &value);
-        let look = Look { palette: Palette::Plain, signs: Signs::Drawn };
-        assert_eq!(paper.lay(500, &look).len(), 2 * DEEPEST + 1);
+        let mut paper = RichText::default();
+        push_json(&mut paper, &value);
+        let look = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
+        assert_eq!(paper.layout(500, &look).len(), 2 * MAX_DEPTH + 1);
     }
 }

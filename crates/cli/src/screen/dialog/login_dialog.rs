@@ -10,36 +10,38 @@ use ratatui::text::Span;
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::screen::dialog::paper::{Paper, draw_lines};
-use crate::screen::dialog::text_box::{Focus, TextBox};
-use crate::screen::dialog::{Body, Dialog, FRAME, Urgency, framed, gives_up, shared_out};
-use crate::screen::look::{Look, Tone};
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::dialog::paper::{RichText, draw_lines};
+use crate::screen::dialog::text_box::{InputFocus, TextField};
+use crate::screen::dialog::{
+    Dialog, FRAME_SIZE, ScrollArea, Urgency, draw_frame, is_cancel_key, split_rows,
+};
+use crate::screen::look::{ScreenTheme, Tone};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 
 /// A page to sign in at.
 #[derive(Debug, Clone)]
 pub struct LoginPage {
     /// Whom they sign in to.
-    pub whom: String,
+    pub server: String,
     /// Where.
     pub url: Url,
     /// How they get there.
-    pub way: Way,
+    pub method: LoginGrant,
     /// Why what was pasted last was not taken.
-    pub refusal: Option<String>,
+    pub rejection: Option<String>,
 }
 
 /// How somebody gets to a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum LoginGrant {
     /// A browser was started.
-    Opened,
+    BrowserOpened,
     /// No browser could be, and why.
-    NotOpened(String),
+    BrowserFailed(String),
     /// They open it wherever they have a browser.
-    Shown,
+    UrlShown,
     /// On another device, with a code.
-    Code {
+    DeviceCode {
         /// The code.
         code: String,
         /// The address with the code in it, where there is such a one.
@@ -51,69 +53,71 @@ pub enum Way {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pasted {
+pub enum LoginInput {
     /// This was pasted.
     Text(String),
     /// The browser is to be started.
-    OpenIt,
+    OpenBrowser,
     /// Nobody wants to sign in.
-    GaveUp,
+    Cancelled,
 }
 
 /// The dialog.
 #[derive(Debug)]
 pub struct LoginDialog {
     page: LoginPage,
-    head: Paper,
-    body: Body,
-    field: TextBox,
-    reply: Option<oneshot::Sender<Pasted>>,
+    head: RichText,
+    body: ScrollArea,
+    field: TextField,
+    reply: Option<oneshot::Sender<LoginInput>>,
 }
 
 /// What stands before what is pasted.
 const PROMPT: &str = "> ";
 
 impl LoginPage {
-    fn head(&self) -> Paper {
-        let mut paper = Paper::default();
+    fn head(&self) -> RichText {
+        let mut paper = RichText::default();
         let host = self.url.host_str().unwrap_or_default();
-        let begin = match &self.way {
-            Way::Opened => "In the browser that opens now, sign in at ",
-            Way::NotOpened(_) | Way::Shown => "Open in a browser and sign in at ",
-            Way::Code { .. } => "On any device, open ",
+        let begin = match &self.method {
+            LoginGrant::BrowserOpened => "In the browser that opens now, sign in at ",
+            LoginGrant::BrowserFailed(_) | LoginGrant::UrlShown => {
+                "Open in a browser and sign in at "
+            }
+            LoginGrant::DeviceCode { .. } => "On any device, open ",
         };
-        paper.row(2, vec![(Tone::Text, begin.to_owned()), (Tone::Strong, host.to_owned())]);
-        if let Way::NotOpened(why) = &self.way {
-            paper.text(Tone::Doubtful, why);
+        paper.push_line(2, vec![(Tone::Text, begin.to_owned()), (Tone::Strong, host.to_owned())]);
+        if let LoginGrant::BrowserFailed(why) = &self.method {
+            paper.push_text(Tone::Warning, why);
         }
-        if let Way::Code { code, .. } = &self.way {
-            paper.row(
+        if let LoginGrant::DeviceCode { code, .. } = &self.method {
+            paper.push_line(
                 2,
                 vec![(Tone::Text, "and type the code ".to_owned()), (Tone::Strong, code.clone())],
             );
         }
-        if let Some(refusal) = &self.refusal {
-            paper.text(Tone::Bad, &format!("That is not taken: {refusal}"));
+        if let Some(refusal) = &self.rejection {
+            paper.push_text(Tone::Error, &format!("That is not taken: {refusal}"));
         }
         paper
     }
 
-    fn body(&self) -> Paper {
-        let mut paper = Paper::default();
-        paper.text(Tone::Link, self.url.as_str());
-        paper.gap();
-        match &self.way {
-            Way::Code { complete, expires_in, .. } => {
+    fn body(&self) -> RichText {
+        let mut paper = RichText::default();
+        paper.push_text(Tone::Link, self.url.as_str());
+        paper.push_blank();
+        match &self.method {
+            LoginGrant::DeviceCode { complete, expires_in, .. } => {
                 if let Some(complete) = complete {
-                    paper.text(Tone::Text, "Or, with the code in it:");
-                    paper.text(Tone::Link, complete.as_str());
+                    paper.push_text(Tone::Text, "Or, with the code in it:");
+                    paper.push_text(Tone::Link, complete.as_str());
                 }
                 let minutes = expires_in.as_secs().div_ceil(60);
                 let text = format!("Waiting; the code is good for {minutes} min.");
-                paper.text(Tone::Faint, &text);
+                paper.push_text(Tone::Muted, &text);
             }
-            Way::Opened | Way::NotOpened(_) | Way::Shown => paper.text(
-                Tone::Faint,
+            LoginGrant::BrowserOpened | LoginGrant::BrowserFailed(_) | LoginGrant::UrlShown => paper.push_text(
+                Tone::Muted,
                 "Waiting for the browser to come back. If it ends on a page that cannot be shown, as it does on \
                  another machine, paste that page's address here, or the code.",
             ),
@@ -122,31 +126,31 @@ impl LoginPage {
     }
 
     fn takes_text(&self) -> bool {
-        !matches!(self.way, Way::Code { .. })
+        !matches!(self.method, LoginGrant::DeviceCode { .. })
     }
 }
 
 impl LoginDialog {
     /// Shows a page.
-    pub fn new(page: LoginPage, reply: oneshot::Sender<Pasted>) -> LoginDialog {
-        let (head, body) = (page.head(), Body::new(page.body()));
-        LoginDialog { page, head, body, field: TextBox::default(), reply: Some(reply) }
+    pub fn new(page: LoginPage, reply: oneshot::Sender<LoginInput>) -> LoginDialog {
+        let (head, body) = (page.head(), ScrollArea::new(page.body()));
+        LoginDialog { page, head, body, field: TextField::default(), reply: Some(reply) }
     }
 
-    fn answer(&mut self, pasted: Pasted) -> Reaction {
+    fn answer(&mut self, pasted: LoginInput) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
             let _nobody_waits = reply.send(pasted);
         }
-        Reaction::Close
+        OverlayOutcome::Close
     }
 }
 
 impl Overlay for LoginDialog {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let inner = framed(frame, area, look, &format!("Sign in to {}", self.page.whom));
-        let head = self.head.lay(inner.width, look);
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let inner = draw_frame(frame, area, look, &format!("Sign in to {}", self.page.server));
+        let head = self.head.layout(inner.width, look);
         let below = usize::from(self.page.takes_text());
-        let [above, middle, bottom] = shared_out(inner, head.len(), below);
+        let [above, middle, bottom] = split_rows(inner, head.len(), below);
         draw_lines(frame.buffer_mut(), above, &head);
         self.body.draw(frame, middle, look);
         if self.page.takes_text() && bottom.height > 0 {
@@ -154,43 +158,45 @@ impl Overlay for LoginDialog {
             frame.buffer_mut().set_span(bottom.x, bottom.y, &prompt, bottom.width);
             let front = 2.min(bottom.width);
             let room = Rect { x: bottom.x + front, width: bottom.width - front, ..bottom };
-            self.field.draw(frame, room, look, Focus::Here);
+            self.field.draw(frame, room, look, InputFocus::Focused);
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if gives_up(key) {
-            return self.answer(Pasted::GaveUp);
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if is_cancel_key(key) {
+            return self.answer(LoginInput::Cancelled);
         }
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let text = self.field.text().trim();
         match (key.code, control) {
-            (KeyCode::Char('o'), true) if self.page.takes_text() => self.answer(Pasted::OpenIt),
+            (KeyCode::Char('o'), true) if self.page.takes_text() => {
+                self.answer(LoginInput::OpenBrowser)
+            }
             (KeyCode::Enter, _) if !text.is_empty() => {
-                let pasted = Pasted::Text(text.to_owned());
+                let pasted = LoginInput::Text(text.to_owned());
                 self.answer(pasted)
             }
             (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown, _) => {
-                self.body.key(key);
-                Reaction::Stay
+                self.body.on_key(key);
+                OverlayOutcome::Stay
             }
             (_, _) => {
                 if self.page.takes_text() {
-                    self.field.key(key);
+                    self.field.on_key(key);
                 }
-                Reaction::Stay
+                OverlayOutcome::Stay
             }
         }
     }
 
-    fn paste(&mut self, text: &str) -> Reaction {
+    fn on_paste(&mut self, text: &str) -> OverlayOutcome {
         if self.page.takes_text() {
             self.field.insert(text);
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         match self.page.takes_text() {
             true => vec![("Enter", "hand it in"), ("Ctrl-O", "open a browser"), ("Esc", "give up")],
             false => vec![("Esc", "give up")],
@@ -204,12 +210,12 @@ impl Dialog for LoginDialog {
     }
 
     fn urgency(&self) -> Urgency {
-        Urgency::Waits
+        Urgency::Waiting
     }
 
-    fn height(&mut self, width: u16, look: &Look) -> u16 {
-        let inside = width.saturating_sub(FRAME.0);
-        let rows = self.head.lay(inside, look).len() + self.body.height(inside, look) + 1;
-        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME.1)
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16 {
+        let inside = width.saturating_sub(FRAME_SIZE.0);
+        let rows = self.head.layout(inside, look).len() + self.body.height(inside, look) + 1;
+        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }
 }

@@ -8,85 +8,85 @@ use switchboard::config::shown::printable;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::look::{Look, Tone};
+use crate::screen::look::{ScreenTheme, Tone};
 
 /// The most marks that one character keeps: more would climb into the lines around it.
-const MOST_MARKS: usize = 4;
+const MAX_COMBINING_MARKS: usize = 4;
 /// What a tabulator becomes.
-const TABULATOR: &str = "    ";
+const TAB: &str = "    ";
 
 /// A piece of text with a tone.
-pub type Piece = (Tone, String);
+pub type TonedText = (Tone, String);
 
 /// Lines before they are laid out.
 #[derive(Debug, Clone, Default)]
-pub struct Paper {
-    rows: Vec<Row>,
+pub struct RichText {
+    rows: Vec<RichLine>,
 }
 
 #[derive(Debug, Clone)]
-struct Row {
-    pieces: Vec<Piece>,
+struct RichLine {
+    spans: Vec<TonedText>,
     /// How far what does not fit is moved in.
-    hanging: usize,
+    hanging_indent: usize,
 }
 
-impl Paper {
+impl RichText {
     /// Text of any number of lines, in one tone.
-    pub fn text(&mut self, tone: Tone, text: &str) {
-        self.hung(0, tone, text);
+    pub fn push_text(&mut self, tone: Tone, text: &str) {
+        self.push_indented(0, tone, text);
     }
 
     /// The same, moved in by so many columns.
-    pub fn hung(&mut self, indent: usize, tone: Tone, text: &str) {
+    pub fn push_indented(&mut self, indent: usize, tone: Tone, text: &str) {
         for line in text.split('\n') {
             let line = format!("{}{}", " ".repeat(indent), line.trim_end_matches('\r'));
-            self.row(indent, vec![(tone, line)]);
+            self.push_line(indent, vec![(tone, line)]);
         }
     }
 
     /// One line of several pieces; what does not fit is moved in by `hanging` columns.
-    pub fn row(&mut self, hanging: usize, pieces: Vec<Piece>) {
-        let pieces = pieces.into_iter().map(|(tone, text)| (tone, safe(&text))).collect();
-        self.rows.push(Row { pieces, hanging });
+    pub fn push_line(&mut self, hanging: usize, pieces: Vec<TonedText>) {
+        let pieces = pieces.into_iter().map(|(tone, text)| (tone, sanitize(&text))).collect();
+        self.rows.push(RichLine { spans: pieces, hanging_indent: hanging });
     }
 
     /// An empty line.
-    pub fn gap(&mut self) {
-        self.rows.push(Row { pieces: Vec::new(), hanging: 0 });
+    pub fn push_blank(&mut self) {
+        self.rows.push(RichLine { spans: Vec::new(), hanging_indent: 0 });
     }
 
     /// A label and what belongs to it, the values below each other.
-    pub fn labelled(&mut self, label: &str, tone: Tone, value: &str) {
+    pub fn push_labelled(&mut self, label: &str, tone: Tone, value: &str) {
         const LABEL: usize = 14;
         let label = if label.is_empty() { String::new() } else { format!("{label}:") };
         for (index, line) in value.split('\n').enumerate() {
             let front = if index == 0 { label.as_str() } else { "" };
             let front = format!("{front:<LABEL$}");
-            self.row(LABEL, vec![(Tone::Faint, front), (tone, line.to_owned())]);
+            self.push_line(LABEL, vec![(Tone::Muted, front), (tone, line.to_owned())]);
         }
     }
 
     /// Lays it out.
-    pub fn lay(&self, width: u16, look: &Look) -> Vec<Line<'static>> {
+    pub fn layout(&self, width: u16, look: &ScreenTheme) -> Vec<Line<'static>> {
         let width = usize::from(width.max(1));
-        self.rows.iter().flat_map(|row| row.lay(width, look)).collect()
+        self.rows.iter().flat_map(|row| row.layout(width, look)).collect()
     }
 }
 
 /// Text that moves no cursor, hides nothing and stays on its line.
-pub fn safe(text: &str) -> String {
-    let text = printable(&text.replace('\t', TABULATOR));
+pub fn sanitize(text: &str) -> String {
+    let text = printable(&text.replace('\t', TAB));
     if text.is_ascii() {
         return text;
     }
-    let tame = |it: &str| it.chars().take(MOST_MARKS + 1).collect::<String>();
+    let tame = |it: &str| it.chars().take(MAX_COMBINING_MARKS + 1).collect::<String>();
     text.graphemes(true).map(tame).collect()
 }
 
 /// The front of a text that fits, with a sign where something is missing.
-pub fn cut(text: &str, width: usize) -> String {
-    let text = safe(text);
+pub fn sanitize_and_truncate(text: &str, width: usize) -> String {
+    let text = sanitize(text);
     if text.width() <= width {
         return text;
     }
@@ -111,11 +111,11 @@ struct Cell<'t> {
     tone: Tone,
 }
 
-impl Row {
-    fn lay(&self, width: usize, look: &Look) -> Vec<Line<'static>> {
-        let hanging = if self.hanging + 8 > width { 0 } else { self.hanging };
+impl RichLine {
+    fn layout(&self, width: usize, look: &ScreenTheme) -> Vec<Line<'static>> {
+        let hanging = if self.hanging_indent + 8 > width { 0 } else { self.hanging_indent };
         let cells: Vec<Cell<'_>> = self
-            .pieces
+            .spans
             .iter()
             .flat_map(|(tone, text)| {
                 let cell = |text| Cell { text, width: UnicodeWidthStr::width(text), tone: *tone };
@@ -127,7 +127,7 @@ impl Row {
         loop {
             let indent = if start == 0 { 0 } else { hanging };
             let end = line_end(&cells, start, width.saturating_sub(indent).max(1));
-            lines.push(line(&cells[start..end], indent, look));
+            lines.push(build_line(&cells[start..end], indent, look));
             start = end;
             // A space that a line broke at is not the beginning of the next.
             if start < cells.len() && cells[start].text == " " && start > 0 {
@@ -158,7 +158,7 @@ fn line_end(cells: &[Cell<'_>], start: usize, width: usize) -> usize {
     cells.len()
 }
 
-fn line(cells: &[Cell<'_>], indent: usize, look: &Look) -> Line<'static> {
+fn build_line(cells: &[Cell<'_>], indent: usize, look: &ScreenTheme) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     if indent > 0 {
         spans.push(Span::raw(" ".repeat(indent)));
@@ -190,7 +190,7 @@ pub struct Scroll {
 
 impl Scroll {
     /// What is seen of so many lines in so much room.
-    pub fn fit(&mut self, total: usize, height: u16) -> std::ops::Range<usize> {
+    pub fn visible(&mut self, total: usize, height: u16) -> std::ops::Range<usize> {
         self.total = total;
         self.height = usize::from(height);
         self.top = self.top.min(total.saturating_sub(self.height));
@@ -198,18 +198,18 @@ impl Scroll {
     }
 
     /// Moves down by so many lines; up where it is negative.
-    pub fn by(&mut self, lines: isize) {
+    pub fn scroll_by(&mut self, lines: isize) {
         let last = self.total.saturating_sub(self.height);
         self.top = self.top.saturating_add_signed(lines).min(last);
     }
 
     /// A page, less a line.
-    pub fn page(&self) -> isize {
+    pub fn page_size(&self) -> isize {
         isize::try_from(self.height.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
     /// To the end.
-    pub fn end(&mut self) {
+    pub fn scroll_to_end(&mut self) {
         self.top = self.total.saturating_sub(self.height);
     }
 
@@ -219,7 +219,7 @@ impl Scroll {
     }
 
     /// Moves so that these lines are seen, the first of them in any case.
-    pub fn show(&mut self, lines: std::ops::Range<usize>, height: u16) {
+    pub fn scroll_into_view(&mut self, lines: std::ops::Range<usize>, height: u16) {
         let height = usize::from(height);
         if lines.end > self.top + height {
             self.top = lines.end.saturating_sub(height);
@@ -228,7 +228,7 @@ impl Scroll {
     }
 
     /// How many lines are below what is seen, and above.
-    pub fn hidden(&self) -> (usize, usize) {
+    pub fn hidden_counts(&self) -> (usize, usize) {
         (self.top, self.total.saturating_sub(self.top + self.height))
     }
 }
@@ -236,15 +236,16 @@ impl Scroll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::look::{Palette, Signs};
+    use crate::screen::look::{GlyphSet, Palette};
 
-    const LOOK: Look = Look { palette: Palette::Plain, signs: Signs::Drawn };
+    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
     #[track_caller]
     fn check(text: &str, width: u16, expected: &[&str]) {
-        let mut paper = Paper::default();
-        paper.text(Tone::Text, text);
-        let laid: Vec<String> = paper.lay(width, &LOOK).iter().map(ToString::to_string).collect();
+        let mut paper = RichText::default();
+        paper.push_text(Tone::Text, text);
+        let laid: Vec<String> =
+            paper.layout(width, &LOOK).iter().map(ToString::to_string).collect();
         assert_eq!(laid, expected, "{text}");
     }
 
@@ -269,29 +270,29 @@ mod tests {
         check("a\u{202e}b", 40, &["a\\u{202e}b"]);
         check("a\tb\r", 40, &["a    b"]);
         let climbing = format!("a{}", "\u{301}".repeat(500));
-        assert_eq!(safe(&climbing).chars().count(), MOST_MARKS + 1);
+        assert_eq!(sanitize(&climbing).chars().count(), MAX_COMBINING_MARKS + 1);
     }
 
     #[test]
     fn what_does_not_fit_is_cut_by_columns() {
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("漢字漢", 4), "漢…");
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abc", 0), "");
+        assert_eq!(sanitize_and_truncate("abcdef", 4), "abc…");
+        assert_eq!(sanitize_and_truncate("漢字漢", 4), "漢…");
+        assert_eq!(sanitize_and_truncate("abc", 3), "abc");
+        assert_eq!(sanitize_and_truncate("abc", 0), "");
     }
 
     #[test]
     fn scrolling_stops_at_both_ends() {
         let mut scroll = Scroll::default();
-        assert_eq!(scroll.fit(10, 4), 0..4);
-        scroll.by(100);
-        assert_eq!(scroll.fit(10, 4), 6..10);
-        scroll.by(-3);
-        assert_eq!((scroll.top, scroll.hidden()), (3, (3, 3)));
-        scroll.show(9..10, 4);
+        assert_eq!(scroll.visible(10, 4), 0..4);
+        scroll.scroll_by(100);
+        assert_eq!(scroll.visible(10, 4), 6..10);
+        scroll.scroll_by(-3);
+        assert_eq!((scroll.top, scroll.hidden_counts()), (3, (3, 3)));
+        scroll.scroll_into_view(9..10, 4);
         assert_eq!(scroll.top, 6);
-        scroll.show(0..9, 4);
+        scroll.scroll_into_view(0..9, 4);
         assert_eq!(scroll.top, 0);
-        assert_eq!(scroll.fit(2, 0), 0..0);
+        assert_eq!(scroll.visible(2, 0), 0..0);
     }
 }

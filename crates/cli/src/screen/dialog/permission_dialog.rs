@@ -5,21 +5,21 @@ use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use serde_json::Value as Json;
-use switchboard::calling::{Consented, Holds, PermissionQuestion};
-use switchboard::config::permission::{Breadth, Suggestion};
-use switchboard::pin::Alteration;
+use switchboard::calling::{GrantScope, PermissionDecision, PermissionRequest};
+use switchboard::config::permission::{RuleCoverage, Suggestion};
+use switchboard::pin::DefinitionDiff;
 use switchboard::pool::tool::Annotations;
 use tokio::sync::oneshot;
 
-use crate::person::SAID_NO;
+use crate::person::DENIED_BY_USER;
 use crate::screen::dialog::edit_preview::{self, EditPreview};
-use crate::screen::dialog::paper::{Paper, draw_lines};
-use crate::screen::dialog::text_box::{Focus, Taken};
+use crate::screen::dialog::paper::{RichText, draw_lines};
+use crate::screen::dialog::text_box::{InputFocus, KeyHandled};
 use crate::screen::dialog::{
-    Answers, Body, Dialog, FRAME, framed, gives_up, json_text, shared_out,
+    ButtonRow, Dialog, FRAME_SIZE, ScrollArea, draw_frame, is_cancel_key, json_text, split_rows,
 };
-use crate::screen::look::{Look, Tone};
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::look::{ScreenTheme, Tone};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 
 /// A call that somebody may allow.
 #[derive(Debug, Clone)]
@@ -35,127 +35,127 @@ pub struct ProposedCall {
     /// What its server says of its effects.
     pub annotations: Annotations,
     /// What is odd about it.
-    pub flags: Vec<String>,
+    pub warnings: Vec<String>,
     /// Its arguments.
     pub arguments: Json,
     /// What they would change in a file, where they look like that.
     pub edit: Option<EditPreview>,
     /// Why it is asked.
-    pub because: String,
+    pub reason: String,
     /// The rules that would answer next time, narrowest first.
     pub suggestions: Vec<Suggestion>,
     /// What changed about the tool since it was approved.
-    pub alteration: Option<Alteration>,
+    pub pin_change: Option<DefinitionDiff>,
     /// The file that an answer for good is written to, as people read it.
     pub rule_file: String,
 }
 
 impl ProposedCall {
     /// What is asked, without what a file would become.
-    pub fn of(ask: &PermissionQuestion<'_>, rule_file: &str) -> ProposedCall {
+    pub fn from_request(ask: &PermissionRequest<'_>, rule_file: &str) -> ProposedCall {
         ProposedCall {
             caller: ask.caller.to_owned(),
             server: ask.tool.server.clone(),
             tool: ask.tool.name.clone(),
             title: ask.tool.title.clone(),
             annotations: ask.tool.annotations,
-            flags: ask.tool.flags().iter().map(ToString::to_string).collect(),
+            warnings: ask.tool.flags().iter().map(ToString::to_string).collect(),
             arguments: ask.arguments.clone(),
             edit: None,
-            because: ask.because.clone(),
+            reason: ask.because.clone(),
             suggestions: ask.suggestions.clone(),
-            alteration: ask.alteration.clone(),
+            pin_change: ask.definition_diff.clone(),
             rule_file: rule_file.to_owned(),
         }
     }
 
-    fn head(&self) -> Paper {
-        let mut paper = Paper::default();
+    fn head(&self) -> RichText {
+        let mut paper = RichText::default();
         let mut about = Vec::new();
         if let Some(title) = self.title.as_ref().filter(|it| **it != self.tool) {
             about.push((Tone::Strong, title.clone()));
-            about.push((Tone::Faint, " · ".to_owned()));
+            about.push((Tone::Muted, " · ".to_owned()));
         }
         let it = self.annotations;
         about.push(match (it.read_only, it.destructive) {
-            (true, _) => (Tone::Good, "says it only reads".to_owned()),
-            (false, true) => (Tone::Doubtful, "may destroy something".to_owned()),
+            (true, _) => (Tone::Success, "says it only reads".to_owned()),
+            (false, true) => (Tone::Warning, "may destroy something".to_owned()),
             (false, false) => (Tone::Text, "changes something".to_owned()),
         });
         if it.open_world {
-            about.push((Tone::Faint, " · reaches beyond this machine".to_owned()));
+            about.push((Tone::Muted, " · reaches beyond this machine".to_owned()));
         }
-        paper.row(2, about);
-        for flag in &self.flags {
-            paper.row(5, vec![(Tone::Bad, "odd: ".to_owned()), (Tone::Text, flag.clone())]);
+        paper.push_line(2, about);
+        for flag in &self.warnings {
+            paper.push_line(5, vec![(Tone::Error, "odd: ".to_owned()), (Tone::Text, flag.clone())]);
         }
         let who = match self.caller.as_str() {
             "chat" => "the model".to_owned(),
             "cli" => "you".to_owned(),
             caller => caller.to_owned(),
         };
-        let text = format!("wanted by {who}; asked because {}", self.because);
-        paper.row(2, vec![(Tone::Faint, text)]);
+        let text = format!("wanted by {who}; asked because {}", self.reason);
+        paper.push_line(2, vec![(Tone::Muted, text)]);
         paper
     }
 
-    fn body(&self) -> Paper {
-        let mut paper = Paper::default();
-        if let Some(alteration) = &self.alteration {
-            paper.text(Tone::Bad, "It is not what it was when it was approved:");
-            edit_preview::write(&mut paper, &alteration.lines);
-            paper.gap();
+    fn body(&self) -> RichText {
+        let mut paper = RichText::default();
+        if let Some(alteration) = &self.pin_change {
+            paper.push_text(Tone::Error, "It is not what it was when it was approved:");
+            edit_preview::push_diff_lines(&mut paper, &alteration.lines);
+            paper.push_blank();
         }
         if let Some(edit) = &self.edit {
-            paper.row(
+            paper.push_line(
                 2,
                 vec![(Tone::Strong, "Changes in ".to_owned()), (Tone::Link, edit.path.clone())],
             );
-            edit_preview::write(&mut paper, &edit.lines);
-            paper.gap();
+            edit_preview::push_diff_lines(&mut paper, &edit.lines);
+            paper.push_blank();
         }
         let mut arguments = self.arguments.clone();
         if let (Some(edit), Some(members)) = (&self.edit, arguments.as_object_mut()) {
-            members.retain(|key, _| !edit.members.contains(key));
+            members.retain(|key, _| !edit.argument_names.contains(key));
         }
         match arguments.as_object().is_some_and(|it| it.is_empty()) {
             true if self.edit.is_some() => {}
-            true => paper.text(Tone::Faint, "It gets no arguments."),
-            false => json_text::write(&mut paper, &arguments),
+            true => paper.push_text(Tone::Muted, "It gets no arguments."),
+            false => json_text::push_json(&mut paper, &arguments),
         }
         paper
     }
 
     /// The rule that holds for a session: the tool, not its whole server.
-    fn of_session(&self) -> Option<&Suggestion> {
-        let of_tool = self.suggestions.iter().find(|it| it.breadth == Breadth::Tool);
+    fn session_rule(&self) -> Option<&Suggestion> {
+        let of_tool = self.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool);
         of_tool.or(self.suggestions.first())
     }
 }
 
 /// One of the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum PermissionAnswer {
     Once,
     Session,
     Always,
     No,
 }
 
-impl Answer {
+impl PermissionAnswer {
     fn label(self) -> &'static str {
         match self {
-            Answer::Once => "Yes, once",
-            Answer::Session => "Yes, this session",
-            Answer::Always => "Always",
-            Answer::No => "No",
+            PermissionAnswer::Once => "Yes, once",
+            PermissionAnswer::Session => "Yes, this session",
+            PermissionAnswer::Always => "Always",
+            PermissionAnswer::No => "No",
         }
     }
 }
 
 /// What is being chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum PermissionStep {
     /// The answer.
     Answer,
     /// Which of several rules is written; this one so far.
@@ -166,175 +166,194 @@ enum Step {
 #[derive(Debug)]
 pub struct PermissionDialog {
     call: ProposedCall,
-    reply: Option<oneshot::Sender<Consented>>,
-    head: Paper,
-    body: Body,
-    offered: Vec<Answer>,
-    answers: Answers,
-    step: Step,
+    reply: Option<oneshot::Sender<PermissionDecision>>,
+    head: RichText,
+    body: ScrollArea,
+    choices: Vec<PermissionAnswer>,
+    buttons: ButtonRow,
+    step: PermissionStep,
 }
 
 impl PermissionDialog {
     /// Asks about a call.
-    pub fn new(call: ProposedCall, reply: oneshot::Sender<Consented>) -> PermissionDialog {
-        let offered = match call.suggestions.is_empty() {
-            true => vec![Answer::Once, Answer::No],
-            false => vec![Answer::Once, Answer::Session, Answer::Always, Answer::No],
+    pub fn new(call: ProposedCall, reply: oneshot::Sender<PermissionDecision>) -> PermissionDialog {
+        let choices = match call.suggestions.is_empty() {
+            true => vec![PermissionAnswer::Once, PermissionAnswer::No],
+            false => vec![
+                PermissionAnswer::Once,
+                PermissionAnswer::Session,
+                PermissionAnswer::Always,
+                PermissionAnswer::No,
+            ],
         };
-        let labels: Vec<&str> = offered.iter().map(|it| it.label()).collect();
+        let labels: Vec<&str> = choices.iter().map(|it| it.label()).collect();
         // Whoever approved something else has approved nothing of this.
-        let at = if call.alteration.is_some() { offered.len() - 1 } else { 0 };
-        let answers = Answers::new(&labels, at);
-        let (head, body) = (call.head(), Body::new(call.body()));
+        let at = if call.pin_change.is_some() { choices.len() - 1 } else { 0 };
+        let buttons = ButtonRow::new(&labels, at);
+        let (head, body) = (call.head(), ScrollArea::new(call.body()));
         PermissionDialog {
             call,
             reply: Some(reply),
             head,
             body,
-            offered,
-            answers,
-            step: Step::Answer,
+            choices,
+            buttons,
+            step: PermissionStep::Answer,
         }
     }
 
-    fn chosen(&self) -> Answer {
-        self.offered.get(self.answers.at).copied().unwrap_or(Answer::No)
+    fn selected(&self) -> PermissionAnswer {
+        self.choices.get(self.buttons.selected).copied().unwrap_or(PermissionAnswer::No)
     }
 
-    fn answer(&mut self, consented: Consented) -> Reaction {
+    fn answer(&mut self, consented: PermissionDecision) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
             let _nobody_waits = reply.send(consented);
         }
-        Reaction::Close
+        OverlayOutcome::Close
     }
 
-    fn yes(&mut self, holds: Holds) -> Reaction {
-        self.answer(Consented::Yes { who: "you said yes".to_owned(), holds })
+    fn allow(&mut self, holds: GrantScope) -> OverlayOutcome {
+        self.answer(PermissionDecision::Allow {
+            decided_by: "you said yes".to_owned(),
+            scope: holds,
+        })
     }
 
-    fn confirmed(&mut self) -> Reaction {
-        let usual = self.call.of_session().map(|it| it.rule.clone());
-        match (self.chosen(), usual) {
-            (Answer::Once, _) => self.yes(Holds::Once),
-            (Answer::Session, Some(rule)) => self.yes(Holds::Session(rule)),
-            (Answer::Always, Some(rule)) if self.call.suggestions.len() == 1 => {
-                self.yes(Holds::Always(rule))
+    fn confirm(&mut self) -> OverlayOutcome {
+        let usual = self.call.session_rule().map(|it| it.rule.clone());
+        match (self.selected(), usual) {
+            (PermissionAnswer::Once, _) => self.allow(GrantScope::Once),
+            (PermissionAnswer::Session, Some(rule)) => self.allow(GrantScope::Session(rule)),
+            (PermissionAnswer::Always, Some(rule)) if self.call.suggestions.len() == 1 => {
+                self.allow(GrantScope::Always(rule))
             }
-            (Answer::Always, Some(_)) => {
-                let is_of_tool = |it: &Suggestion| it.breadth == Breadth::Tool;
+            (PermissionAnswer::Always, Some(_)) => {
+                let is_of_tool = |it: &Suggestion| it.coverage == RuleCoverage::Tool;
                 let at = self.call.suggestions.iter().position(is_of_tool).unwrap_or(0);
-                self.step = Step::Rule(at);
-                Reaction::Stay
+                self.step = PermissionStep::Rule(at);
+                OverlayOutcome::Stay
             }
-            (Answer::No | Answer::Session | Answer::Always, _) => self.no(),
+            (PermissionAnswer::No | PermissionAnswer::Session | PermissionAnswer::Always, _) => {
+                self.deny()
+            }
         }
     }
 
-    fn no(&mut self) -> Reaction {
-        self.answer(Consented::No(SAID_NO.to_owned()))
+    fn deny(&mut self) -> OverlayOutcome {
+        self.answer(PermissionDecision::Deny(DENIED_BY_USER.to_owned()))
     }
 
-    fn rule_key(&mut self, key: KeyEvent, at: usize) -> Reaction {
+    fn rule_key(&mut self, key: KeyEvent, at: usize) -> OverlayOutcome {
         let last = self.call.suggestions.len().saturating_sub(1);
         match (key.code, ()) {
-            (KeyCode::Esc, ()) => self.step = Step::Answer,
+            (KeyCode::Esc, ()) => self.step = PermissionStep::Answer,
             (KeyCode::Up | KeyCode::Left | KeyCode::BackTab, ()) => {
-                self.step = Step::Rule(at.saturating_sub(1));
+                self.step = PermissionStep::Rule(at.saturating_sub(1));
             }
             (KeyCode::Down | KeyCode::Right | KeyCode::Tab, ()) => {
-                self.step = Step::Rule((at + 1).min(last));
+                self.step = PermissionStep::Rule((at + 1).min(last));
             }
             (KeyCode::Char(c), ()) => {
                 let number = c.to_digit(10).and_then(|it| usize::try_from(it).ok());
                 if let Some(at) = number.and_then(|it| it.checked_sub(1)).filter(|it| *it <= last) {
-                    self.step = Step::Rule(at);
+                    self.step = PermissionStep::Rule(at);
                 }
             }
             (KeyCode::Enter, ()) => {
                 if let Some(suggestion) = self.call.suggestions.get(at) {
                     let rule = suggestion.rule.clone();
-                    return self.yes(Holds::Always(rule));
+                    return self.allow(GrantScope::Always(rule));
                 }
             }
             (_, ()) => {}
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
     /// What stands below the answers.
-    fn consequence(&self) -> Paper {
-        let mut paper = Paper::default();
-        let rule = |it: &Suggestion| (Tone::Code, format!("allow {}", it.rule.shown()));
-        let said = |text: &str| (Tone::Faint, text.to_owned());
-        match (self.step, self.chosen(), self.call.of_session()) {
-            (Step::Rule(at), _, _) => {
+    fn consequence(&self) -> RichText {
+        let mut paper = RichText::default();
+        let rule = |it: &Suggestion| (Tone::Code, format!("allow {}", it.rule.to_printable()));
+        let said = |text: &str| (Tone::Muted, text.to_owned());
+        match (self.step, self.selected(), self.call.session_rule()) {
+            (PermissionStep::Rule(at), _, _) => {
                 let file = format!("Which rule is written to {}?", self.call.rule_file);
-                paper.text(Tone::Strong, &file);
+                paper.push_text(Tone::Strong, &file);
                 for (index, it) in self.call.suggestions.iter().enumerate() {
-                    let tone = if index == at { Tone::Chosen } else { Tone::Text };
+                    let tone = if index == at { Tone::Selected } else { Tone::Text };
                     let mark = if index == at { ">" } else { " " };
-                    let about = match it.breadth {
-                        Breadth::Arguments => "with these arguments",
-                        Breadth::Tool => "this tool",
-                        Breadth::Server => "every tool of the server",
+                    let about = match it.coverage {
+                        RuleCoverage::Arguments => "with these arguments",
+                        RuleCoverage::Tool => "this tool",
+                        RuleCoverage::Server => "every tool of the server",
                     };
                     let front = format!("{mark}{} {about}: ", index + 1);
-                    paper.row(4, vec![(tone, front), rule(it)]);
+                    paper.push_line(4, vec![(tone, front), rule(it)]);
                 }
             }
-            (Step::Answer, Answer::Session, Some(it)) => {
-                paper.row(2, vec![said("until you leave: "), rule(it)]);
+            (PermissionStep::Answer, PermissionAnswer::Session, Some(it)) => {
+                paper.push_line(2, vec![said("until you leave: "), rule(it)]);
             }
-            (Step::Answer, Answer::Always, Some(it)) => {
+            (PermissionStep::Answer, PermissionAnswer::Always, Some(it)) => {
                 let several = self.call.suggestions.len() > 1;
                 let front = if several { "you choose the rule, usually: " } else { "writes " };
                 let place = format!(" to {}", self.call.rule_file);
-                paper.row(2, vec![said(front), rule(it), said(&place)]);
+                paper.push_line(2, vec![said(front), rule(it), said(&place)]);
             }
-            (Step::Answer, Answer::Once | Answer::No | Answer::Session | Answer::Always, _) => {}
+            (
+                PermissionStep::Answer,
+                PermissionAnswer::Once
+                | PermissionAnswer::No
+                | PermissionAnswer::Session
+                | PermissionAnswer::Always,
+                _,
+            ) => {}
         }
         paper
     }
 }
 
 impl Overlay for PermissionDialog {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
         let title = format!("{} wants to run {}", self.call.server, self.call.tool);
-        let inner = framed(frame, area, look, &title);
-        let head = self.head.lay(inner.width, look);
+        let inner = draw_frame(frame, area, look, &title);
+        let head = self.head.layout(inner.width, look);
         let mut below = match self.step {
-            Step::Answer => self.answers.lay(inner.width, look, Focus::Here),
-            Step::Rule(_) => Vec::new(),
+            PermissionStep::Answer => self.buttons.layout(inner.width, look, InputFocus::Focused),
+            PermissionStep::Rule(_) => Vec::new(),
         };
-        below.extend(self.consequence().lay(inner.width, look));
-        let [above, middle, bottom] = shared_out(inner, head.len(), below.len());
+        below.extend(self.consequence().layout(inner.width, look));
+        let [above, middle, bottom] = split_rows(inner, head.len(), below.len());
         draw_lines(frame.buffer_mut(), above, &head);
         self.body.draw(frame, middle, look);
         draw_lines(frame.buffer_mut(), bottom, &below);
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if let Step::Rule(at) = self.step {
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if let PermissionStep::Rule(at) = self.step {
             return self.rule_key(key, at);
         }
-        if gives_up(key) {
-            return self.no();
+        if is_cancel_key(key) {
+            return self.deny();
         }
         if key.code == KeyCode::Enter {
-            return self.confirmed();
+            return self.confirm();
         }
-        if self.answers.key(key) == Taken::No {
-            self.body.key(key);
+        if self.buttons.on_key(key) == KeyHandled::No {
+            self.body.on_key(key);
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         match self.step {
-            Step::Answer => {
+            PermissionStep::Answer => {
                 vec![("←→", "choose"), ("Enter", "answer"), ("↑↓", "scroll"), ("Esc", "no")]
             }
-            Step::Rule(_) => vec![("↑↓", "choose"), ("Enter", "write it"), ("Esc", "back")],
+            PermissionStep::Rule(_) => {
+                vec![("↑↓", "choose"), ("Enter", "write it"), ("Esc", "back")]
+            }
         }
     }
 }
@@ -344,14 +363,14 @@ impl Dialog for PermissionDialog {
         self.reply.as_ref().is_some_and(|it| !it.is_closed())
     }
 
-    fn height(&mut self, width: u16, look: &Look) -> u16 {
-        let inside = width.saturating_sub(FRAME.0);
-        let rows = self.head.lay(inside, look).len()
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16 {
+        let inside = width.saturating_sub(FRAME_SIZE.0);
+        let rows = self.head.layout(inside, look).len()
             + self.body.height(inside, look)
-            + self.answers.lay(inside, look, Focus::Here).len()
+            + self.buttons.layout(inside, look, InputFocus::Focused).len()
             // Room for the rules, so that nothing jumps.
             + 1 + self.call.suggestions.len().max(1);
-        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME.1)
+        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }
 }
 

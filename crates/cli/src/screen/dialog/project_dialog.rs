@@ -5,18 +5,20 @@ use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use switchboard::config::cascade::{Pending, Server, State};
+use switchboard::config::cascade::{PendingReason, ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
 use switchboard::load::Configuration;
 use tokio::sync::oneshot;
 
 use crate::commands::get;
-use crate::screen::dialog::paper::{Paper, Scroll, draw_lines};
-use crate::screen::dialog::text_box::{Focus, Taken};
-use crate::screen::dialog::{Answers, Dialog, FRAME, framed, gives_up, more, shared_out};
-use crate::screen::look::{Look, Signs, Tone};
-use crate::screen::overlay::{Overlay, Reaction};
-use crate::session::Session;
+use crate::screen::dialog::paper::{RichText, Scroll, draw_lines};
+use crate::screen::dialog::text_box::{InputFocus, KeyHandled};
+use crate::screen::dialog::{
+    ButtonRow, Dialog, FRAME_SIZE, draw_frame, hidden_lines_label, is_cancel_key, split_rows,
+};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
+use crate::session::Invocation;
 
 /// A server of a project that nobody decided on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,26 +26,26 @@ pub struct ProjectServer {
     /// Its name.
     pub name: String,
     /// Where it is defined, as people read it.
-    pub place: String,
+    pub origin: String,
     /// The hash of what is shown.
     pub fingerprint: String,
     /// What it would run or reach. Secrets are covered.
     pub entry: String,
     /// Why it waits.
-    pub pending: Pending,
+    pub pending: PendingReason,
     /// Does it ask that its tools run without asking?
     pub wants_trust: bool,
 }
 
 impl ProjectServer {
     /// Those of a configuration.
-    pub fn waiting(session: &Session, configuration: &Configuration) -> Vec<ProjectServer> {
-        let of = |server: &Server| {
-            let State::Pending(pending) = server.state else { return None };
+    pub fn pending(session: &Invocation, configuration: &Configuration) -> Vec<ProjectServer> {
+        let of = |server: &ResolvedServer| {
+            let ServerState::Pending(pending) = server.state else { return None };
             let entry = server.entry.as_ref()?;
             Some(ProjectServer {
                 name: server.name.clone(),
-                place: session.shown_origin(&server.origin),
+                origin: session.display_origin(&server.origin),
                 fingerprint: server.fingerprint.as_ref()?.as_str().to_owned(),
                 entry: get::entry_text(entry),
                 pending,
@@ -57,7 +59,7 @@ impl ProjectServer {
 
 /// What is to become of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ApprovalChoice {
     /// It may run, as it is now.
     Approve,
     /// It may not.
@@ -66,129 +68,145 @@ pub enum Verdict {
     Later,
 }
 
-impl Verdict {
-    fn word(self) -> &'static str {
+impl ApprovalChoice {
+    fn label(self) -> &'static str {
         match self {
-            Verdict::Approve => "approve",
-            Verdict::Reject => "reject",
-            Verdict::Later => "later",
+            ApprovalChoice::Approve => "approve",
+            ApprovalChoice::Reject => "reject",
+            ApprovalChoice::Later => "later",
         }
     }
 
     fn tone(self) -> Tone {
         match self {
-            Verdict::Approve => Tone::Good,
-            Verdict::Reject => Tone::Bad,
-            Verdict::Later => Tone::Faint,
+            ApprovalChoice::Approve => Tone::Success,
+            ApprovalChoice::Reject => Tone::Error,
+            ApprovalChoice::Later => Tone::Muted,
         }
     }
 
-    fn next(self) -> Verdict {
+    fn next(self) -> ApprovalChoice {
         match self {
-            Verdict::Later => Verdict::Approve,
-            Verdict::Approve => Verdict::Reject,
-            Verdict::Reject => Verdict::Later,
+            ApprovalChoice::Later => ApprovalChoice::Approve,
+            ApprovalChoice::Approve => ApprovalChoice::Reject,
+            ApprovalChoice::Reject => ApprovalChoice::Later,
         }
     }
 
-    fn before(self) -> Verdict {
+    fn previous(self) -> ApprovalChoice {
         self.next().next()
     }
 }
 
 /// The dialog.
 #[derive(Debug)]
-pub struct ProjectDialog {
+pub struct ProjectServersDialog {
     servers: Vec<ProjectServer>,
-    verdicts: Vec<Verdict>,
+    choices: Vec<ApprovalChoice>,
     /// The server that the keys go to; the answers, where it is none of them.
-    at: usize,
-    answers: Answers,
+    focused: usize,
+    buttons: ButtonRow,
     scroll: Scroll,
-    follows: bool,
-    reply: Option<oneshot::Sender<Vec<Verdict>>>,
+    follows_focus: bool,
+    reply: Option<oneshot::Sender<Vec<ApprovalChoice>>>,
 }
 
-impl ProjectDialog {
+impl ProjectServersDialog {
     /// Asks about servers.
-    pub fn new(servers: Vec<ProjectServer>, reply: oneshot::Sender<Vec<Verdict>>) -> ProjectDialog {
-        let verdicts = vec![Verdict::Later; servers.len()];
+    pub fn new(
+        servers: Vec<ProjectServer>,
+        reply: oneshot::Sender<Vec<ApprovalChoice>>,
+    ) -> ProjectServersDialog {
+        let choices = vec![ApprovalChoice::Later; servers.len()];
         let labels = ["Done", "Approve all in this project", "Reject all"];
-        let answers = Answers::new(&labels, 0);
-        let (at, scroll) = (0, Scroll::default());
-        ProjectDialog { servers, verdicts, at, answers, scroll, follows: true, reply: Some(reply) }
+        let buttons = ButtonRow::new(&labels, 0);
+        let (focused, scroll) = (0, Scroll::default());
+        ProjectServersDialog {
+            servers,
+            choices,
+            focused,
+            buttons,
+            scroll,
+            follows_focus: true,
+            reply: Some(reply),
+        }
     }
 
-    fn focus(&self, at: usize) -> Focus {
-        if self.at == at { Focus::Here } else { Focus::Elsewhere }
+    fn focus(&self, at: usize) -> InputFocus {
+        if self.focused == at { InputFocus::Focused } else { InputFocus::Unfocused }
     }
 
-    fn go(&mut self, at: usize) -> Reaction {
-        self.at = at.min(self.servers.len());
-        self.follows = true;
-        Reaction::Stay
+    fn focus_server(&mut self, at: usize) -> OverlayOutcome {
+        self.focused = at.min(self.servers.len());
+        self.follows_focus = true;
+        OverlayOutcome::Stay
     }
 
-    fn answer(&mut self, verdicts: Vec<Verdict>) -> Reaction {
+    fn answer(&mut self, verdicts: Vec<ApprovalChoice>) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
             let _nobody_waits = reply.send(verdicts);
         }
-        Reaction::Close
+        OverlayOutcome::Close
     }
 
-    fn confirmed(&mut self) -> Reaction {
+    fn confirm(&mut self) -> OverlayOutcome {
         let all = |verdict| vec![verdict; self.servers.len()];
-        match self.answers.at {
-            0 => self.answer(self.verdicts.clone()),
-            1 => self.answer(all(Verdict::Approve)),
-            _ => self.answer(all(Verdict::Reject)),
+        match self.buttons.selected {
+            0 => self.answer(self.choices.clone()),
+            1 => self.answer(all(ApprovalChoice::Approve)),
+            _ => self.answer(all(ApprovalChoice::Reject)),
         }
     }
 
-    fn sheet(&self, at: usize, look: &Look) -> Paper {
-        let (server, verdict) = (&self.servers[at], self.verdicts[at]);
-        let mut paper = Paper::default();
-        let mark = match (self.focus(at), look.signs) {
-            (Focus::Elsewhere, _) => "  ",
-            (Focus::Here, Signs::Drawn) => "▸ ",
-            (Focus::Here, Signs::Ascii) => "> ",
+    fn server_text(&self, at: usize, look: &ScreenTheme) -> RichText {
+        let (server, verdict) = (&self.servers[at], self.choices[at]);
+        let mut paper = RichText::default();
+        let mark = match (self.focus(at), look.glyphs) {
+            (InputFocus::Unfocused, _) => "  ",
+            (InputFocus::Focused, GlyphSet::Unicode) => "▸ ",
+            (InputFocus::Focused, GlyphSet::Ascii) => "> ",
         };
         let mut pieces = vec![
             (Tone::Accent, mark.to_owned()),
             (Tone::Strong, server.name.clone()),
-            (Tone::Faint, format!("  {}  ", server.place)),
+            (Tone::Muted, format!("  {}  ", server.origin)),
         ];
-        for it in [Verdict::Later, Verdict::Approve, Verdict::Reject] {
+        for it in [ApprovalChoice::Later, ApprovalChoice::Approve, ApprovalChoice::Reject] {
             let is_it = it == verdict;
-            let text = if is_it { format!("[{}]", it.word()) } else { format!(" {} ", it.word()) };
-            pieces.push((if is_it { it.tone() } else { Tone::Faint }, text));
+            let text =
+                if is_it { format!("[{}]", it.label()) } else { format!(" {} ", it.label()) };
+            pieces.push((if is_it { it.tone() } else { Tone::Muted }, text));
         }
-        paper.row(4, pieces);
-        if server.pending == Pending::Changed {
-            paper.hung(4, Tone::Bad, "It is not what you approved any more.");
+        paper.push_line(4, pieces);
+        if server.pending == PendingReason::Changed {
+            paper.push_indented(4, Tone::Error, "It is not what you approved any more.");
         }
         for line in server.entry.lines() {
-            paper.hung(4, Tone::Text, line.trim_start());
+            paper.push_indented(4, Tone::Text, line.trim_start());
         }
         if server.wants_trust {
             let text = "It asks for trust: its tools would run without asking you.";
-            paper.hung(4, Tone::Doubtful, text);
+            paper.push_indented(4, Tone::Warning, text);
         }
         paper
     }
 
-    fn lay(&self, width: u16, look: &Look) -> (Vec<Line<'static>>, Vec<std::ops::Range<usize>>) {
+    fn layout(
+        &self,
+        width: u16,
+        look: &ScreenTheme,
+    ) -> (Vec<Line<'static>>, Vec<std::ops::Range<usize>>) {
         let (mut lines, mut places) = (Vec::new(), Vec::new());
         for at in 0..self.servers.len() {
             let start = lines.len();
-            lines.extend(self.sheet(at, look).lay(width, look));
+            lines.extend(self.server_text(at, look).layout(width, look));
             places.push(start..lines.len());
         }
         (lines, places)
     }
 
-    fn head(&self) -> Paper {
-        let mut paper = Paper::default();
+    fn head(&self) -> RichText {
+        let mut paper = RichText::default();
         let count = self.servers.len();
         let text = match count {
             1 => "This project defines a server. It runs programs or reaches addresses on your behalf."
@@ -197,75 +215,83 @@ impl ProjectDialog {
                 "This project defines {count} servers. They run programs or reach addresses on your behalf."
             ),
         };
-        paper.text(Tone::Text, &text);
+        paper.push_text(Tone::Text, &text);
         paper
     }
 }
 
-impl Overlay for ProjectDialog {
-    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look) {
-        let inner = framed(frame, area, look, "Servers of this project");
-        let head = self.head().lay(inner.width, look);
-        let answers = self.answers.lay(inner.width, look, self.focus(self.servers.len()));
-        let [above, middle, bottom] = shared_out(inner, head.len(), answers.len());
+impl Overlay for ProjectServersDialog {
+    fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme) {
+        let inner = draw_frame(frame, area, look, "Servers of this project");
+        let head = self.head().layout(inner.width, look);
+        let answers = self.buttons.layout(inner.width, look, self.focus(self.servers.len()));
+        let [above, middle, bottom] = split_rows(inner, head.len(), answers.len());
         draw_lines(frame.buffer_mut(), above, &head);
         draw_lines(frame.buffer_mut(), bottom, &answers);
-        let (lines, places) = self.lay(middle.width, look);
+        let (lines, places) = self.layout(middle.width, look);
         let is_more = lines.len() > usize::from(middle.height) && middle.height > 1;
         let height = if is_more { middle.height - 1 } else { middle.height };
-        if self.follows
-            && let Some(place) = places.get(self.at)
+        if self.follows_focus
+            && let Some(place) = places.get(self.focused)
         {
-            self.scroll.show(place.clone(), height);
+            self.scroll.scroll_into_view(place.clone(), height);
         }
-        let seen = self.scroll.fit(lines.len(), height);
+        let seen = self.scroll.visible(lines.len(), height);
         draw_lines(frame.buffer_mut(), Rect { height, ..middle }, &lines[seen]);
         if is_more {
-            let text = more(self.scroll.hidden(), look);
-            let style = look.style(Tone::Doubtful);
+            let text = hidden_lines_label(self.scroll.hidden_counts(), look);
+            let style = look.style(Tone::Warning);
             let y = middle.y + height;
             frame.buffer_mut().set_stringn(middle.x, y, text, usize::from(middle.width), style);
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Reaction {
-        if gives_up(key) {
-            return self.answer(vec![Verdict::Later; self.servers.len()]);
+    fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
+        if is_cancel_key(key) {
+            return self.answer(vec![ApprovalChoice::Later; self.servers.len()]);
         }
-        let is_answers = self.at >= self.servers.len();
-        let page = self.scroll.page();
+        let is_answers = self.focused >= self.servers.len();
+        let page = self.scroll.page_size();
         match (key.code, is_answers) {
             (KeyCode::Down, _) | (KeyCode::Tab | KeyCode::Enter, false) => {
-                return self.go(self.at + 1);
+                return self.focus_server(self.focused + 1);
             }
-            (KeyCode::Up | KeyCode::BackTab, _) => return self.go(self.at.saturating_sub(1)),
-            (KeyCode::Tab, true) => return self.go(0),
-            (KeyCode::Enter, true) => return self.confirmed(),
+            (KeyCode::Up | KeyCode::BackTab, _) => {
+                return self.focus_server(self.focused.saturating_sub(1));
+            }
+            (KeyCode::Tab, true) => return self.focus_server(0),
+            (KeyCode::Enter, true) => return self.confirm(),
             (KeyCode::PageDown, _) => {
-                self.follows = false;
-                self.scroll.by(page);
+                self.follows_focus = false;
+                self.scroll.scroll_by(page);
             }
             (KeyCode::PageUp, _) => {
-                self.follows = false;
-                self.scroll.by(-page);
+                self.follows_focus = false;
+                self.scroll.scroll_by(-page);
             }
             (_, true) => {
-                let _not_meant: Taken = self.answers.key(key);
+                let _not_meant: KeyHandled = self.buttons.on_key(key);
             }
             (KeyCode::Right | KeyCode::Char(' '), false) => {
-                self.verdicts[self.at] = self.verdicts[self.at].next();
+                self.choices[self.focused] = self.choices[self.focused].next();
             }
-            (KeyCode::Left, false) => self.verdicts[self.at] = self.verdicts[self.at].before(),
-            (KeyCode::Char('a' | 'y'), false) => self.verdicts[self.at] = Verdict::Approve,
-            (KeyCode::Char('r' | 'n'), false) => self.verdicts[self.at] = Verdict::Reject,
-            (KeyCode::Char('l'), false) => self.verdicts[self.at] = Verdict::Later,
+            (KeyCode::Left, false) => {
+                self.choices[self.focused] = self.choices[self.focused].previous()
+            }
+            (KeyCode::Char('a' | 'y'), false) => {
+                self.choices[self.focused] = ApprovalChoice::Approve
+            }
+            (KeyCode::Char('r' | 'n'), false) => {
+                self.choices[self.focused] = ApprovalChoice::Reject
+            }
+            (KeyCode::Char('l'), false) => self.choices[self.focused] = ApprovalChoice::Later,
             (_, false) => {}
         }
-        Reaction::Stay
+        OverlayOutcome::Stay
     }
 
-    fn keys(&self) -> Vec<(&'static str, &'static str)> {
-        match self.at < self.servers.len() {
+    fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
+        match self.focused < self.servers.len() {
             true => vec![
                 ("↑↓", "server"),
                 ("←→", "decide"),
@@ -277,17 +303,17 @@ impl Overlay for ProjectDialog {
     }
 }
 
-impl Dialog for ProjectDialog {
+impl Dialog for ProjectServersDialog {
     fn is_wanted(&self) -> bool {
         self.reply.as_ref().is_some_and(|it| !it.is_closed())
     }
 
-    fn height(&mut self, width: u16, look: &Look) -> u16 {
-        let inside = width.saturating_sub(FRAME.0);
-        let rows = self.head().lay(inside, look).len()
-            + self.lay(inside, look).0.len()
-            + self.answers.lay(inside, look, Focus::Here).len();
-        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME.1)
+    fn preferred_height(&mut self, width: u16, look: &ScreenTheme) -> u16 {
+        let inside = width.saturating_sub(FRAME_SIZE.0);
+        let rows = self.head().layout(inside, look).len()
+            + self.layout(inside, look).0.len()
+            + self.buttons.layout(inside, look, InputFocus::Focused).len();
+        u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }
 }
 

@@ -1,41 +1,45 @@
 //! A server wants to ask the model: everything that it would say to it is shown first.
 
-use switchboard::inquiry::{Reply, Sample};
+use switchboard::inquiry::{ElicitResult, SamplingRequest};
 use tokio::sync::oneshot;
 
-use crate::person::SAID_NO;
+use crate::person::DENIED_BY_USER;
 use crate::screen::dialog::Urgency;
-use crate::screen::dialog::choice_dialog::{Choice, ChoiceDialog};
-use crate::screen::dialog::paper::Paper;
+use crate::screen::dialog::choice_dialog::{ChoiceDialog, ChoiceOptions};
+use crate::screen::dialog::paper::RichText;
 use crate::screen::look::Tone;
 
 /// Asks whether a server may use the model.
-pub fn sample(server: &str, sample: &Sample, reply: oneshot::Sender<Reply>) -> ChoiceDialog<Reply> {
-    let mut head = Paper::default();
-    let longest = match sample.longest {
+pub fn sampling_dialog(
+    server: &str,
+    sample: &SamplingRequest,
+    reply: oneshot::Sender<ElicitResult>,
+) -> ChoiceDialog<ElicitResult> {
+    let mut head = RichText::default();
+    let longest = match sample.max_tokens {
         Some(tokens) => format!(", for an answer of at most {tokens} tokens"),
         None => String::new(),
     };
-    head.text(Tone::Text, &format!("It wants to ask your model this{longest}:"));
-    let mut body = Paper::default();
-    let system = sample.system.iter().map(|it| ("system", it.as_str()));
+    head.push_text(Tone::Text, &format!("It wants to ask your model this{longest}:"));
+    let mut body = RichText::default();
+    let system = sample.system_prompt.iter().map(|it| ("system", it.as_str()));
     let messages = sample.messages.iter().map(|(role, said)| (role.as_str(), said.as_str()));
     for (role, said) in system.chain(messages) {
-        body.row(2, vec![(Tone::Accent, format!("{role}:"))]);
-        body.hung(2, Tone::Text, said);
+        body.push_line(2, vec![(Tone::Accent, format!("{role}:"))]);
+        body.push_indented(2, Tone::Text, said);
     }
-    let no = Reply::Decline(SAID_NO.to_owned());
-    let choice = Choice {
+    let no = ElicitResult::Decline(DENIED_BY_USER.to_owned());
+    let choice = ChoiceOptions {
         title: format!("{server} wants to use your model"),
         head,
         body,
         answers: vec![
-            ("Yes, once", None, Reply::Accept(serde_json::Map::new())),
+            ("Yes, once", None, ElicitResult::Accept(serde_json::Map::new())),
             ("No", None, no.clone()),
         ],
-        at: 1,
+        selected: 1,
         escape: no,
-        urgency: Urgency::Asks,
+        urgency: Urgency::NeedsAnswer,
         keys: vec![("←→", "choose"), ("Enter", "answer"), ("↑↓", "scroll"), ("Esc", "no")],
     };
     ChoiceDialog::new(choice, reply)

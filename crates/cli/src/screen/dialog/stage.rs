@@ -6,18 +6,19 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::look::{Look, Palette, Signs};
-use crate::screen::overlay::{Overlay, Reaction};
+use crate::screen::look::{GlyphSet, Palette, ScreenTheme};
+use crate::screen::overlay::{Overlay, OverlayOutcome};
 
 /// The look that tests have.
-pub const LOOK: Look = Look { palette: Palette::Dark, signs: Signs::Drawn };
+pub const TEST_THEME: ScreenTheme =
+    ScreenTheme { palette: Palette::Dark, glyphs: GlyphSet::Unicode };
 
 /// Sizes at which nothing may go wrong.
-pub const TINY: [(u16, u16); 9] =
+pub const SMALL_SIZES: [(u16, u16); 9] =
     [(20, 5), (1, 1), (80, 1), (1, 40), (30, 9), (29, 8), (40, 3), (12, 2), (200, 60)];
 
 /// Texts that mean no good.
-pub const HOSTILE: [&str; 5] = [
+pub const HOSTILE_TEXTS: [&str; 5] = [
     "\x1b[2J\x1b]0;owned\x07",
     "a\u{202e}dessert\u{202c}",
     "漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字",
@@ -26,7 +27,7 @@ pub const HOSTILE: [&str; 5] = [
 ];
 
 /// What a screen of this size shows.
-pub fn seen(size: (u16, u16), mut draw: impl FnMut(&mut Frame<'_>)) -> String {
+pub fn render(size: (u16, u16), mut draw: impl FnMut(&mut Frame<'_>)) -> String {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a screen");
     terminal.draw(|frame| draw(frame)).expect("drawn");
     let buffer = terminal.backend().buffer();
@@ -50,10 +51,10 @@ pub fn seen(size: (u16, u16), mut draw: impl FnMut(&mut Frame<'_>)) -> String {
 }
 
 /// What an overlay shows on a screen of this size that is all its own.
-pub fn drawn(overlay: &mut dyn Overlay, size: (u16, u16)) -> String {
-    seen(size, |frame| {
+pub fn render_overlay(overlay: &mut dyn Overlay, size: (u16, u16)) -> String {
+    render(size, |frame| {
         let area = frame.area();
-        overlay.draw(frame, area, &LOOK);
+        overlay.draw(frame, area, &TEST_THEME);
     })
 }
 
@@ -63,25 +64,25 @@ pub fn key(code: KeyCode) -> KeyEvent {
 }
 
 /// Plays keys; comes back with what the last one did.
-pub fn play(overlay: &mut dyn Overlay, codes: &[KeyCode]) -> Reaction {
-    let mut reaction = Reaction::Stay;
+pub fn press(overlay: &mut dyn Overlay, codes: &[KeyCode]) -> OverlayOutcome {
+    let mut reaction = OverlayOutcome::Stay;
     for code in codes {
-        reaction = overlay.key(key(*code));
+        reaction = overlay.on_key(key(*code));
     }
     reaction
 }
 
 /// Types a text.
-pub fn write(overlay: &mut dyn Overlay, text: &str) {
+pub fn type_text(overlay: &mut dyn Overlay, text: &str) {
     for c in text.chars() {
-        overlay.key(key(KeyCode::Char(c)));
+        overlay.on_key(key(KeyCode::Char(c)));
     }
 }
 
 /// Draws it at sizes at which it has no room.
-pub fn squeeze(overlay: &mut dyn Overlay) {
-    for size in TINY {
-        let text = drawn(overlay, size);
+pub fn render_at_small_sizes(overlay: &mut dyn Overlay) {
+    for size in SMALL_SIZES {
+        let text = render_overlay(overlay, size);
         assert!(!text.contains('\x1b'));
     }
 }

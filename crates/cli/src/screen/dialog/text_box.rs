@@ -6,15 +6,15 @@ use ratatui::{Frame, text::Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::dialog::paper::safe;
-use crate::screen::look::{Look, Tone};
+use crate::screen::dialog::paper::sanitize;
+use crate::screen::look::{ScreenTheme, Tone};
 
 /// The longest text, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// A line that is being typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TextBox {
+pub struct TextField {
     text: String,
     /// Where the next character goes, in bytes.
     cursor: usize,
@@ -22,7 +22,7 @@ pub struct TextBox {
 
 /// Was a key meant for the text?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum KeyHandled {
     /// Yes, and it may be another text now.
     Yes,
     /// No.
@@ -31,17 +31,17 @@ pub enum Taken {
 
 /// Do the keys go here?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Focus {
+pub enum InputFocus {
     /// Yes.
-    Here,
+    Focused,
     /// No.
-    Elsewhere,
+    Unfocused,
 }
 
-impl TextBox {
+impl TextField {
     /// A text to begin with, the cursor behind it.
-    pub fn with(text: &str) -> TextBox {
-        let mut written = TextBox::default();
+    pub fn with_text(text: &str) -> TextField {
+        let mut written = TextField::default();
         written.insert(text);
         written
     }
@@ -55,7 +55,7 @@ impl TextBox {
     pub fn insert(&mut self, text: &str) {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         for c in text.trim_end_matches(['\r', '\n']).chars().filter(|c| *c != '\r').map(plain) {
-            if self.text.len() + c.len_utf8() > LONGEST {
+            if self.text.len() + c.len_utf8() > MAX_BYTES {
                 return;
             }
             self.text.insert(self.cursor, c);
@@ -70,7 +70,7 @@ impl TextBox {
     }
 
     /// Takes a key, where it is one that writes or moves.
-    pub fn key(&mut self, key: KeyEvent) -> Taken {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code, control) {
             (KeyCode::Char('a'), true) | (KeyCode::Home, _) => self.cursor = 0,
@@ -81,25 +81,25 @@ impl TextBox {
             }
             (KeyCode::Char('k'), true) => self.text.truncate(self.cursor),
             (KeyCode::Char('w'), true) => self.remove_to(self.word_start()),
-            (KeyCode::Backspace, _) => self.remove_to(self.before()),
+            (KeyCode::Backspace, _) => self.remove_to(self.previous_boundary()),
             (KeyCode::Delete, _) => {
-                let after = self.after();
+                let after = self.next_boundary();
                 self.text.replace_range(self.cursor..after, "");
             }
-            (KeyCode::Left, _) => self.cursor = self.before(),
-            (KeyCode::Right, _) => self.cursor = self.after(),
+            (KeyCode::Left, _) => self.cursor = self.previous_boundary(),
+            (KeyCode::Right, _) => self.cursor = self.next_boundary(),
             (KeyCode::Char(c), false) => self.insert(c.encode_utf8(&mut [0; 4])),
-            (_, _) => return Taken::No,
+            (_, _) => return KeyHandled::No,
         }
-        Taken::Yes
+        KeyHandled::Yes
     }
 
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         let front = self.text[..self.cursor].grapheme_indices(true).next_back();
         front.map_or(0, |(at, _)| at)
     }
 
-    fn after(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let next = self.text[self.cursor..].graphemes(true).next();
         self.cursor + next.map_or(0, str::len)
     }
@@ -115,12 +115,12 @@ impl TextBox {
     }
 
     /// Draws what fits, around the cursor, and shows the cursor where the keys go here.
-    pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, look: &Look, focus: Focus) {
+    pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, look: &ScreenTheme, focus: InputFocus) {
         if area.width == 0 || area.height == 0 {
             return;
         }
         let room = usize::from(area.width);
-        let front: Vec<String> = self.text[..self.cursor].graphemes(true).map(safe).collect();
+        let front: Vec<String> = self.text[..self.cursor].graphemes(true).map(sanitize).collect();
         // The cursor needs a column of its own.
         let mut start = front.len();
         let mut used = 0;
@@ -129,11 +129,11 @@ impl TextBox {
             used += front[start].width();
         }
         let mut shown: String = front[start..].concat();
-        shown.push_str(&safe(&self.text[self.cursor..].chars().take(room).collect::<String>()));
-        let tone = if focus == Focus::Here { Tone::Text } else { Tone::Faint };
+        shown.push_str(&sanitize(&self.text[self.cursor..].chars().take(room).collect::<String>()));
+        let tone = if focus == InputFocus::Focused { Tone::Text } else { Tone::Muted };
         let line = Span::styled(shown, look.style(tone));
         frame.buffer_mut().set_span(area.x, area.y, &line, area.width);
-        if focus == Focus::Here {
+        if focus == InputFocus::Focused {
             let column = u16::try_from(used).unwrap_or(u16::MAX).min(area.width - 1);
             frame.set_cursor_position((area.x + column, area.y));
         }
@@ -144,10 +144,10 @@ impl TextBox {
 mod tests {
     use super::*;
 
-    fn typed(keys: &str, codes: &[KeyCode]) -> TextBox {
-        let mut it = TextBox::with(keys);
+    fn typed(keys: &str, codes: &[KeyCode]) -> TextField {
+        let mut it = TextField::with_text(keys);
         for code in codes {
-            it.key(KeyEvent::new(*code, KeyModifiers::NONE));
+            it.on_key(KeyEvent::new(*code, KeyModifiers::NONE));
         }
         it
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_pasted_stays_on_its_line() {
-        assert_eq!(TextBox::with("a\r\nb\x1b\n").text(), "a b ");
-        assert_eq!(TextBox::with(&"x".repeat(LONGEST + 5)).text().len(), LONGEST);
+        assert_eq!(TextField::with_text("a\r\nb\x1b\n").text(), "a b ");
+        assert_eq!(TextField::with_text(&"x".repeat(MAX_BYTES + 5)).text().len(), MAX_BYTES);
     }
 }

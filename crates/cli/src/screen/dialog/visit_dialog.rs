@@ -1,29 +1,29 @@
 //! A server wants somebody to visit a page: where it leads is said before anything is opened. Afterwards somebody may
 //! wait until the server says that it is done. Opening it is left to `questions`.
 
-use switchboard::inquiry::{Visit, Waited};
+use switchboard::inquiry::{UrlElicitation, WaitOutcome};
 use tokio::sync::oneshot;
 
 use crate::screen::dialog::Urgency;
-use crate::screen::dialog::choice_dialog::{Choice, ChoiceDialog};
-use crate::screen::dialog::paper::Paper;
+use crate::screen::dialog::choice_dialog::{ChoiceDialog, ChoiceOptions};
+use crate::screen::dialog::paper::RichText;
 use crate::screen::look::Tone;
 
 /// What somebody says to a page that is to be visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visiting {
+pub enum UrlChoice {
     /// It is to be opened.
     Open,
     /// They go there themselves.
-    Myself,
+    OpenManually,
     /// No.
-    No,
+    Decline,
 }
 
-fn page(server: &str, visit: &Visit) -> Paper {
-    let mut paper = Paper::default();
+fn heading(server: &str, visit: &UrlElicitation) -> RichText {
+    let mut paper = RichText::default();
     let host = visit.url.host_str().unwrap_or_default();
-    paper.row(
+    paper.push_line(
         2,
         vec![
             (Tone::Text, format!("{server} wants you to visit ")),
@@ -31,71 +31,75 @@ fn page(server: &str, visit: &Visit) -> Paper {
         ],
     );
     if visit.url.scheme() != "https" {
-        paper.text(Tone::Doubtful, "The way there is not encrypted.");
+        paper.push_text(Tone::Warning, "The way there is not encrypted.");
     }
     paper
 }
 
-fn address(visit: &Visit) -> Paper {
-    let mut paper = Paper::default();
+fn address(visit: &UrlElicitation) -> RichText {
+    let mut paper = RichText::default();
     if !visit.message.is_empty() {
-        paper.text(Tone::Text, &visit.message);
-        paper.gap();
+        paper.push_text(Tone::Text, &visit.message);
+        paper.push_blank();
     }
-    paper.text(Tone::Link, visit.url.as_str());
+    paper.push_text(Tone::Link, visit.url.as_str());
     paper
 }
 
 /// Asks whether a page is to be visited. `trouble` is why it could not be opened a moment ago.
-pub fn visit(
+pub fn url_dialog(
     server: &str,
-    visit: &Visit,
+    visit: &UrlElicitation,
     trouble: Option<&str>,
-    reply: oneshot::Sender<Visiting>,
-) -> ChoiceDialog<Visiting> {
-    let mut head = page(server, visit);
+    reply: oneshot::Sender<UrlChoice>,
+) -> ChoiceDialog<UrlChoice> {
+    let mut head = heading(server, visit);
     if let Some(trouble) = trouble {
-        head.text(Tone::Bad, trouble);
+        head.push_text(Tone::Error, trouble);
     }
-    let choice = Choice {
+    let choice = ChoiceOptions {
         title: format!("{server} asks"),
         head,
         body: address(visit),
         answers: vec![
-            ("Open it in the browser", None, Visiting::Open),
-            ("I go there myself", None, Visiting::Myself),
-            ("No", None, Visiting::No),
+            ("Open it in the browser", None, UrlChoice::Open),
+            ("I go there myself", None, UrlChoice::OpenManually),
+            ("No", None, UrlChoice::Decline),
         ],
-        at: 2,
-        escape: Visiting::No,
-        urgency: Urgency::Asks,
+        selected: 2,
+        escape: UrlChoice::Decline,
+        urgency: Urgency::NeedsAnswer,
         keys: vec![("←→", "choose"), ("Enter", "answer"), ("Esc", "no")],
     };
     ChoiceDialog::new(choice, reply)
 }
 
 /// Waits with somebody who is there.
-pub fn wait(server: &str, visit: &Visit, reply: oneshot::Sender<Waited>) -> ChoiceDialog<Waited> {
-    let mut head = Paper::default();
+pub fn url_wait_dialog(
+    server: &str,
+    visit: &UrlElicitation,
+    reply: oneshot::Sender<WaitOutcome>,
+) -> ChoiceDialog<WaitOutcome> {
+    let mut head = RichText::default();
     let host = visit.url.host_str().unwrap_or_default();
-    head.row(
+    head.push_line(
         2,
         vec![
             (Tone::Text, "Waiting until it is done at ".to_owned()),
             (Tone::Strong, host.to_owned()),
         ],
     );
-    let choice = Choice {
+    let choice = ChoiceOptions {
         title: format!("{server} waits for you"),
         head,
         body: address(visit),
         answers: vec![
-            ("Try again now (r)", Some('r'), Waited::Enough),
-            ("Give up", None, Waited::GivenUp),
+            ("Try again now (r)", Some('r'), WaitOutcome::Retry),
+            ("Give up", None, WaitOutcome::GivenUp),
         ],
-        at: 0,
-        escape: Waited::GivenUp,
-        urgency: Urgency::Waits,
+        selected: 0,
+        escape: WaitOutcome::GivenUp,
+        urgency: Urgency::Waiting,
         keys: vec![("r", "try again now"), ("Esc", "give up")],
     };
     ChoiceDialog::new(choice, reply)

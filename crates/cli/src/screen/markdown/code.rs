@@ -12,49 +12,49 @@ use syntect::parsing::SyntaxSet;
 use tokio::sync::Notify;
 use two_face::theme::EmbeddedThemeName;
 
-use crate::screen::look::{Look, Palette, Tone};
+use crate::screen::look::{Palette, ScreenTheme, Tone};
 use crate::screen::wrapping::{Margin, wrap};
 
 /// The longest line that is coloured: grammars take long for longer ones.
-const LONGEST: usize = 1000;
+const MAX_LINE_BYTES: usize = 1000;
 /// The most lines that are coloured.
-const MOST: usize = 3000;
+const MAX_LINES: usize = 3000;
 /// What stands in front of code.
 const INDENT: &str = "  ";
 
-struct Grammars {
+struct Highlighter {
     syntaxes: SyntaxSet,
     /// Uses the sixteen colours of the terminal, so that it fits dark and light ones.
     theme: Theme,
 }
 
-static GRAMMARS: OnceLock<Grammars> = OnceLock::new();
-static ASKED: AtomicBool = AtomicBool::new(false);
+static HIGHLIGHTER: OnceLock<Highlighter> = OnceLock::new();
+static IS_LOADING: AtomicBool = AtomicBool::new(false);
 static LOADED: Notify = Notify::const_new();
 
 /// Which edition of the colours there is: what was laid out with an older one is laid out again.
-pub fn edition(palette: Palette) -> u64 {
+pub fn highlighter_version(palette: Palette) -> u64 {
     match palette {
         Palette::Plain => 0,
-        Palette::Dark | Palette::Light => u64::from(GRAMMARS.get().is_some()),
+        Palette::Dark | Palette::Light => u64::from(HIGHLIGHTER.get().is_some()),
     }
 }
 
 /// Comes back when there are colours that were not there before.
-pub async fn loaded() {
+pub async fn highlighter_loaded() {
     LOADED.notified().await;
 }
 
-fn grammars(palette: Palette) -> Option<&'static Grammars> {
+fn highlighter(palette: Palette) -> Option<&'static Highlighter> {
     if palette == Palette::Plain {
         return None;
     }
-    let found = GRAMMARS.get();
-    if found.is_none() && !ASKED.swap(true, Ordering::Relaxed) {
+    let found = HIGHLIGHTER.get();
+    if found.is_none() && !IS_LOADING.swap(true, Ordering::Relaxed) {
         let load = || {
             let syntaxes = two_face::syntax::extra_newlines();
             let theme = two_face::theme::extra().get(EmbeddedThemeName::Ansi).clone();
-            let _first = GRAMMARS.set(Grammars { syntaxes, theme });
+            let _first = HIGHLIGHTER.set(Highlighter { syntaxes, theme });
             LOADED.notify_one();
         };
         let _stays_plain = std::thread::Builder::new().name("grammars".to_owned()).spawn(load);
@@ -63,51 +63,51 @@ fn grammars(palette: Palette) -> Option<&'static Grammars> {
 }
 
 /// A block of code that is laid out and may go on.
-pub struct CodeInProgress {
+pub struct StreamedCode {
     language: String,
     width: usize,
     /// The lines that are laid out.
     source: Vec<String>,
     lines: Vec<Line<'static>>,
-    painter: Option<HighlightLines<'static>>,
+    highlighter: Option<HighlightLines<'static>>,
 }
 
-impl fmt::Debug for CodeInProgress {
+impl fmt::Debug for StreamedCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodeInProgress").field("lines", &self.source.len()).finish_non_exhaustive()
     }
 }
 
-impl CodeInProgress {
-    fn new(language: &str, width: usize, look: &Look) -> CodeInProgress {
-        let painter = grammars(look.palette).and_then(|it| {
+impl StreamedCode {
+    fn new(language: &str, width: usize, look: &ScreenTheme) -> StreamedCode {
+        let highlighter = highlighter(look.palette).and_then(|it| {
             let token = language.split([',', ' ', '{']).next().unwrap_or_default();
             let syntax = it.syntaxes.find_syntax_by_token(token)?;
             Some(HighlightLines::new(syntax, &it.theme))
         });
-        CodeInProgress {
+        StreamedCode {
             language: language.to_owned(),
             width,
             source: Vec::new(),
             lines: Vec::new(),
-            painter,
+            highlighter,
         }
     }
 
-    fn goes_on(&self, language: &str, width: usize, text: &str) -> bool {
+    fn is_prefix_of(&self, language: &str, width: usize, text: &str) -> bool {
         let mut lines = text.lines();
         let is_same = self.source.iter().all(|it| lines.next() == Some(it.as_str()));
         self.language == language && self.width == width && is_same
     }
 
-    fn add(&mut self, line: &str, look: &Look) {
-        let spans = match (&mut self.painter, GRAMMARS.get()) {
+    fn push_line(&mut self, line: &str, look: &ScreenTheme) {
+        let spans = match (&mut self.highlighter, HIGHLIGHTER.get()) {
             (Some(painter), Some(grammars))
-                if line.len() <= LONGEST && self.source.len() < MOST =>
+                if line.len() <= MAX_LINE_BYTES && self.source.len() < MAX_LINES =>
             {
-                painted(painter, grammars, line)
+                highlight_line(painter, grammars, line)
             }
-            (_, _) => vec![Span::styled(line.to_owned(), plain(look))],
+            (_, _) => vec![Span::styled(line.to_owned(), plain_style(look))],
         };
         self.lines.extend(wrap(&spans, self.width, &Margin::all(Span::raw(INDENT))));
         self.source.push(line.to_owned());
@@ -118,12 +118,12 @@ impl CodeInProgress {
 pub fn lines(
     language: &str,
     text: &str,
-    (width, look): (usize, &Look),
-    before: &mut Option<CodeInProgress>,
+    (width, look): (usize, &ScreenTheme),
+    before: &mut Option<StreamedCode>,
 ) -> Vec<Line<'static>> {
     let mut code = match before.take() {
-        Some(code) if code.goes_on(language, width, text) => code,
-        Some(_) | None => CodeInProgress::new(language, width, look),
+        Some(code) if code.is_prefix_of(language, width, text) => code,
+        Some(_) | None => StreamedCode::new(language, width, look),
     };
     // The last line may not be whole yet, so it is not remembered.
     let whole =
@@ -131,27 +131,27 @@ pub fn lines(
     let (whole, rest) = text.split_at(whole);
     let known = code.source.len();
     for line in whole.lines().skip(known) {
-        code.add(line, look);
+        code.push_line(line, look);
     }
     let mut lines = code.lines.clone();
     if !rest.is_empty() {
-        let spans = [Span::styled(rest.to_owned(), plain(look))];
+        let spans = [Span::styled(rest.to_owned(), plain_style(look))];
         lines.extend(wrap(&spans, width, &Margin::all(Span::raw(INDENT))));
     }
     *before = Some(code);
     lines
 }
 
-fn plain(look: &Look) -> Style {
+fn plain_style(look: &ScreenTheme) -> Style {
     match look.palette {
         Palette::Plain => look.style(Tone::Text),
         Palette::Dark | Palette::Light => look.style(Tone::Code),
     }
 }
 
-fn painted(
+fn highlight_line(
     painter: &mut HighlightLines<'static>,
-    grammars: &Grammars,
+    grammars: &Highlighter,
     line: &str,
 ) -> Vec<Span<'static>> {
     let with_end = format!("{line}\n");
@@ -159,12 +159,12 @@ fn painted(
         return vec![Span::raw(line.to_owned())];
     };
     let span = |(style, text): (syntect::highlighting::Style, &str)| {
-        Span::styled(text.trim_end_matches('\n').to_owned(), style_of(style))
+        Span::styled(text.trim_end_matches('\n').to_owned(), ratatui_style(style))
     };
     pieces.into_iter().map(span).filter(|it| !it.content.is_empty()).collect()
 }
 
-fn style_of(style: syntect::highlighting::Style) -> Style {
+fn ratatui_style(style: syntect::highlighting::Style) -> Style {
     let mut shown = Style::default();
     let colour = style.foreground;
     shown = match colour.a {

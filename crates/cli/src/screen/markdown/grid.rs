@@ -4,55 +4,55 @@ use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
 use crate::screen::wrapping::{Margin, wrap};
 
 /// The narrowest column that can be read.
-const NARROWEST: usize = 4;
+const MIN_COLUMN_WIDTH: usize = 4;
 
 /// A cell's text.
-pub type GridCell = Vec<Span<'static>>;
+pub type TableCell = Vec<Span<'static>>;
 
 /// A table as it is read.
 #[derive(Debug, Default)]
-pub struct Grid {
+pub struct MarkdownTable {
     /// Where the text of each column stands.
     pub alignments: Vec<Alignment>,
     /// The titles of the columns.
-    pub head: Vec<GridCell>,
+    pub head: Vec<TableCell>,
     /// The rows.
-    pub rows: Vec<Vec<GridCell>>,
+    pub rows: Vec<Vec<TableCell>>,
 }
 
-impl Grid {
+impl MarkdownTable {
     /// Its lines.
-    pub fn lines(&self, width: usize, look: &Look) -> Vec<Line<'static>> {
+    pub fn lines(&self, width: usize, look: &ScreenTheme) -> Vec<Line<'static>> {
         let columns = self.alignments.len().max(1);
         let room = width.saturating_sub(3 * (columns - 1));
-        if room < columns * NARROWEST {
-            return self.as_list(width, look);
+        if room < columns * MIN_COLUMN_WIDTH {
+            return self.list_lines(width, look);
         }
-        let widths = self.widths(columns, room);
-        let (bar, dash, cross) = match look.signs {
-            Signs::Drawn => (" │ ", "─", "─┼─"),
-            Signs::Ascii => (" | ", "-", "-+-"),
+        let widths = self.column_widths(columns, room);
+        let (bar, dash, cross) = match look.glyphs {
+            GlyphSet::Unicode => (" │ ", "─", "─┼─"),
+            GlyphSet::Ascii => (" | ", "-", "-+-"),
         };
-        let faint = look.style(Tone::Faint);
-        let mut lines = self.row(&self.head, &widths, Span::styled(bar, faint));
+        let faint = look.style(Tone::Muted);
+        let mut lines = self.row_lines(&self.head, &widths, Span::styled(bar, faint));
         let rule: Vec<String> = widths.iter().map(|it| dash.repeat(*it)).collect();
         lines.push(Line::from(Span::styled(rule.join(cross), faint)));
         for row in &self.rows {
-            lines.extend(self.row(row, &widths, Span::styled(bar, faint)));
+            lines.extend(self.row_lines(row, &widths, Span::styled(bar, faint)));
         }
         lines
     }
 
     /// As wide as its widest cell; where that is too much, the widest columns yield.
-    fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
+    fn column_widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let mut widths = vec![1; columns];
         for row in std::iter::once(&self.head).chain(&self.rows) {
             for (column, cell) in row.iter().enumerate().take(columns) {
-                widths[column] = widths[column].max(width_of(cell));
+                widths[column] = widths[column].max(cell_width(cell));
             }
         }
         while widths.iter().sum::<usize>() > room {
@@ -64,8 +64,13 @@ impl Grid {
         widths
     }
 
-    fn row(&self, cells: &[GridCell], widths: &[usize], bar: Span<'static>) -> Vec<Line<'static>> {
-        let nothing = GridCell::new();
+    fn row_lines(
+        &self,
+        cells: &[TableCell],
+        widths: &[usize],
+        bar: Span<'static>,
+    ) -> Vec<Line<'static>> {
+        let nothing = TableCell::new();
         let wrapped: Vec<Vec<Line<'static>>> = widths
             .iter()
             .enumerate()
@@ -103,12 +108,12 @@ impl Grid {
         spans
     }
 
-    fn as_list(&self, width: usize, look: &Look) -> Vec<Line<'static>> {
+    fn list_lines(&self, width: usize, look: &ScreenTheme) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         for row in &self.rows {
             for (column, cell) in row.iter().enumerate() {
                 let mut spans = self.head.get(column).cloned().unwrap_or_default();
-                spans.push(Span::styled(": ", look.style(Tone::Faint)));
+                spans.push(Span::styled(": ", look.style(Tone::Muted)));
                 spans.extend(cell.iter().cloned());
                 lines.extend(wrap(&spans, width, &Margin::none()));
             }
@@ -119,6 +124,6 @@ impl Grid {
     }
 }
 
-fn width_of(cell: &GridCell) -> usize {
+fn cell_width(cell: &TableCell) -> usize {
     cell.iter().map(|it| it.content.width()).sum()
 }

@@ -5,77 +5,77 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::OPTIONS;
-use super::code::{self, CodeInProgress};
-use super::grid::{Grid, GridCell};
-use crate::screen::look::{Look, Signs, Tone};
+use super::code::{self, StreamedCode};
+use super::grid::{MarkdownTable, TableCell};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
 use crate::screen::wrapping::{Margin, wrap};
 
 /// How wide a rule is at most.
-const RULE: usize = 40;
+const MAX_RULE_WIDTH: usize = 40;
 /// How deep things may lie in each other and still be indented.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 /// What stands in front of the lines of a list's item or a quote.
-struct Inset {
+struct Indent {
     first: Span<'static>,
     rest: Span<'static>,
-    is_begun: bool,
+    is_started: bool,
 }
 
 /// The walk.
-pub struct Layout<'l> {
-    look: &'l Look,
+pub struct BlockLayout<'l> {
+    look: &'l ScreenTheme,
     width: usize,
     lines: Vec<Line<'static>>,
-    insets: Vec<Inset>,
+    indents: Vec<Indent>,
     /// The numbers of the next items of lists; nothing where they have none.
     lists: Vec<Option<u64>>,
     styles: Vec<Style>,
     inline: Vec<Span<'static>>,
     links: Vec<(String, usize)>,
     code: Option<(String, String)>,
-    grid: Option<Grid>,
-    row: Vec<GridCell>,
+    table: Option<MarkdownTable>,
+    row: Vec<TableCell>,
     /// Does the next block stand apart from what was before?
-    is_apart: bool,
-    in_progress: Option<&'l mut Option<CodeInProgress>>,
+    needs_gap: bool,
+    in_progress: Option<&'l mut Option<StreamedCode>>,
 }
 
-impl<'l> Layout<'l> {
+impl<'l> BlockLayout<'l> {
     /// A walk that has seen nothing.
-    pub fn new(look: &'l Look, width: usize) -> Layout<'l> {
-        Layout {
+    pub fn new(look: &'l ScreenTheme, width: usize) -> BlockLayout<'l> {
+        BlockLayout {
             look,
             width: width.max(1),
             lines: Vec::new(),
-            insets: Vec::new(),
+            indents: Vec::new(),
             lists: Vec::new(),
             styles: vec![Style::default()],
             inline: Vec::new(),
             links: Vec::new(),
             code: None,
-            grid: None,
+            table: None,
             row: Vec::new(),
-            is_apart: false,
+            needs_gap: false,
             in_progress: None,
         }
     }
 
     /// The same for a block that may be code which was laid out in part before.
-    pub fn going_on_with(self, before: &'l mut Option<CodeInProgress>) -> Layout<'l> {
-        Layout { in_progress: Some(before), ..self }
+    pub fn with_streamed_code(self, before: &'l mut Option<StreamedCode>) -> BlockLayout<'l> {
+        BlockLayout { in_progress: Some(before), ..self }
     }
 
     /// The lines of a block.
-    pub fn block(mut self, text: &str) -> Vec<Line<'static>> {
+    pub fn lines(mut self, text: &str) -> Vec<Line<'static>> {
         for event in Parser::new_ext(text, OPTIONS) {
-            self.event(event);
+            self.on_event(event);
         }
         self.flush();
         self.lines
     }
 
-    fn event(&mut self, event: Event<'_>) {
+    fn on_event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
@@ -89,18 +89,18 @@ impl<'l> Layout<'l> {
             }
             Event::Html(text) => {
                 for line in text.lines() {
-                    self.push(line, self.look.style(Tone::Faint));
+                    self.push(line, self.look.style(Tone::Muted));
                     self.flush();
                 }
             }
-            Event::InlineHtml(text) => self.push(&text, self.look.style(Tone::Faint)),
+            Event::InlineHtml(text) => self.push(&text, self.look.style(Tone::Muted)),
             Event::FootnoteReference(text) => self.push(&format!("[{text}]"), self.style()),
             Event::SoftBreak => self.push(" ", self.style()),
             Event::HardBreak => self.flush(),
             Event::Rule => {
                 let dash = self.sign("─", "-");
-                let line = Span::styled(dash.repeat(self.width.min(RULE)), self.faint());
-                self.apart();
+                let line = Span::styled(dash.repeat(self.width.min(MAX_RULE_WIDTH)), self.faint());
+                self.push_gap();
                 self.lines.push(Line::from(line));
             }
             Event::TaskListMarker(is_done) => {
@@ -113,9 +113,9 @@ impl<'l> Layout<'l> {
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph | Tag::HtmlBlock => self.apart(),
+            Tag::Paragraph | Tag::HtmlBlock => self.push_gap(),
             Tag::Heading { level, .. } => {
-                self.apart();
+                self.push_gap();
                 let style = match level {
                     HeadingLevel::H1 => {
                         self.look.style(Tone::Accent).add_modifier(Modifier::UNDERLINED)
@@ -128,12 +128,12 @@ impl<'l> Layout<'l> {
                 self.styles.push(style);
             }
             Tag::BlockQuote(_) => {
-                self.apart();
+                self.push_gap();
                 let bar = Span::styled(self.sign("▌ ", "> "), self.faint());
-                self.inset(bar.clone(), bar);
+                self.push_indent(bar.clone(), bar);
             }
             Tag::CodeBlock(kind) => {
-                self.apart();
+                self.push_gap();
                 let language = match kind {
                     CodeBlockKind::Fenced(language) => language.to_string(),
                     CodeBlockKind::Indented => String::new(),
@@ -143,14 +143,14 @@ impl<'l> Layout<'l> {
             Tag::List(first) => {
                 self.flush();
                 if self.lists.is_empty() {
-                    self.apart();
+                    self.push_gap();
                 }
                 self.lists.push(first);
             }
-            Tag::Item => self.item(),
+            Tag::Item => self.start_item(),
             Tag::Table(alignments) => {
-                self.apart();
-                self.grid = Some(Grid { alignments, ..Grid::default() });
+                self.push_gap();
+                self.table = Some(MarkdownTable { alignments, ..MarkdownTable::default() });
             }
             Tag::TableHead => self.styles.push(self.look.style(Tone::Strong)),
             Tag::Emphasis => self.add_style(Modifier::ITALIC),
@@ -185,32 +185,32 @@ impl<'l> Layout<'l> {
                 self.end_block();
             }
             TagEnd::BlockQuote(_) => {
-                self.insets.pop();
-                self.is_apart = true;
+                self.indents.pop();
+                self.needs_gap = true;
             }
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::List(_) => {
                 self.lists.pop();
-                self.is_apart = self.lists.is_empty();
+                self.needs_gap = self.lists.is_empty();
             }
             TagEnd::Item => {
-                if self.insets.last().is_some_and(|it| !it.is_begun) && self.inline.is_empty() {
-                    self.put(vec![Span::raw("")]);
+                if self.indents.last().is_some_and(|it| !it.is_started) && self.inline.is_empty() {
+                    self.push_wrapped(vec![Span::raw("")]);
                 }
                 self.flush();
-                self.insets.pop();
-                self.is_apart = false;
+                self.indents.pop();
+                self.needs_gap = false;
             }
             TagEnd::TableHead => {
                 self.styles.pop();
                 let row = std::mem::take(&mut self.row);
-                if let Some(grid) = &mut self.grid {
+                if let Some(grid) = &mut self.table {
                     grid.head = row;
                 }
             }
             TagEnd::TableRow => {
                 let row = std::mem::take(&mut self.row);
-                if let Some(grid) = &mut self.grid {
+                if let Some(grid) = &mut self.table {
                     grid.rows.push(row);
                 }
             }
@@ -234,7 +234,7 @@ impl<'l> Layout<'l> {
         }
     }
 
-    fn item(&mut self) {
+    fn start_item(&mut self) {
         self.flush();
         let mark = match self.lists.last_mut() {
             Some(Some(number)) => {
@@ -246,19 +246,19 @@ impl<'l> Layout<'l> {
         };
         let room = " ".repeat(mark.chars().count());
         let style = self.look.style(Tone::Accent);
-        self.inset(Span::styled(mark, style), Span::raw(room));
-        self.is_apart = false;
+        self.push_indent(Span::styled(mark, style), Span::raw(room));
+        self.needs_gap = false;
     }
 
     fn end_block(&mut self) {
         self.flush();
-        self.is_apart = true;
+        self.needs_gap = true;
     }
 
     fn end_code(&mut self) {
         let Some((language, text)) = self.code.take() else { return };
         let mut nothing = None;
-        let is_alone = self.insets.is_empty();
+        let is_alone = self.indents.is_empty();
         let margin = self.margin();
         let taken: usize = margin.rest.iter().map(Span::width).sum();
         let room = (self.width.saturating_sub(taken).max(4), self.look);
@@ -266,16 +266,16 @@ impl<'l> Layout<'l> {
             Some(before) if is_alone => code::lines(&language, &text, room, before),
             Some(_) | None => code::lines(&language, &text, room, &mut nothing),
         };
-        self.put_lines(lines);
-        self.is_apart = true;
+        self.push_lines(lines);
+        self.needs_gap = true;
     }
 
     fn end_table(&mut self) {
-        let Some(grid) = self.grid.take() else { return };
+        let Some(grid) = self.table.take() else { return };
         let taken: usize = self.margin().rest.iter().map(Span::width).sum();
         let lines = grid.lines(self.width.saturating_sub(taken).max(1), self.look);
-        self.put_lines(lines);
-        self.is_apart = true;
+        self.push_lines(lines);
+        self.needs_gap = true;
     }
 
     /// Where a link leads is shown, unless its text says so already.
@@ -297,65 +297,65 @@ impl<'l> Layout<'l> {
     fn flush(&mut self) {
         if !self.inline.is_empty() {
             let inline = std::mem::take(&mut self.inline);
-            self.put(inline);
+            self.push_wrapped(inline);
         }
     }
 
-    fn put(&mut self, spans: Vec<Span<'static>>) {
+    fn push_wrapped(&mut self, spans: Vec<Span<'static>>) {
         let margin = self.margin();
         self.lines.extend(wrap(&spans, self.width, &margin));
-        self.begin_insets();
+        self.mark_indents_started();
     }
 
     /// Puts lines that are laid out already behind the insets.
-    fn put_lines(&mut self, lines: Vec<Line<'static>>) {
+    fn push_lines(&mut self, lines: Vec<Line<'static>>) {
         for line in lines {
             let mut spans = self.margin().first;
             spans.extend(line.spans);
             self.lines.push(Line::from(spans));
-            self.begin_insets();
+            self.mark_indents_started();
         }
     }
 
-    fn begin_insets(&mut self) {
-        for inset in &mut self.insets {
-            inset.is_begun = true;
+    fn mark_indents_started(&mut self) {
+        for inset in &mut self.indents {
+            inset.is_started = true;
         }
     }
 
     fn margin(&self) -> Margin {
         // Where there is little room, the outermost yield.
-        let mut shown: &[Inset] = &self.insets;
+        let mut shown: &[Indent] = &self.indents;
         while let Some((_, inner)) = shown.split_first() {
             let wide: usize = shown.iter().map(|it| it.rest.width()).sum();
-            if wide <= self.width / 2 && shown.len() <= DEEPEST {
+            if wide <= self.width / 2 && shown.len() <= MAX_DEPTH {
                 break;
             }
             shown = inner;
         }
         let deepest = shown.iter();
-        let first = deepest.clone().map(|it| if it.is_begun { &it.rest } else { &it.first });
+        let first = deepest.clone().map(|it| if it.is_started { &it.rest } else { &it.first });
         Margin {
             first: first.cloned().collect(),
             rest: deepest.map(|it| it.rest.clone()).collect(),
         }
     }
 
-    fn inset(&mut self, first: Span<'static>, rest: Span<'static>) {
-        self.insets.push(Inset { first, rest, is_begun: false });
+    fn push_indent(&mut self, first: Span<'static>, rest: Span<'static>) {
+        self.indents.push(Indent { first, rest, is_started: false });
     }
 
     /// Leaves an empty line, where something was before.
-    fn apart(&mut self) {
+    fn push_gap(&mut self) {
         self.flush();
-        let is_first = self.insets.last().is_some_and(|it| !it.is_begun);
-        if self.is_apart && !is_first && !self.lines.is_empty() {
+        let is_first = self.indents.last().is_some_and(|it| !it.is_started);
+        if self.needs_gap && !is_first && !self.lines.is_empty() {
             let margin = self.margin();
             let mut line = Line::from(margin.rest);
             trim(&mut line);
             self.lines.push(line);
         }
-        self.is_apart = false;
+        self.needs_gap = false;
     }
 
     fn add_style(&mut self, modifier: Modifier) {
@@ -367,13 +367,13 @@ impl<'l> Layout<'l> {
     }
 
     fn faint(&self) -> Style {
-        self.look.style(Tone::Faint)
+        self.look.style(Tone::Muted)
     }
 
     fn sign(&self, drawn: &'static str, ascii: &'static str) -> &'static str {
-        match self.look.signs {
-            Signs::Drawn => drawn,
-            Signs::Ascii => ascii,
+        match self.look.glyphs {
+            GlyphSet::Unicode => drawn,
+            GlyphSet::Ascii => ascii,
         }
     }
 }

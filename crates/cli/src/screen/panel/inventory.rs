@@ -2,27 +2,27 @@
 //! model, resources, prompts.
 
 use serde_json::Value as Json;
-use switchboard::catalogue::List;
-use switchboard::connection::View;
+use switchboard::catalogue::ListKind;
+use switchboard::connection::ServerView;
 use switchboard::pool::Pool;
 
 /// How many characters make a token, roughly.
-const TOKEN: usize = 4;
+const CHARS_PER_TOKEN: usize = 4;
 
 /// What one server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inventory {
+pub struct ServerCatalogue {
     /// Its tools.
-    pub tools: Vec<ToolCard>,
+    pub tools: Vec<ToolEntry>,
     /// Its resources, and its templates of such.
-    pub resources: Vec<Thing>,
+    pub resources: Vec<CatalogueEntry>,
     /// Its prompts.
-    pub prompts: Vec<Thing>,
+    pub prompts: Vec<CatalogueEntry>,
 }
 
 /// A tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolCard {
+pub struct ToolEntry {
     /// Its name.
     pub name: String,
     /// Its name for people.
@@ -34,21 +34,21 @@ pub struct ToolCard {
     /// About how many tokens its definition takes.
     pub tokens: usize,
     /// Is a model told of it?
-    pub offer: Offer,
+    pub exposure: ToolExposure,
 }
 
 /// Is a model told of a tool?
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Offer {
+pub enum ToolExposure {
     /// Yes, under this name.
-    As(String),
+    ExposedAs(String),
     /// No, and why.
-    Not(String),
+    Hidden(String),
 }
 
 /// A resource or a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Thing {
+pub struct CatalogueEntry {
     /// What it is asked for by.
     pub name: String,
     /// Its name for people.
@@ -56,40 +56,45 @@ pub struct Thing {
     /// What is said of it.
     pub description: String,
     /// What else: a type, arguments.
-    pub more: String,
+    pub details: String,
 }
 
-impl Inventory {
+impl ServerCatalogue {
     /// Of a server.
-    pub fn of(view: &View, pool: &Pool) -> Inventory {
-        let items = |list: List| {
+    pub fn for_server(view: &ServerView, pool: &Pool) -> ServerCatalogue {
+        let items = |list: ListKind| {
             let items = view.catalogue.items(list).iter();
             items.map(|it| (it.name.as_str(), it.raw.decode::<Json>().unwrap_or_default()))
         };
-        let tool = |(name, raw): (&str, Json)| tool(name, &raw, offer(view, pool, name));
-        let thing = |(name, raw): (&str, Json)| thing(name, &raw);
-        Inventory {
-            tools: items(List::Tools).map(tool).collect(),
-            resources: items(List::Resources).chain(items(List::Templates)).map(thing).collect(),
-            prompts: items(List::Prompts).map(thing).collect(),
+        let tool =
+            |(name, raw): (&str, Json)| tool_entry(name, &raw, exposure_of(view, pool, name));
+        let thing = |(name, raw): (&str, Json)| catalogue_entry(name, &raw);
+        ServerCatalogue {
+            tools: items(ListKind::Tools).map(tool).collect(),
+            resources: items(ListKind::Resources)
+                .chain(items(ListKind::ResourceTemplates))
+                .map(thing)
+                .collect(),
+            prompts: items(ListKind::Prompts).map(thing).collect(),
         }
     }
 
     /// About how many tokens the tools that a model is told of take.
     pub fn tokens(&self) -> usize {
-        let offered = self.tools.iter().filter(|it| matches!(it.offer, Offer::As(_)));
+        let offered =
+            self.tools.iter().filter(|it| matches!(it.exposure, ToolExposure::ExposedAs(_)));
         offered.map(|it| it.tokens).sum()
     }
 }
 
-fn offer(view: &View, pool: &Pool, name: &str) -> Offer {
-    if let Some(tool) = pool.find_on(&view.name, name) {
-        return Offer::As(tool.exposed.clone());
+fn exposure_of(view: &ServerView, pool: &Pool, name: &str) -> ToolExposure {
+    if let Some(tool) = pool.find_by_server(&view.name, name) {
+        return ToolExposure::ExposedAs(tool.exposed_name.clone());
     }
     let is_it = |it: &&switchboard::pool::Quarantined| it.server == view.name && it.tool == name;
     match pool.quarantined().iter().find(is_it) {
-        Some(quarantined) => Offer::Not(quarantined.reason.to_string()),
-        None => Offer::Not("a rule or its entry leaves it out".to_owned()),
+        Some(quarantined) => ToolExposure::Hidden(quarantined.reason.to_string()),
+        None => ToolExposure::Hidden("a rule or its entry leaves it out".to_owned()),
     }
 }
 
@@ -97,7 +102,7 @@ fn text(raw: &Json, key: &str) -> Option<String> {
     raw[key].as_str().map(str::to_owned)
 }
 
-fn tool(name: &str, raw: &Json, offer: Offer) -> ToolCard {
+fn tool_entry(name: &str, raw: &Json, offer: ToolExposure) -> ToolEntry {
     let said = |key: &str| raw["annotations"][key].as_bool();
     let mut annotations = Vec::new();
     match (said("readOnlyHint"), said("destructiveHint")) {
@@ -118,17 +123,17 @@ fn tool(name: &str, raw: &Json, offer: Offer) -> ToolCard {
     let schema = raw.get("inputSchema").map(Json::to_string).unwrap_or_default();
     let length = [name, &description, &schema].map(|it| it.chars().count()).iter().sum::<usize>();
     let title = text(raw, "title").or_else(|| text(&raw["annotations"], "title"));
-    ToolCard {
+    ToolEntry {
         name: name.to_owned(),
         title,
         description,
         annotations,
-        tokens: length.div_ceil(TOKEN),
-        offer,
+        tokens: length.div_ceil(CHARS_PER_TOKEN),
+        exposure: offer,
     }
 }
 
-fn thing(name: &str, raw: &Json) -> Thing {
+fn catalogue_entry(name: &str, raw: &Json) -> CatalogueEntry {
     let arguments = raw["arguments"].as_array().into_iter().flatten().filter_map(|it| {
         let name = it["name"].as_str()?;
         Some(match it["required"].as_bool() {
@@ -143,11 +148,11 @@ fn thing(name: &str, raw: &Json) -> Thing {
         None => format!("takes {arguments}"),
     };
     let own = text(raw, "name").filter(|it| it != name);
-    Thing {
+    CatalogueEntry {
         name: name.to_owned(),
         title: text(raw, "title").or(own),
         description: text(raw, "description").unwrap_or_default(),
-        more,
+        details: more,
     }
 }
 
@@ -164,7 +169,7 @@ mod tests {
             "inputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": true, "destructiveHint": true, "openWorldHint": false},
         });
-        let card = tool("read", &raw, Offer::As("mcp__fs__read".to_owned()));
+        let card = tool_entry("read", &raw, ToolExposure::ExposedAs("mcp__fs__read".to_owned()));
         assert_eq!(card.annotations, ["read-only", "closed world"]);
         // read + Reads a file. + {"type":"object"}
         assert_eq!(card.tokens, (4 + 13 + 17usize).div_ceil(4));
@@ -174,9 +179,12 @@ mod tests {
     #[test]
     fn a_prompt_is_told_with_what_it_takes() {
         let raw = json!({"name": "review", "arguments": [{"name": "file", "required": true}, {"name": "style"}]});
-        assert_eq!(thing("review", &raw).more, "takes file*, style");
+        assert_eq!(catalogue_entry("review", &raw).details, "takes file*, style");
         let raw = json!({"uri": "file:///a", "name": "a", "mimeType": "text/plain"});
-        let resource = thing("file:///a", &raw);
-        assert_eq!((resource.title.as_deref(), resource.more.as_str()), (Some("a"), "text/plain"));
+        let resource = catalogue_entry("file:///a", &raw);
+        assert_eq!(
+            (resource.title.as_deref(), resource.details.as_str()),
+            (Some("a"), "text/plain")
+        );
     }
 }

@@ -8,68 +8,68 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::logbook::Logbook;
+use switchboard::logbook::StderrLog;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::screen::panel::resident;
 
 /// How often a log is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Memory is looked at every so many looks.
-const SELDOM: u32 = 4;
+const MEMORY_EVERY: u32 = 4;
 /// How much of the end of a log is read.
-const END: u64 = 64 * 1024;
+const LOG_TAIL_BYTES: u64 = 64 * 1024;
 /// The most lines of it.
-const LINES: usize = 500;
+const MAX_LOG_LINES: usize = 500;
 
 /// What is looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct MonitorTargets {
     /// Programs whose memory is wanted.
-    pub programs: Vec<u32>,
+    pub processes: Vec<u32>,
     /// The server whose log is wanted.
     pub log: Option<String>,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct Measurements {
     /// Bytes in memory, by program.
-    pub resident: BTreeMap<u32, u64>,
+    pub memory: BTreeMap<u32, u64>,
     /// Whose log, and its last lines.
     pub log: Option<(String, Vec<String>)>,
 }
 
 /// Looks. Dropping it ends that.
 #[derive(Debug)]
-pub struct Observer {
-    wish: watch::Sender<Wish>,
-    observed: watch::Receiver<Arc<Observed>>,
+pub struct Monitor {
+    targets: watch::Sender<MonitorTargets>,
+    measurements: watch::Receiver<Arc<Measurements>>,
     _task: JoinSet<()>,
 }
 
-impl Observer {
+impl Monitor {
     /// Begins to look. Must be called inside a runtime.
-    pub fn start(logbook: Logbook) -> Observer {
-        let (wish, wishes) = watch::channel(Wish::default());
-        let (found, observed) = watch::channel(Arc::default());
+    pub fn start(logbook: StderrLog) -> Monitor {
+        let (targets, wishes) = watch::channel(MonitorTargets::default());
+        let (found, measurements) = watch::channel(Arc::default());
         let mut task = JoinSet::new();
-        task.spawn(look(logbook, wishes, found));
-        Observer { wish, observed, _task: task }
+        task.spawn(poll(logbook, wishes, found));
+        Monitor { targets, measurements, _task: task }
     }
 
     /// One that finds what it is told, for tests.
     #[cfg(test)]
-    pub fn told(observed: Observed) -> Observer {
-        let (wish, _) = watch::channel(Wish::default());
-        let (_, observed) = watch::channel(Arc::new(observed));
-        Observer { wish, observed, _task: JoinSet::new() }
+    pub fn fixed(observed: Measurements) -> Monitor {
+        let (targets, _) = watch::channel(MonitorTargets::default());
+        let (_, measurements) = watch::channel(Arc::new(observed));
+        Monitor { targets, measurements, _task: JoinSet::new() }
     }
 
     /// Looks at something else from now on.
-    pub fn wish(&self, wish: Wish) {
-        self.wish.send_if_modified(|before| {
+    pub fn set_targets(&self, wish: MonitorTargets) {
+        self.targets.send_if_modified(|before| {
             let is_new = *before != wish;
             *before = wish;
             is_new
@@ -77,32 +77,32 @@ impl Observer {
     }
 
     /// What was found last, where that is news.
-    pub fn news(&mut self) -> Option<Arc<Observed>> {
-        match self.observed.has_changed() {
-            Ok(true) => Some(self.observed.borrow_and_update().clone()),
+    pub fn changed(&mut self) -> Option<Arc<Measurements>> {
+        match self.measurements.has_changed() {
+            Ok(true) => Some(self.measurements.borrow_and_update().clone()),
             Ok(false) | Err(_) => None,
         }
     }
 
     /// What was found last.
-    pub fn found(&self) -> Arc<Observed> {
-        self.observed.borrow().clone()
+    pub fn latest(&self) -> Arc<Measurements> {
+        self.measurements.borrow().clone()
     }
 }
 
-async fn look(
-    logbook: Logbook,
-    mut wishes: watch::Receiver<Wish>,
-    found: watch::Sender<Arc<Observed>>,
+async fn poll(
+    logbook: StderrLog,
+    mut wishes: watch::Receiver<MonitorTargets>,
+    found: watch::Sender<Arc<Measurements>>,
 ) {
-    let mut before = Wish::default();
+    let mut before = MonitorTargets::default();
     for turn in 0u32.. {
         let wish = wishes.borrow_and_update().clone();
-        let is_due = turn % SELDOM == 0 || wish.programs != before.programs;
-        let programs = if is_due { wish.programs.clone() } else { Vec::new() };
+        let is_due = turn % MEMORY_EVERY == 0 || wish.processes != before.processes;
+        let programs = if is_due { wish.processes.clone() } else { Vec::new() };
         let (logbook, log) = (logbook.clone(), wish.log.clone());
         let looking = tokio::task::spawn_blocking(move || {
-            let memory = resident::resident(&programs);
+            let memory = resident::resident_bytes(&programs);
             let log = log.map(|server| {
                 let lines = last_lines(&logbook.files(&server));
                 (server, lines)
@@ -111,8 +111,8 @@ async fn look(
         });
         let Ok((memory, log)) = looking.await else { return };
         found.send_if_modified(|seen| {
-            let resident = if is_due { memory } else { seen.resident.clone() };
-            let now = Observed { resident, log };
+            let resident = if is_due { memory } else { seen.memory.clone() };
+            let now = Measurements { memory: resident, log };
             let is_new = **seen != now;
             *seen = Arc::new(now);
             is_new
@@ -121,31 +121,31 @@ async fn look(
         tokio::select! {
             changed = wishes.changed() => if changed.is_err() { return },
             () = found.closed() => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
 /// The last lines of a log; the older file helps out where the newer has just begun.
 fn last_lines(files: &[std::path::PathBuf; 2]) -> Vec<String> {
-    let mut text = end_of(&files[1]);
-    if u64::try_from(text.len()).unwrap_or(u64::MAX) < END / 4 {
-        text = end_of(&files[0]) + &text;
+    let mut text = read_tail(&files[1]);
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) < LOG_TAIL_BYTES / 4 {
+        text = read_tail(&files[0]) + &text;
     }
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(|it| (*it).to_owned()).collect()
+    lines[lines.len().saturating_sub(MAX_LOG_LINES)..].iter().map(|it| (*it).to_owned()).collect()
 }
 
-fn end_of(path: &Path) -> String {
+fn read_tail(path: &Path) -> String {
     let read = || {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len();
-        file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
+        file.seek(SeekFrom::Start(size.saturating_sub(LOG_TAIL_BYTES)))?;
         let mut bytes = Vec::new();
-        file.take(END).read_to_end(&mut bytes)?;
+        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         // The first line is likely to be half of one.
-        Ok::<_, std::io::Error>(match size > END {
+        Ok::<_, std::io::Error>(match size > LOG_TAIL_BYTES {
             true => text.split_once('\n').map(|it| it.1.to_owned()).unwrap_or_default(),
             false => text,
         })
@@ -161,23 +161,23 @@ mod tests {
     #[tokio::test]
     async fn a_log_and_memory_are_seen_while_they_are_wished_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let logbook = Logbook::open(folder.path()).expect("a logbook");
+        let logbook = StderrLog::open(folder.path()).expect("a logbook");
         logbook.note("s", "hello");
-        logbook.settle().await;
-        let mut observer = Observer::start(logbook);
+        logbook.flush().await;
+        let mut observer = Monitor::start(logbook);
         let own = std::process::id();
-        observer.wish(Wish { programs: vec![own], log: Some("s".to_owned()) });
-        let is_there = |it: &Arc<Observed>| {
+        observer.set_targets(MonitorTargets { processes: vec![own], log: Some("s".to_owned()) });
+        let is_there = |it: &Arc<Measurements>| {
             it.log.as_ref().is_some_and(|it| it.1.iter().any(|line| line.contains("hello")))
         };
-        let waiting = observer.observed.wait_for(is_there);
+        let waiting = observer.measurements.wait_for(is_there);
         tokio::time::timeout(Duration::from_secs(10), waiting)
             .await
             .expect("in time")
             .expect("seen");
-        assert_eq!(observer.found().log.as_ref().map(|it| it.0.as_str()), Some("s"));
+        assert_eq!(observer.latest().log.as_ref().map(|it| it.0.as_str()), Some("s"));
         #[cfg(target_os = "linux")]
-        assert!(observer.found().resident.contains_key(&own));
+        assert!(observer.latest().memory.contains_key(&own));
     }
 
     #[test]
@@ -191,6 +191,9 @@ mod tests {
         let long: String = (0..100_000).map(|it| format!("line {it}\n")).collect();
         std::fs::write(&files[1], long).expect("written");
         let lines = last_lines(&files);
-        assert_eq!((lines.len(), lines.last().map(String::as_str)), (LINES, Some("line 99999")));
+        assert_eq!(
+            (lines.len(), lines.last().map(String::as_str)),
+            (MAX_LOG_LINES, Some("line 99999"))
+        );
     }
 }

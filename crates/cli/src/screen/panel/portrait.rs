@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use switchboard::catalogue::List;
-use switchboard::cause::Cause;
-use switchboard::connection::{Status, View};
+use switchboard::catalogue::ListKind;
+use switchboard::cause::ConnectionFailure;
+use switchboard::connection::{ServerView, Status};
 use switchboard::engine::Snapshot;
-use switchboard::wire::dial::Detour;
-use switchboard::wire::introduction::{Capabilities, Introduction, Listing};
+use switchboard::wire::dial::Fallback;
+use switchboard::wire::introduction::{ListCapability, ServerCapabilities, ServerDescription};
 
-use crate::screen::look::{Look, Signs, Tone};
-use crate::screen::panel::roster::{Enrolled, Footing, Roster};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
+use crate::screen::panel::roster::{ConfiguredServer, ConfiguredServers, Eligibility};
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Portrait {
+pub struct ServerDetails {
     /// Its name.
     pub name: String,
     /// The scope that it came from.
@@ -22,13 +22,13 @@ pub struct Portrait {
     /// How it is reached.
     pub transport: &'static str,
     /// How it is doing, in one word.
-    pub mood: Mood,
+    pub health: ServerHealth,
     /// The same in a few.
     pub state: String,
     /// Why, where something is wrong.
-    pub cause: Option<Reason>,
+    pub failure: Option<FailureDetails>,
     /// What the server said of itself.
-    pub introduced: Option<Introduced>,
+    pub description: Option<NegotiatedServer>,
     /// How many tools, resources and prompts it has, where it has such.
     pub counts: [Option<usize>; 3],
     /// How long it took.
@@ -38,16 +38,16 @@ pub struct Portrait {
     /// What else is to be said of it.
     pub notes: Vec<String>,
     /// What may become of it.
-    pub footing: Footing,
+    pub eligibility: Eligibility,
     /// Could somebody sign in there?
     pub is_remote: bool,
 }
 
 /// Why something is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
+pub struct FailureDetails {
     /// What.
-    pub what: String,
+    pub summary: String,
     /// What shows it: labels and texts.
     pub evidence: Vec<(&'static str, String)>,
     /// What to do.
@@ -56,11 +56,11 @@ pub struct Reason {
 
 /// What a server said of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduced {
+pub struct NegotiatedServer {
     /// The era.
     pub era: &'static str,
     /// The protocol's version.
-    pub version: String,
+    pub protocol_version: String,
     /// Its name and version.
     pub title: String,
     /// What it can do.
@@ -71,171 +71,177 @@ pub struct Introduced {
 
 /// How a server is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mood {
+pub enum ServerHealth {
     /// It could not be connected to.
     Failed,
     /// Somebody has to sign in.
-    WantsLogin,
+    NeedsLogin,
     /// Somebody has to approve it.
-    WantsApproval,
+    NeedsApproval,
     /// It is being connected to.
-    Trying,
+    Connecting,
     /// It is connected.
     Connected,
     /// It is not to run.
-    Idle,
+    Inactive,
 }
 
-impl Mood {
+impl ServerHealth {
     /// Its sign.
-    pub fn sign(self, look: &Look) -> &'static str {
-        match (self, look.signs) {
-            (Mood::Failed, Signs::Drawn) => "✗",
-            (Mood::WantsLogin, Signs::Drawn) => "△",
-            (Mood::WantsApproval, Signs::Drawn) => "?",
-            (Mood::Trying, Signs::Drawn) => "◌",
-            (Mood::Connected, Signs::Drawn) => "●",
-            (Mood::Idle, Signs::Drawn) => "○",
-            (Mood::Failed, Signs::Ascii) => "x",
-            (Mood::WantsLogin, Signs::Ascii) => "!",
-            (Mood::WantsApproval, Signs::Ascii) => "?",
-            (Mood::Trying, Signs::Ascii) => "~",
-            (Mood::Connected, Signs::Ascii) => "*",
-            (Mood::Idle, Signs::Ascii) => "-",
+    pub fn glyph(self, look: &ScreenTheme) -> &'static str {
+        match (self, look.glyphs) {
+            (ServerHealth::Failed, GlyphSet::Unicode) => "✗",
+            (ServerHealth::NeedsLogin, GlyphSet::Unicode) => "△",
+            (ServerHealth::NeedsApproval, GlyphSet::Unicode) => "?",
+            (ServerHealth::Connecting, GlyphSet::Unicode) => "◌",
+            (ServerHealth::Connected, GlyphSet::Unicode) => "●",
+            (ServerHealth::Inactive, GlyphSet::Unicode) => "○",
+            (ServerHealth::Failed, GlyphSet::Ascii) => "x",
+            (ServerHealth::NeedsLogin, GlyphSet::Ascii) => "!",
+            (ServerHealth::NeedsApproval, GlyphSet::Ascii) => "?",
+            (ServerHealth::Connecting, GlyphSet::Ascii) => "~",
+            (ServerHealth::Connected, GlyphSet::Ascii) => "*",
+            (ServerHealth::Inactive, GlyphSet::Ascii) => "-",
         }
     }
 
     /// Its tone.
     pub fn tone(self) -> Tone {
         match self {
-            Mood::Failed => Tone::Bad,
-            Mood::WantsLogin | Mood::WantsApproval | Mood::Trying => Tone::Doubtful,
-            Mood::Connected => Tone::Good,
-            Mood::Idle => Tone::Faint,
+            ServerHealth::Failed => Tone::Error,
+            ServerHealth::NeedsLogin | ServerHealth::NeedsApproval | ServerHealth::Connecting => {
+                Tone::Warning
+            }
+            ServerHealth::Connected => Tone::Success,
+            ServerHealth::Inactive => Tone::Muted,
         }
     }
 }
 
 /// Everybody, by name: those that are configured, and those that run without being so.
-pub fn all(roster: &Roster, snapshot: &Snapshot) -> Vec<Portrait> {
+pub fn all_servers(roster: &ConfiguredServers, snapshot: &Snapshot) -> Vec<ServerDetails> {
     let configured = roster.servers.iter();
-    let mut all: Vec<Portrait> = configured
+    let mut all: Vec<ServerDetails> = configured
         .map(|it| match snapshot.servers.get(&it.name) {
             // Somebody who switched it off is not told that it still ends.
-            Some(view) if it.footing == Footing::Runs => Portrait::of_view(view, Some(it)),
-            Some(_) | None => Portrait::of_enrolled(it),
+            Some(view) if it.eligibility == Eligibility::Runnable => {
+                ServerDetails::from_view(view, Some(it))
+            }
+            Some(_) | None => ServerDetails::from_configured(it),
         })
         .collect();
     let others = snapshot.servers.values().filter(|view| roster.find(&view.name).is_none());
-    all.extend(others.map(|view| Portrait::of_view(view, None)));
+    all.extend(others.map(|view| ServerDetails::from_view(view, None)));
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-impl Portrait {
-    fn of_enrolled(it: &Enrolled) -> Portrait {
-        let mood = match (it.footing, it.state.0) {
-            (Footing::Undecided, _) => Mood::WantsApproval,
-            (Footing::Stopped, Tone::Bad) => Mood::Failed,
-            (Footing::Runs, _) => Mood::Trying,
-            (Footing::Rejected | Footing::Off | Footing::Stopped, _) => Mood::Idle,
+impl ServerDetails {
+    fn from_configured(it: &ConfiguredServer) -> ServerDetails {
+        let health = match (it.eligibility, it.state.0) {
+            (Eligibility::PendingApproval, _) => ServerHealth::NeedsApproval,
+            (Eligibility::Blocked, Tone::Error) => ServerHealth::Failed,
+            (Eligibility::Runnable, _) => ServerHealth::Connecting,
+            (Eligibility::Rejected | Eligibility::Disabled | Eligibility::Blocked, _) => {
+                ServerHealth::Inactive
+            }
         };
-        Portrait {
+        ServerDetails {
             name: it.name.clone(),
             scope: it.scope,
             transport: it.transport,
-            mood,
+            health,
             state: it.state.1.clone(),
-            cause: it.reason.clone().map(|what| Reason {
-                what,
+            failure: it.reason.clone().map(|what| FailureDetails {
+                summary: what,
                 evidence: Vec::new(),
                 remedy: None,
             }),
-            introduced: None,
+            description: None,
             counts: [None; 3],
             ready_after: None,
             process: None,
             notes: it.problems.clone(),
-            footing: it.footing,
+            eligibility: it.eligibility,
             is_remote: it.is_remote,
         }
     }
 
-    fn of_view(view: &View, enrolled: Option<&Enrolled>) -> Portrait {
-        let (mood, state) = match &view.status {
-            Status::Connected => (Mood::Connected, "connected".to_owned()),
-            Status::Pending { attempt, most, .. } => {
-                (Mood::Trying, format!("pending ({attempt}/{most})"))
+    fn from_view(view: &ServerView, enrolled: Option<&ConfiguredServer>) -> ServerDetails {
+        let (health, state) = match &view.status {
+            Status::Connected => (ServerHealth::Connected, "connected".to_owned()),
+            Status::Pending { attempt, max_attempts: most, .. } => {
+                (ServerHealth::Connecting, format!("pending ({attempt}/{most})"))
             }
-            Status::Failed(_) => (Mood::Failed, "failed".to_owned()),
-            Status::NeedsAuth(_) => (Mood::WantsLogin, "needs login".to_owned()),
-            Status::Disabled => (Mood::Idle, "disabled".to_owned()),
+            Status::Failed(_) => (ServerHealth::Failed, "failed".to_owned()),
+            Status::NeedsAuth(_) => (ServerHealth::NeedsLogin, "needs login".to_owned()),
+            Status::Disabled => (ServerHealth::Inactive, "disabled".to_owned()),
         };
-        let capabilities = view.introduction.as_ref().map(|it| &it.capabilities);
-        let count = |list: List| {
+        let capabilities = view.server_info.as_ref().map(|it| &it.capabilities);
+        let count = |list: ListKind| {
             let is_declared = capabilities.is_some_and(|it| list.is_declared(it));
             is_declared.then(|| view.catalogue.items(list).len())
         };
-        let mut notes: Vec<String> = view.catalogue.notes().map(ToString::to_string).collect();
-        notes.extend(view.detour.map(|it| match it {
-            Detour::StartedAgain => {
+        let mut notes: Vec<String> = view.catalogue.issues().map(ToString::to_string).collect();
+        notes.extend(view.fallback.map(|it| match it {
+            Fallback::Restarted => {
                 "it ended when it was asked about its era, and was started again".to_owned()
             }
-            Detour::OlderTransport => "it took the older transport only".to_owned(),
+            Fallback::HttpSse2024 => "it took the older transport only".to_owned(),
         }));
         notes.extend(enrolled.into_iter().flat_map(|it| it.problems.clone()));
-        Portrait {
+        ServerDetails {
             name: view.name.clone(),
             scope: view.scope.id(),
             transport: view.transport.id(),
-            mood,
+            health,
             state,
-            cause: view.status.cause().map(|it| Reason::of(it, &view.name)),
-            introduced: view.introduction.as_ref().map(Introduced::of),
-            counts: [count(List::Tools), count(List::Resources), count(List::Prompts)],
-            ready_after: view.ready_after,
-            process: view.process,
+            failure: view.status.cause().map(|it| FailureDetails::from_failure(it, &view.name)),
+            description: view.server_info.as_ref().map(NegotiatedServer::from_initialize),
+            counts: [count(ListKind::Tools), count(ListKind::Resources), count(ListKind::Prompts)],
+            ready_after: view.time_to_ready,
+            process: view.pid,
             notes,
-            footing: enrolled.map_or(Footing::Runs, |it| it.footing),
+            eligibility: enrolled.map_or(Eligibility::Runnable, |it| it.eligibility),
             is_remote: enrolled.is_none_or(|it| it.is_remote),
         }
     }
 }
 
-impl Reason {
-    fn of(cause: &Cause, name: &str) -> Reason {
+impl FailureDetails {
+    fn from_failure(cause: &ConnectionFailure, name: &str) -> FailureDetails {
         let evidence = cause.evidence.iter();
-        Reason {
-            what: cause.to_string(),
+        FailureDetails {
+            summary: cause.to_string(),
             evidence: evidence.map(|it| (it.label(), it.text().to_owned())).collect(),
             remedy: Some(cause.remedy(name)),
         }
     }
 }
 
-impl Introduced {
-    fn of(it: &Introduction) -> Introduced {
+impl NegotiatedServer {
+    fn from_initialize(it: &ServerDescription) -> NegotiatedServer {
         let name = it.title.as_ref().unwrap_or(&it.name);
-        Introduced {
-            era: it.era.id(),
-            version: it.version.clone(),
+        NegotiatedServer {
+            era: it.era.as_str(),
+            protocol_version: it.protocol_version.clone(),
             title: format!("{name} {}", it.server_version).trim().to_owned(),
-            capabilities: words(&it.capabilities),
+            capabilities: capability_labels(&it.capabilities),
             instructions: it.instructions.clone(),
         }
     }
 }
 
-fn words(capabilities: &Capabilities) -> Vec<String> {
+fn capability_labels(capabilities: &ServerCapabilities) -> Vec<String> {
     let listed = [
         ("tools", capabilities.tools),
         ("resources", capabilities.resources),
         ("prompts", capabilities.prompts),
     ];
-    let word = |(name, listing): (&str, Option<Listing>)| {
+    let word = |(name, listing): (&str, Option<ListCapability>)| {
         let listing = listing?;
-        let changes = listing.announces_changes.then_some("says when they change");
-        let subscriptions = listing.takes_subscriptions.then_some("takes subscriptions");
+        let changes = listing.list_changed.then_some("says when they change");
+        let subscriptions = listing.subscribe.then_some("takes subscriptions");
         let more: Vec<&str> = changes.into_iter().chain(subscriptions).collect();
         Some(match more.is_empty() {
             true => name.to_owned(),

@@ -1,24 +1,24 @@
 //! What is configured, as the panel needs it: words only, secrets covered. Made where the configuration was read.
 
-use switchboard::config::cascade::{Pending, Server, State};
+use switchboard::config::cascade::{PendingReason, ResolvedServer, ServerState};
 use switchboard::load::Configuration;
 
 use crate::commands::get;
 use crate::describe;
 use crate::screen::look::Tone;
-use crate::session::Session;
-use crate::style::Meaning;
+use crate::session::Invocation;
+use crate::style::TextStyle;
 
 /// Every server that somebody can do something about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Roster {
+pub struct ConfiguredServers {
     /// By name.
-    pub servers: Vec<Enrolled>,
+    pub servers: Vec<ConfiguredServer>,
 }
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
+pub struct ConfiguredServer {
     /// Its name.
     pub name: String,
     /// The scope that it came from.
@@ -32,7 +32,7 @@ pub struct Enrolled {
     /// The hash that an approval binds to.
     pub fingerprint: Option<String>,
     /// What may become of it.
-    pub footing: Footing,
+    pub eligibility: Eligibility,
     /// What became of it, in few words, and how good that is.
     pub state: (Tone, String),
     /// The same in a sentence, where there is something to say.
@@ -47,51 +47,57 @@ pub struct Enrolled {
 
 /// What may become of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Footing {
+pub enum Eligibility {
     /// It may run.
-    Runs,
+    Runnable,
     /// Somebody has to decide first.
-    Undecided,
+    PendingApproval,
     /// Somebody said no.
     Rejected,
     /// It is switched off.
-    Off,
+    Disabled,
     /// Nothing that is done here helps.
-    Stopped,
+    Blocked,
 }
 
-impl Roster {
+impl ConfiguredServers {
     /// Of a configuration.
-    pub fn of(session: &Session, configuration: &Configuration) -> Roster {
-        let matters = |it: &&Server| it.is_in_play() || matches!(it.state, State::Rejected);
+    pub fn from_configuration(
+        session: &Invocation,
+        configuration: &Configuration,
+    ) -> ConfiguredServers {
+        let matters =
+            |it: &&ResolvedServer| it.is_selected() || matches!(it.state, ServerState::Rejected);
         let servers = configuration.effective.servers.iter().filter(matters);
-        Roster { servers: servers.map(|it| Enrolled::of(session, it)).collect() }
+        ConfiguredServers {
+            servers: servers.map(|it| ConfiguredServer::from_server(session, it)).collect(),
+        }
     }
 
     /// One by its name.
-    pub fn find(&self, name: &str) -> Option<&Enrolled> {
+    pub fn find(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers.iter().find(|it| it.name == name)
     }
 }
 
-impl Enrolled {
-    fn of(session: &Session, server: &Server) -> Enrolled {
+impl ConfiguredServer {
+    fn from_server(session: &Invocation, server: &ResolvedServer) -> ConfiguredServer {
         let transport = server.entry.as_ref().map_or("-", |it| it.transport.kind().id());
-        let tone = match describe::state_meaning(&server.state) {
-            Meaning::Good => Tone::Good,
-            Meaning::Doubtful => Tone::Doubtful,
-            Meaning::Bad => Tone::Bad,
-            Meaning::Faint => Tone::Faint,
-            Meaning::Strong => Tone::Strong,
+        let tone = match describe::state_style(&server.state) {
+            TextStyle::Success => Tone::Success,
+            TextStyle::Warning => Tone::Warning,
+            TextStyle::Error => Tone::Error,
+            TextStyle::Dim => Tone::Muted,
+            TextStyle::Bold => Tone::Strong,
         };
-        Enrolled {
+        ConfiguredServer {
             name: server.name.clone(),
             scope: server.scope().id(),
             transport,
-            origin: session.shown_origin(&server.origin),
+            origin: session.display_origin(&server.origin),
             entry: server.entry.as_ref().map(get::entry_text).unwrap_or_default(),
             fingerprint: server.fingerprint.as_ref().map(|it| it.as_str().to_owned()),
-            footing: footing(&server.state),
+            eligibility: eligibility_of(&server.state),
             state: (tone, describe::state_text(&server.state)),
             reason: describe::state_reason(session, server),
             problems: server.problems.iter().map(|it| it.kind.to_string()).collect(),
@@ -101,16 +107,18 @@ impl Enrolled {
     }
 }
 
-fn footing(state: &State) -> Footing {
+fn eligibility_of(state: &ServerState) -> Eligibility {
     match state {
-        State::Ready => Footing::Runs,
-        State::Pending(Pending::New | Pending::Changed) => Footing::Undecided,
-        State::Rejected => Footing::Rejected,
-        State::Disabled(_) => Footing::Off,
-        State::Refused(_)
-        | State::Shadowed { .. }
-        | State::Duplicate { .. }
-        | State::LeftOut(_)
-        | State::Invalid => Footing::Stopped,
+        ServerState::Ready => Eligibility::Runnable,
+        ServerState::Pending(PendingReason::New | PendingReason::Changed) => {
+            Eligibility::PendingApproval
+        }
+        ServerState::Rejected => Eligibility::Rejected,
+        ServerState::Disabled(_) => Eligibility::Disabled,
+        ServerState::Refused(_)
+        | ServerState::Shadowed { .. }
+        | ServerState::Duplicate { .. }
+        | ServerState::Excluded(_)
+        | ServerState::Invalid => Eligibility::Blocked,
     }
 }

@@ -5,18 +5,18 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::screen::dialog::Body;
-use crate::screen::dialog::paper::{Paper, Piece, cut, draw_lines};
-use crate::screen::dialog::text_box::Taken;
-use crate::screen::look::{Look, Tone};
-use crate::screen::panel::inventory::{Inventory, Offer, Thing, ToolCard};
-use crate::screen::panel::observing::Observed;
-use crate::screen::panel::portrait::Portrait;
+use crate::screen::dialog::ScrollArea;
+use crate::screen::dialog::paper::{RichText, TonedText, draw_lines, sanitize_and_truncate};
+use crate::screen::dialog::text_box::KeyHandled;
+use crate::screen::look::{ScreenTheme, Tone};
+use crate::screen::panel::inventory::{CatalogueEntry, ServerCatalogue, ToolEntry, ToolExposure};
+use crate::screen::panel::observing::Measurements;
+use crate::screen::panel::portrait::ServerDetails;
 use crate::screen::panel::resident;
-use crate::screen::panel::roster::{Enrolled, Footing};
+use crate::screen::panel::roster::{ConfiguredServer, Eligibility};
 
 /// How much of a description is shown unless all of it is wanted.
-const BRIEF: usize = 160;
+const BRIEF_WIDTH: usize = 160;
 
 /// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Tab {
 impl Tab {
     const ALL: [Tab; 5] = [Tab::Overview, Tab::Tools, Tab::Resources, Tab::Prompts, Tab::Log];
 
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Tab::Overview => "Overview",
             Tab::Tools => "Tools",
@@ -46,48 +46,54 @@ impl Tab {
         }
     }
 
-    fn at(self) -> usize {
+    fn index(self) -> usize {
         Tab::ALL.iter().position(|it| *it == self).unwrap_or(0)
     }
 }
 
 /// How much is said of each thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum DescriptionLength {
     Brief,
     Full,
 }
 
 /// Everything that is known of the server.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'k> {
+pub struct PageContext<'k> {
     /// How it is doing.
-    pub portrait: &'k Portrait,
+    pub details: &'k ServerDetails,
     /// How it is configured, where it is.
-    pub enrolled: Option<&'k Enrolled>,
+    pub configured: Option<&'k ConfiguredServer>,
     /// What it has.
-    pub inventory: &'k Inventory,
+    pub catalogue: &'k ServerCatalogue,
     /// What was looked at.
-    pub observed: &'k Observed,
+    pub measurements: &'k Measurements,
 }
 
 /// The sheet.
 #[derive(Debug)]
-pub struct ServerSheet {
+pub struct ServerPage {
     /// Whose.
     pub name: String,
     tab: Tab,
-    detail: Detail,
-    body: Body,
+    description_length: DescriptionLength,
+    body: ScrollArea,
     /// Does the log go on by itself? Not while somebody reads further up.
-    follows: bool,
+    follows_log: bool,
 }
 
-impl ServerSheet {
+impl ServerPage {
     /// Of a server.
-    pub fn new(name: &str, tab: Tab) -> ServerSheet {
+    pub fn new(name: &str, tab: Tab) -> ServerPage {
         let name = name.to_owned();
-        ServerSheet { name, tab, detail: Detail::Brief, body: Body::default(), follows: true }
+        ServerPage {
+            name,
+            tab,
+            description_length: DescriptionLength::Brief,
+            body: ScrollArea::default(),
+            follows_log: true,
+        }
     }
 
     /// The page that is open.
@@ -96,67 +102,77 @@ impl ServerSheet {
     }
 
     /// Opens a page.
-    pub fn turn_to(&mut self, tab: Tab, known: Known<'_>) {
+    pub fn switch_to(&mut self, tab: Tab, known: PageContext<'_>) {
         self.tab = tab;
-        self.body = Body::default();
-        self.follows = true;
-        self.renew(known);
+        self.body = ScrollArea::default();
+        self.follows_log = true;
+        self.refresh(known);
     }
 
     /// Writes the page anew, since something changed. Where somebody reads stays in view.
-    pub fn renew(&mut self, known: Known<'_>) {
-        self.body.replace(match self.tab {
-            Tab::Overview => overview(known),
-            Tab::Tools => tools(known.inventory, self.detail),
-            Tab::Resources => things(&known.inventory.resources, "resources", self.detail),
-            Tab::Prompts => things(&known.inventory.prompts, "prompts", self.detail),
-            Tab::Log => log(known),
+    pub fn refresh(&mut self, known: PageContext<'_>) {
+        self.body.set_text(match self.tab {
+            Tab::Overview => overview_text(known),
+            Tab::Tools => tools_text(known.catalogue, self.description_length),
+            Tab::Resources => {
+                entries_text(&known.catalogue.resources, "resources", self.description_length)
+            }
+            Tab::Prompts => {
+                entries_text(&known.catalogue.prompts, "prompts", self.description_length)
+            }
+            Tab::Log => log_text(known),
         });
     }
 
     /// Takes the keys that turn pages and scroll.
-    pub fn key(&mut self, key: KeyEvent, known: Known<'_>) -> Taken {
+    pub fn on_key(&mut self, key: KeyEvent, known: PageContext<'_>) -> KeyHandled {
         let count = Tab::ALL.len();
         match (key.code, ()) {
             (KeyCode::Right | KeyCode::Tab, ()) => {
-                self.turn_to(Tab::ALL[(self.tab.at() + 1) % count], known);
+                self.switch_to(Tab::ALL[(self.tab.index() + 1) % count], known);
             }
             (KeyCode::Left | KeyCode::BackTab, ()) => {
-                self.turn_to(Tab::ALL[(self.tab.at() + count - 1) % count], known);
+                self.switch_to(Tab::ALL[(self.tab.index() + count - 1) % count], known);
             }
             (KeyCode::Char(c @ '1'..='5'), ()) => {
                 let at = usize::from(u8::try_from(c).unwrap_or(b'1') - b'1');
-                self.turn_to(Tab::ALL[at], known);
+                self.switch_to(Tab::ALL[at], known);
             }
             (KeyCode::Enter, ()) => {
-                self.detail = match self.detail {
-                    Detail::Brief => Detail::Full,
-                    Detail::Full => Detail::Brief,
+                self.description_length = match self.description_length {
+                    DescriptionLength::Brief => DescriptionLength::Full,
+                    DescriptionLength::Full => DescriptionLength::Brief,
                 };
-                self.renew(known);
+                self.refresh(known);
             }
             (_, ()) => {
-                let taken = self.body.key(key);
-                self.follows = self.body.scroll().is_at_end();
+                let taken = self.body.on_key(key);
+                self.follows_log = self.body.scroll().is_at_end();
                 return taken;
             }
         }
-        Taken::Yes
+        KeyHandled::Yes
     }
 
     /// Draws it.
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, known: Known<'_>) {
+    pub fn draw(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        look: &ScreenTheme,
+        known: PageContext<'_>,
+    ) {
         let [above, below] = split(area);
         draw_lines(frame.buffer_mut(), above, &[self.tabs(known, look, area.width)]);
-        if self.tab == Tab::Log && self.follows {
+        if self.tab == Tab::Log && self.follows_log {
             // As far down as it goes; drawing finds out how far that is.
             self.body.scroll().top = usize::MAX / 2;
         }
         self.body.draw(frame, below, look);
     }
 
-    fn tabs(&self, known: Known<'_>, look: &Look, width: u16) -> Line<'static> {
-        let [tools, resources, prompts] = known.portrait.counts;
+    fn tabs(&self, known: PageContext<'_>, look: &ScreenTheme, width: u16) -> Line<'static> {
+        let [tools, resources, prompts] = known.details.counts;
         let mut spans = Vec::new();
         for (index, tab) in Tab::ALL.into_iter().enumerate() {
             let count = match tab {
@@ -169,9 +185,9 @@ impl ServerSheet {
             let (open, close) = if tab == self.tab { ("[", "]") } else { (" ", " ") };
             let text = match width < 60 && tab != self.tab {
                 true => format!("{open}{}{close}", index + 1),
-                false => format!("{open}{} {}{count}{close}", index + 1, tab.word()),
+                false => format!("{open}{} {}{count}{close}", index + 1, tab.label()),
             };
-            let tone = if tab == self.tab { Tone::Chosen } else { Tone::Text };
+            let tone = if tab == self.tab { Tone::Selected } else { Tone::Text };
             spans.push(Span::styled(text, look.style(tone)));
             spans.push(Span::raw(" "));
         }
@@ -187,153 +203,159 @@ fn split(area: Rect) -> [Rect; 2] {
     [Rect { height: above, ..area }, Rect { y: top, height, ..area }]
 }
 
-fn overview(known: Known<'_>) -> Paper {
-    let Known { portrait, enrolled, observed, .. } = known;
-    let mut paper = Paper::default();
-    paper.labelled("State", portrait.mood.tone(), &portrait.state);
-    if let Some(cause) = &portrait.cause {
-        paper.labelled("Cause", Tone::Text, &cause.what);
+fn overview_text(known: PageContext<'_>) -> RichText {
+    let PageContext { details: portrait, configured: enrolled, measurements: observed, .. } = known;
+    let mut paper = RichText::default();
+    paper.push_labelled("State", portrait.health.tone(), &portrait.state);
+    if let Some(cause) = &portrait.failure {
+        paper.push_labelled("Cause", Tone::Text, &cause.summary);
         for (label, text) in &cause.evidence {
-            paper.labelled("", Tone::Faint, &format!("{label}: {}", text.trim_end()));
+            paper.push_labelled("", Tone::Muted, &format!("{label}: {}", text.trim_end()));
         }
         if let Some(remedy) = &cause.remedy {
-            paper.labelled("Hint", Tone::Accent, remedy);
+            paper.push_labelled("Hint", Tone::Accent, remedy);
         }
     }
-    if portrait.footing == Footing::Undecided {
-        paper.labelled("Hint", Tone::Accent, "look at what it runs, then: p approve, x reject");
+    if portrait.eligibility == Eligibility::PendingApproval {
+        paper.push_labelled(
+            "Hint",
+            Tone::Accent,
+            "look at what it runs, then: p approve, x reject",
+        );
     }
     for note in &portrait.notes {
-        paper.labelled("Note", Tone::Doubtful, note);
+        paper.push_labelled("Note", Tone::Warning, note);
     }
-    if let Some(it) = &portrait.introduced {
-        paper.labelled("Server", Tone::Text, &it.title);
-        let era = format!("{} ({})", it.era, it.version);
-        paper.labelled("Era", Tone::Text, &era);
+    if let Some(it) = &portrait.description {
+        paper.push_labelled("Server", Tone::Text, &it.title);
+        let era = format!("{} ({})", it.era, it.protocol_version);
+        paper.push_labelled("Era", Tone::Text, &era);
         let words =
             if it.capabilities.is_empty() { "none".to_owned() } else { it.capabilities.join(", ") };
-        paper.labelled("Can do", Tone::Text, &words);
+        paper.push_labelled("Can do", Tone::Text, &words);
     }
     if let Some(time) = portrait.ready_after {
-        paper.labelled("Ready after", Tone::Text, &format!("{} ms", time.as_millis()));
+        paper.push_labelled("Ready after", Tone::Text, &format!("{} ms", time.as_millis()));
     }
     if let Some(process) = portrait.process {
-        let memory = observed.resident.get(&process);
-        let memory = memory.map_or("-".to_owned(), |it| resident::shown(*it));
-        paper.labelled("Process", Tone::Text, &format!("{process}, {memory} in memory"));
+        let memory = observed.memory.get(&process);
+        let memory = memory.map_or("-".to_owned(), |it| resident::format_bytes(*it));
+        paper.push_labelled("Process", Tone::Text, &format!("{process}, {memory} in memory"));
     }
-    paper.gap();
+    paper.push_blank();
     match enrolled {
-        Some(it) => configured(&mut paper, it),
-        None => paper.labelled("Scope", Tone::Text, portrait.scope),
+        Some(it) => push_configuration(&mut paper, it),
+        None => paper.push_labelled("Scope", Tone::Text, portrait.scope),
     }
-    if let Some(text) = portrait.introduced.as_ref().and_then(|it| it.instructions.as_ref()) {
-        paper.gap();
-        paper.text(Tone::Faint, "How to use it, in its own words:");
-        paper.hung(2, Tone::Text, text);
+    if let Some(text) = portrait.description.as_ref().and_then(|it| it.instructions.as_ref()) {
+        paper.push_blank();
+        paper.push_text(Tone::Muted, "How to use it, in its own words:");
+        paper.push_indented(2, Tone::Text, text);
     }
     paper
 }
 
-fn configured(paper: &mut Paper, enrolled: &Enrolled) {
-    paper.labelled("Defined in", Tone::Text, &enrolled.origin);
-    paper.labelled("Scope", Tone::Text, enrolled.scope);
+fn push_configuration(paper: &mut RichText, enrolled: &ConfiguredServer) {
+    paper.push_labelled("Defined in", Tone::Text, &enrolled.origin);
+    paper.push_labelled("Scope", Tone::Text, enrolled.scope);
     for line in enrolled.entry.lines() {
         match line.trim().split_once(": ") {
-            Some((label, value)) => paper.labelled(label, Tone::Text, value.trim_start()),
-            None => paper.labelled("", Tone::Text, line.trim()),
+            Some((label, value)) => paper.push_labelled(label, Tone::Text, value.trim_start()),
+            None => paper.push_labelled("", Tone::Text, line.trim()),
         }
     }
     if enrolled.is_trusted {
-        paper.labelled("Trust", Tone::Doubtful, "its tools run without asking");
+        paper.push_labelled("Trust", Tone::Warning, "its tools run without asking");
     }
     if let Some(fingerprint) = &enrolled.fingerprint {
-        paper.labelled("Hash", Tone::Faint, fingerprint);
+        paper.push_labelled("Hash", Tone::Muted, fingerprint);
     }
 }
 
-fn tools(inventory: &Inventory, detail: Detail) -> Paper {
-    let mut paper = Paper::default();
+fn tools_text(inventory: &ServerCatalogue, detail: DescriptionLength) -> RichText {
+    let mut paper = RichText::default();
     if inventory.tools.is_empty() {
-        paper.text(Tone::Faint, "It has no tools.");
+        paper.push_text(Tone::Muted, "It has no tools.");
         return paper;
     }
     let text = format!(
         "{}; those that a model is told of take about {} tokens",
-        crate::describe::counted(inventory.tools.len(), "tool", "tools"),
+        crate::describe::pluralize(inventory.tools.len(), "tool", "tools"),
         inventory.tokens()
     );
-    paper.text(Tone::Faint, &text);
+    paper.push_text(Tone::Muted, &text);
     for tool in &inventory.tools {
-        tool_lines(&mut paper, tool, detail);
+        push_tool(&mut paper, tool, detail);
     }
     paper
 }
 
-fn tool_lines(paper: &mut Paper, tool: &ToolCard, detail: Detail) {
-    let mut pieces: Vec<Piece> = vec![(Tone::Strong, tool.name.clone())];
+fn push_tool(paper: &mut RichText, tool: &ToolEntry, detail: DescriptionLength) {
+    let mut pieces: Vec<TonedText> = vec![(Tone::Strong, tool.name.clone())];
     for word in &tool.annotations {
         let tone = match *word {
-            "read-only" | "additive" => Tone::Good,
-            "destructive" => Tone::Doubtful,
-            _ => Tone::Faint,
+            "read-only" | "additive" => Tone::Success,
+            "destructive" => Tone::Warning,
+            _ => Tone::Muted,
         };
         pieces.push((tone, format!("  {word}")));
     }
-    pieces.push((Tone::Faint, format!("  ~{} tokens", tool.tokens)));
-    paper.row(2, pieces);
+    pieces.push((Tone::Muted, format!("  ~{} tokens", tool.tokens)));
+    paper.push_line(2, pieces);
     if let Some(title) = tool.title.as_ref().filter(|it| **it != tool.name) {
-        paper.hung(2, Tone::Text, title);
+        paper.push_indented(2, Tone::Text, title);
     }
-    match &tool.offer {
-        Offer::As(exposed) if detail == Detail::Full => {
-            paper.hung(2, Tone::Faint, &format!("called {exposed}"));
+    match &tool.exposure {
+        ToolExposure::ExposedAs(exposed) if detail == DescriptionLength::Full => {
+            paper.push_indented(2, Tone::Muted, &format!("called {exposed}"));
         }
-        Offer::As(_) => {}
-        Offer::Not(why) => paper.hung(2, Tone::Doubtful, &format!("not offered: {why}")),
+        ToolExposure::ExposedAs(_) => {}
+        ToolExposure::Hidden(why) => {
+            paper.push_indented(2, Tone::Warning, &format!("not offered: {why}"))
+        }
     }
-    described(paper, &tool.description, detail);
+    push_description(paper, &tool.description, detail);
 }
 
-fn described(paper: &mut Paper, description: &str, detail: Detail) {
+fn push_description(paper: &mut RichText, description: &str, detail: DescriptionLength) {
     match detail {
         _ if description.is_empty() => {}
-        Detail::Full => paper.hung(2, Tone::Text, description),
-        Detail::Brief => {
+        DescriptionLength::Full => paper.push_indented(2, Tone::Text, description),
+        DescriptionLength::Brief => {
             let first = description.lines().find(|it| !it.trim().is_empty()).unwrap_or_default();
-            paper.hung(2, Tone::Text, &cut(first.trim(), BRIEF));
+            paper.push_indented(2, Tone::Text, &sanitize_and_truncate(first.trim(), BRIEF_WIDTH));
         }
     }
 }
 
-fn things(things: &[Thing], word: &str, detail: Detail) -> Paper {
-    let mut paper = Paper::default();
+fn entries_text(things: &[CatalogueEntry], word: &str, detail: DescriptionLength) -> RichText {
+    let mut paper = RichText::default();
     if things.is_empty() {
-        paper.text(Tone::Faint, &format!("It has no {word}."));
+        paper.push_text(Tone::Muted, &format!("It has no {word}."));
     }
     for thing in things {
-        let mut pieces: Vec<Piece> = vec![(Tone::Strong, thing.name.clone())];
+        let mut pieces: Vec<TonedText> = vec![(Tone::Strong, thing.name.clone())];
         if let Some(title) = &thing.title {
             pieces.push((Tone::Text, format!("  {title}")));
         }
-        if !thing.more.is_empty() {
-            pieces.push((Tone::Faint, format!("  {}", thing.more)));
+        if !thing.details.is_empty() {
+            pieces.push((Tone::Muted, format!("  {}", thing.details)));
         }
-        paper.row(2, pieces);
-        described(&mut paper, &thing.description, detail);
+        paper.push_line(2, pieces);
+        push_description(&mut paper, &thing.description, detail);
     }
     paper
 }
 
-fn log(known: Known<'_>) -> Paper {
-    let mut paper = Paper::default();
-    match &known.observed.log {
-        Some((server, lines)) if *server == known.portrait.name && !lines.is_empty() => {
+fn log_text(known: PageContext<'_>) -> RichText {
+    let mut paper = RichText::default();
+    match &known.measurements.log {
+        Some((server, lines)) if *server == known.details.name && !lines.is_empty() => {
             for line in lines {
-                paper.text(Tone::Text, line);
+                paper.push_text(Tone::Text, line);
             }
         }
-        Some(_) | None => paper.text(Tone::Faint, "It has said nothing yet."),
+        Some(_) | None => paper.push_text(Tone::Muted, "It has said nothing yet."),
     }
     paper
 }

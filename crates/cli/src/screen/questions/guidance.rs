@@ -4,38 +4,38 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use switchboard::auth::escort::{Guide, Pasting};
-use switchboard::auth::flow::Instructions;
-use switchboard::auth::runner::NobodyThere;
+use switchboard::auth::escort::{LoginPrompt, PastedTextFuture};
+use switchboard::auth::flow::DeviceAuthorization;
+use switchboard::auth::runner::UserUnavailable;
 use tokio::sync::{mpsc, oneshot, watch};
 use url::Url;
 
-use crate::screen::dialog::login_dialog::{LoginPage, Pasted, Way};
-use crate::screen::questions::{Arrival, Question, Questions};
-use crate::signpost::Showing;
+use crate::screen::dialog::login_dialog::{LoginGrant, LoginInput, LoginPage};
+use crate::screen::questions::{DialogRequest, ElicitorMessage, ScreenElicitor};
+use crate::signpost::BrowserMode;
 
 /// Shows the way on the screen.
 #[derive(Debug)]
-pub struct ScreenGuide {
-    questions: Questions,
-    showing: Showing,
-    whom: String,
+pub struct ScreenLoginGuide {
+    elicitor: ScreenElicitor,
+    browser_use: BrowserMode,
+    server: String,
     /// Was the browser opened? One tab is enough.
     is_opened: AtomicBool,
     /// Why what was pasted last was not taken.
-    refusal: watch::Sender<Option<String>>,
-    departures: mpsc::Sender<oneshot::Receiver<Pasted>>,
+    rejection: watch::Sender<Option<String>>,
+    cancellations: mpsc::Sender<oneshot::Receiver<LoginInput>>,
 }
 
 /// Somebody who is shown a code, and may leave. Dropping it takes the code off the screen.
 #[derive(Debug)]
-pub struct Departure {
-    codes: mpsc::Receiver<oneshot::Receiver<Pasted>>,
+pub struct LoginCancellation {
+    codes: mpsc::Receiver<oneshot::Receiver<LoginInput>>,
 }
 
-impl Departure {
+impl LoginCancellation {
     /// Comes back when somebody who was shown a code gave up.
-    pub async fn left(&mut self) {
+    pub async fn cancelled(&mut self) {
         while let Some(code) = self.codes.recv().await {
             if code.await.is_ok() {
                 return;
@@ -45,67 +45,78 @@ impl Departure {
     }
 }
 
-impl ScreenGuide {
+impl ScreenLoginGuide {
     /// Somebody to show the way to a server.
-    pub fn new(questions: &Questions, showing: Showing, whom: &str) -> (ScreenGuide, Departure) {
+    pub fn new(
+        questions: &ScreenElicitor,
+        showing: BrowserMode,
+        whom: &str,
+    ) -> (ScreenLoginGuide, LoginCancellation) {
         // One code a login, and one more where it is shown anew.
         let (departures, codes) = mpsc::channel(2);
-        let guide = ScreenGuide {
-            questions: questions.clone(),
-            showing,
-            whom: whom.to_owned(),
+        let guide = ScreenLoginGuide {
+            elicitor: questions.clone(),
+            browser_use: showing,
+            server: whom.to_owned(),
             is_opened: AtomicBool::new(false),
-            refusal: watch::Sender::new(None),
-            departures,
+            rejection: watch::Sender::new(None),
+            cancellations: departures,
         };
-        (guide, Departure { codes })
+        (guide, LoginCancellation { codes })
     }
 
-    fn opened(&self, url: &Url) -> Way {
-        match (self.questions.circumstances.opener)(url) {
-            Ok(()) => Way::Opened,
-            Err(error) => Way::NotOpened(format!("no browser could be started: {error}")),
+    fn open_browser(&self, url: &Url) -> LoginGrant {
+        match (self.elicitor.context.open_url)(url) {
+            Ok(()) => LoginGrant::BrowserOpened,
+            Err(error) => {
+                LoginGrant::BrowserFailed(format!("no browser could be started: {error}"))
+            }
         }
     }
 
-    async fn pasted(&self, url: &Url) -> Option<String> {
-        let mut way = match (self.showing, self.is_opened.swap(true, Ordering::Relaxed)) {
-            (Showing::Browser, false) => self.opened(url),
-            (Showing::Browser, true) => Way::Opened,
-            (Showing::Words, _) => Way::Shown,
+    async fn prompt_for_redirect(&self, url: &Url) -> Option<String> {
+        let mut way = match (self.browser_use, self.is_opened.swap(true, Ordering::Relaxed)) {
+            (BrowserMode::Open, false) => self.open_browser(url),
+            (BrowserMode::Open, true) => LoginGrant::BrowserOpened,
+            (BrowserMode::PrintUrl, _) => LoginGrant::UrlShown,
         };
         loop {
-            let refusal = self.refusal.send_replace(None);
-            let page = LoginPage { whom: self.whom.clone(), url: url.clone(), way, refusal };
-            match self.questions.put(|reply| Question::SignIn(page, reply)).await {
-                Some(Pasted::Text(text)) => return Some(text),
-                Some(Pasted::OpenIt) => way = self.opened(url),
-                Some(Pasted::GaveUp) | None => return None,
+            let refusal = self.rejection.send_replace(None);
+            let page = LoginPage {
+                server: self.server.clone(),
+                url: url.clone(),
+                method: way,
+                rejection: refusal,
+            };
+            match self.elicitor.request(|reply| DialogRequest::Login(page, reply)).await {
+                Some(LoginInput::Text(text)) => return Some(text),
+                Some(LoginInput::OpenBrowser) => way = self.open_browser(url),
+                Some(LoginInput::Cancelled) | None => return None,
             }
         }
     }
 }
 
-impl Guide for ScreenGuide {
-    fn visit<'a>(&'a self, url: &'a Url) -> Pasting<'a> {
-        Box::pin(self.pasted(url))
+impl LoginPrompt for ScreenLoginGuide {
+    fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a> {
+        Box::pin(self.prompt_for_redirect(url))
     }
 
-    fn not_taken(&self, why: &str) {
-        self.refusal.send_replace(Some(why.to_owned()));
+    fn callback_rejected(&self, why: &str) {
+        self.rejection.send_replace(Some(why.to_owned()));
     }
 
-    fn show(&self, instructions: &Instructions) -> Result<(), NobodyThere> {
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
         let (reply, answer) = oneshot::channel();
-        let way = Way::Code {
-            code: instructions.code.clone(),
-            complete: instructions.complete_url.clone(),
+        let way = LoginGrant::DeviceCode {
+            code: instructions.user_code.clone(),
+            complete: instructions.verification_uri_complete.clone(),
             expires_in: Duration::from_secs(instructions.expires_in),
         };
-        let url = instructions.url.clone();
-        let page = LoginPage { whom: self.whom.clone(), url, way, refusal: None };
-        let question = Arrival::Asked(Box::new(Question::SignIn(page, reply)));
-        self.questions.arrivals.try_send(question).map_err(|_| NobodyThere)?;
-        self.departures.try_send(answer).map_err(|_| NobodyThere)
+        let url = instructions.verification_uri.clone();
+        let page = LoginPage { server: self.server.clone(), url, method: way, rejection: None };
+        let question = ElicitorMessage::Request(Box::new(DialogRequest::Login(page, reply)));
+        self.elicitor.messages.try_send(question).map_err(|_| UserUnavailable)?;
+        self.cancellations.try_send(answer).map_err(|_| UserUnavailable)
     }
 }

@@ -3,17 +3,17 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Inside, Object, Pointer, Reason, each_child_mut, inside};
+use super::{Object, Pointer, QuarantineReason, SubschemaShape, each_child_mut, subschema_shape};
 
 /// Rewrites what older drafts say in another way, here and below.
 pub(super) fn translate(schema: &mut Object) {
     // Which draft it was does not matter afterwards, and an address that is nowhere only misleads.
     schema.shift_remove("$schema");
     schema.shift_remove("$id");
-    positions(schema);
-    limit(schema, "minimum", "exclusiveMinimum");
-    limit(schema, "maximum", "exclusiveMaximum");
-    dependencies(schema);
+    translate_items(schema);
+    translate_limit(schema, "minimum", "exclusiveMinimum");
+    translate_limit(schema, "maximum", "exclusiveMaximum");
+    translate_dependencies(schema);
     each_child_mut(schema, &mut |child| {
         if let Json::Object(child) = child {
             translate(child);
@@ -22,7 +22,7 @@ pub(super) fn translate(schema: &mut Object) {
 }
 
 /// A list of schemas for items by position has a keyword of its own now.
-fn positions(schema: &mut Object) {
+fn translate_items(schema: &mut Object) {
     if !matches!(schema.get("items"), Some(Json::Array(_))) {
         return;
     }
@@ -34,7 +34,7 @@ fn positions(schema: &mut Object) {
 }
 
 /// An exclusive limit was a truth value beside the limit.
-fn limit(schema: &mut Object, inclusive: &str, exclusive: &str) {
+fn translate_limit(schema: &mut Object, inclusive: &str, exclusive: &str) {
     let Some(Json::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     match is_exclusive {
         false => drop(schema.shift_remove(exclusive)),
@@ -46,7 +46,7 @@ fn limit(schema: &mut Object, inclusive: &str, exclusive: &str) {
 }
 
 /// One keyword became two.
-fn dependencies(schema: &mut Object) {
+fn translate_dependencies(schema: &mut Object) {
     if !matches!(schema.get("dependencies"), Some(Json::Object(_))) {
         return;
     }
@@ -65,36 +65,42 @@ fn dependencies(schema: &mut Object) {
 }
 
 /// Is every keyword's value of the kind that the draft asks for, here and below?
-pub(super) fn examine(schema: &Object, at: &Pointer) -> Result<(), Reason> {
+pub(super) fn check_keywords(schema: &Object, at: &Pointer) -> Result<(), QuarantineReason> {
     for (keyword, value) in schema {
-        if !is_sound(keyword, value) {
-            return Err(Reason::Malformed(at.then(keyword)));
+        if !is_valid_keyword(keyword, value) {
+            return Err(QuarantineReason::Malformed(at.then(keyword)));
         }
         let at = || at.then(keyword);
-        match (inside(keyword), value) {
-            (Inside::Schema, Json::Object(child)) => examine(child, &at())?,
-            (Inside::Named, Json::Object(named)) => {
+        match (subschema_shape(keyword), value) {
+            (SubschemaShape::Single, Json::Object(child)) => check_keywords(child, &at())?,
+            (SubschemaShape::Map, Json::Object(named)) => {
                 for (name, child) in named {
-                    examine_child(child, &at().then(name))?;
+                    check_child(child, &at().then(name))?;
                 }
             }
-            (Inside::Listed, Json::Array(listed)) => {
+            (SubschemaShape::List, Json::Array(listed)) => {
                 for (index, child) in listed.iter().enumerate() {
-                    examine_child(child, &at().then(index))?;
+                    check_child(child, &at().then(index))?;
                 }
             }
-            (Inside::Schema | Inside::Named | Inside::Listed | Inside::Nothing, _) => {}
+            (
+                SubschemaShape::Single
+                | SubschemaShape::Map
+                | SubschemaShape::List
+                | SubschemaShape::NotASchema,
+                _,
+            ) => {}
         }
     }
     Ok(())
 }
 
-fn examine_child(child: &Json, at: &Pointer) -> Result<(), Reason> {
+fn check_child(child: &Json, at: &Pointer) -> Result<(), QuarantineReason> {
     match child {
-        Json::Object(child) => examine(child, at),
+        Json::Object(child) => check_keywords(child, at),
         Json::Bool(_) => Ok(()),
         Json::Null | Json::Number(_) | Json::String(_) | Json::Array(_) => {
-            Err(Reason::Malformed(at.clone()))
+            Err(QuarantineReason::Malformed(at.clone()))
         }
     }
 }
@@ -102,7 +108,7 @@ fn examine_child(child: &Json, at: &Pointer) -> Result<(), Reason> {
 pub(super) const TYPES: [&str; 7] =
     ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-fn is_sound(keyword: &str, value: &Json) -> bool {
+fn is_valid_keyword(keyword: &str, value: &Json) -> bool {
     let is_type = |it: &Json| it.as_str().is_some_and(|it| TYPES.contains(&it));
     let are_texts = |it: &Json| {
         it.as_array().is_some_and(|it| {
@@ -122,11 +128,11 @@ fn is_sound(keyword: &str, value: &Json) -> bool {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
         "multipleOf" => value.as_f64().is_some_and(|it| it > 0.0),
         "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
-        _ => match inside(keyword) {
-            Inside::Schema => value.is_object() || value.is_boolean(),
-            Inside::Named => value.is_object(),
-            Inside::Listed => has_some(value, |_| true),
-            Inside::Nothing => true,
+        _ => match subschema_shape(keyword) {
+            SubschemaShape::Single => value.is_object() || value.is_boolean(),
+            SubschemaShape::Map => value.is_object(),
+            SubschemaShape::List => has_some(value, |_| true),
+            SubschemaShape::NotASchema => true,
         },
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 
-use super::{DEEPEST, Inside, LARGEST, Object, Reason, each_child, inside};
+use super::{
+    MAX_BYTES, MAX_DEPTH, Object, QuarantineReason, SubschemaShape, each_child, subschema_shape,
+};
 
 /// Keywords beside a reference that only describe.
 const DESCRIBING: [&str; 8] = [
@@ -25,20 +27,20 @@ const SHELVES: [&str; 2] = ["$defs", "definitions"];
 const LONGEST_CHAIN: usize = 16;
 
 /// The schema with its references in place.
-pub(super) fn resolved(root: Object) -> Result<Object, Reason> {
-    let root = Json::Object(unrolled(root));
+pub(super) fn inline_references(root: Object) -> Result<Object, QuarantineReason> {
+    let root = Json::Object(resolve_root(root));
     let graph = Graph::of(&root)?;
     if graph.edges.is_empty() {
-        return Ok(without_shelves(root));
+        return Ok(without_definitions(root));
     }
     let circular = graph.circular();
-    let mut placing = Placing { root: &root, circular, left: LARGEST };
+    let mut placing = Inliner { root: &root, circular, left: MAX_BYTES };
     let placed = placing.schema(&root, 0);
     // What does not fit in place stays where it was: nothing is lost, it is only harder to read.
     let Some(placed) = placed else { return Ok(into_object(root)) };
     let mut remaining = Vec::new();
     // Definitions only count where something else refers to them.
-    let used = Json::Object(without_shelves(placed.clone()));
+    let used = Json::Object(without_definitions(placed.clone()));
     references(&used, &mut remaining);
     match remaining.is_empty() {
         true => Ok(into_object(used)),
@@ -47,12 +49,12 @@ pub(super) fn resolved(root: Object) -> Result<Object, Reason> {
 }
 
 /// Does every reference lead somewhere here?
-pub(super) fn examine(root: &Object) -> Result<(), Reason> {
+pub(super) fn check_targets(root: &Object) -> Result<(), QuarantineReason> {
     Graph::of(&Json::Object(root.clone())).map(drop)
 }
 
 /// A root that is only a reference, as what it refers to. That is possible even where it goes round in a circle.
-fn unrolled(mut root: Object) -> Object {
+fn resolve_root(mut root: Object) -> Object {
     for _ in 0..LONGEST_CHAIN {
         let whole = Json::Object(root);
         let reference = whole.get("$ref").and_then(Json::as_str);
@@ -61,7 +63,7 @@ fn unrolled(mut root: Object) -> Object {
         let Some(found) = found else { break };
         root.shift_remove("$ref");
         let shelves = SHELVES.map(|shelf| (shelf, root.shift_remove(shelf)));
-        root = into_object(joined(found, root));
+        root = into_object(merge_siblings(found, root));
         for (shelf, definitions) in shelves {
             if let Some(definitions) = definitions {
                 root.insert(shelf.to_owned(), definitions);
@@ -80,7 +82,7 @@ fn into_object(value: Json) -> Object {
     }
 }
 
-fn without_shelves(value: Json) -> Object {
+fn without_definitions(value: Json) -> Object {
     let mut object = into_object(value);
     SHELVES.iter().for_each(|shelf| drop(object.shift_remove(*shelf)));
     object
@@ -127,7 +129,7 @@ struct Graph<'a> {
 
 impl<'a> Graph<'a> {
     /// Follows every reference. The error is one that leads nowhere, or away.
-    fn of(root: &'a Json) -> Result<Graph<'a>, Reason> {
+    fn of(root: &'a Json) -> Result<Graph<'a>, QuarantineReason> {
         let mut waiting = Vec::new();
         references(root, &mut waiting);
         let mut edges: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -137,10 +139,10 @@ impl<'a> Graph<'a> {
             }
             let shortened = || reference.chars().take(200).collect::<String>();
             if !reference.starts_with('#') {
-                return Err(Reason::RemoteReference(shortened()));
+                return Err(QuarantineReason::RemoteReference(shortened()));
             }
             let Some(target) = target(root, reference) else {
-                return Err(Reason::DanglingReference(shortened()));
+                return Err(QuarantineReason::DanglingReference(shortened()));
             };
             let mut found = Vec::new();
             references(target, &mut found);
@@ -177,16 +179,16 @@ impl<'a> Graph<'a> {
 }
 
 /// Copies a schema with references in place, as long as there is room.
-struct Placing<'a> {
+struct Inliner<'a> {
     root: &'a Json,
     circular: HashSet<String>,
     left: usize,
 }
 
-impl Placing<'_> {
+impl Inliner<'_> {
     /// Absent where there is no room.
     fn schema(&mut self, schema: &Json, depth: usize) -> Option<Json> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return None;
         }
         let Json::Object(object) = schema else { return self.copy(schema) };
@@ -197,28 +199,31 @@ impl Placing<'_> {
         let mut beside = object.clone();
         beside.shift_remove("$ref");
         let beside = self.members(&beside, depth)?;
-        Some(joined(target, into_object(beside)))
+        Some(merge_siblings(target, into_object(beside)))
     }
 
     fn members(&mut self, object: &Object, depth: usize) -> Option<Json> {
         let mut made = Object::new();
         for (keyword, value) in object {
-            self.pay(keyword.len() + 4)?;
-            let value = match (inside(keyword), value) {
-                (Inside::Schema, value) => self.schema(value, depth + 1)?,
-                (Inside::Named, Json::Object(named)) => {
+            self.spend(keyword.len() + 4)?;
+            let value = match (subschema_shape(keyword), value) {
+                (SubschemaShape::Single, value) => self.schema(value, depth + 1)?,
+                (SubschemaShape::Map, Json::Object(named)) => {
                     let mut each = Object::new();
                     for (name, child) in named {
-                        self.pay(name.len() + 4)?;
+                        self.spend(name.len() + 4)?;
                         each.insert(name.clone(), self.schema(child, depth + 2)?);
                     }
                     Json::Object(each)
                 }
-                (Inside::Listed, Json::Array(listed)) => {
+                (SubschemaShape::List, Json::Array(listed)) => {
                     let each = listed.iter().map(|child| self.schema(child, depth + 2));
                     Json::Array(each.collect::<Option<_>>()?)
                 }
-                (Inside::Named | Inside::Listed | Inside::Nothing, value) => self.copy(value)?,
+                (
+                    SubschemaShape::Map | SubschemaShape::List | SubschemaShape::NotASchema,
+                    value,
+                ) => self.copy(value)?,
             };
             made.insert(keyword.clone(), value);
         }
@@ -226,11 +231,11 @@ impl Placing<'_> {
     }
 
     fn copy(&mut self, value: &Json) -> Option<Json> {
-        self.pay(size(value))?;
+        self.spend(size(value))?;
         Some(value.clone())
     }
 
-    fn pay(&mut self, price: usize) -> Option<()> {
+    fn spend(&mut self, price: usize) -> Option<()> {
         self.left = self.left.checked_sub(price)?;
         Some(())
     }
@@ -248,7 +253,7 @@ fn size(value: &Json) -> usize {
 }
 
 /// What was referred to, together with what stood beside the reference.
-fn joined(target: Json, beside: Object) -> Json {
+fn merge_siblings(target: Json, beside: Object) -> Json {
     if beside.is_empty() {
         return target;
     }

@@ -6,7 +6,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Object, Reason};
+use super::{Object, QuarantineReason};
 
 /// What model APIs refuse at the root, besides combinations.
 const REFUSED: [&str; 3] = ["enum", "const", "not"];
@@ -18,8 +18,11 @@ const MERGEABLE: [&str; 7] =
 const ABOUT_PRESENCE: [&str; 5] = ["type", "required", "title", "description", "$comment"];
 
 /// Settles the root, or says what is in the way. What model APIs are not told goes to `untold`.
-pub(super) fn settle(root: &mut Object, untold: &mut Vec<Json>) -> Result<(), Reason> {
-    settle_type(root)?;
+pub(super) fn normalise_root(
+    root: &mut Object,
+    untold: &mut Vec<Json>,
+) -> Result<(), QuarantineReason> {
+    normalise_root_type(root)?;
     for keyword in ["anyOf", "oneOf", "allOf"] {
         let Some(Json::Array(branches)) = root.get(keyword) else { continue };
         let mut branches: Vec<Json> = branches.clone();
@@ -31,32 +34,34 @@ pub(super) fn settle(root: &mut Object, untold: &mut Vec<Json>) -> Result<(), Re
                 continue;
             }
             if branches.len() != 1 {
-                return Err(Reason::RootKeyword(keyword));
+                return Err(QuarantineReason::RootKeyword(keyword));
             }
         }
         let mut merged = root.clone();
         merged.shift_remove(keyword);
         for branch in branches {
-            merged = merge(merged, branch, untold).ok_or(Reason::RootKeyword(keyword))?;
+            merged = merge(merged, branch, untold).ok_or(QuarantineReason::RootKeyword(keyword))?;
         }
         *root = merged;
     }
     if let Some(bad) = REFUSED.iter().find(|it| root.contains_key(**it)) {
-        return Err(Reason::RootKeyword(bad));
+        return Err(QuarantineReason::RootKeyword(bad));
     }
     if root.contains_key("$ref") {
-        return Err(Reason::RootKeyword("$ref"));
+        return Err(QuarantineReason::RootKeyword("$ref"));
     }
     root.entry("properties").or_insert_with(|| json!({}));
     Ok(())
 }
 
-fn settle_type(root: &mut Object) -> Result<(), Reason> {
+fn normalise_root_type(root: &mut Object) -> Result<(), QuarantineReason> {
     match root.get("type") {
         Some(Json::String(kind)) if kind == "object" => return Ok(()),
-        Some(Json::String(kind)) => return Err(Reason::RootType(kind.chars().take(40).collect())),
+        Some(Json::String(kind)) => {
+            return Err(QuarantineReason::RootType(kind.chars().take(40).collect()));
+        }
         Some(Json::Array(kinds)) if !kinds.iter().any(|it| it == "object") => {
-            return Err(Reason::RootType("no object".to_owned()));
+            return Err(QuarantineReason::RootType("no object".to_owned()));
         }
         Some(_) | None => {}
     }
@@ -90,7 +95,7 @@ fn merge(root: Object, branch: Json, untold: &mut Vec<Json>) -> Option<Object> {
             return None;
         }
     };
-    settle(&mut branch, untold).ok()?;
+    normalise_root(&mut branch, untold).ok()?;
     // A branch that says all there is to say takes its place as it is.
     if root.keys().all(|it| ["type", "title", "description", "$comment"].contains(&it.as_str())) {
         let mut whole = root;

@@ -6,24 +6,24 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::dialect::TYPES;
-use super::{DEEPEST, is_argument_name};
+use super::{MAX_DEPTH, is_argument_name};
 
 /// Is there nothing to do, and nothing to refuse?
 pub(super) fn is_plain(text: &str) -> bool {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let root = Schema { place: Place::Root, depth: 1 };
+    let root = Schema { place: SchemaLevel::Root, depth: 1 };
     root.deserialize(&mut reader).is_ok() && reader.end().is_ok()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaLevel {
     Root,
     Below,
 }
 
 /// What a keyword's value must be for the schema to be plain.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ExpectedValue {
     Type,
     Properties,
     Schema,
@@ -39,26 +39,26 @@ enum Wanted {
     Unknown,
 }
 
-fn wanted(keyword: &str) -> Wanted {
+fn expected_value(keyword: &str) -> ExpectedValue {
     match keyword {
-        "type" => Wanted::Type,
-        "properties" => Wanted::Properties,
-        "items" | "additionalProperties" | "contains" | "propertyNames" => Wanted::Schema,
-        "anyOf" | "oneOf" | "allOf" => Wanted::Combination,
-        "prefixItems" => Wanted::Schemas,
-        "required" => Wanted::Texts,
-        "title" | "description" | "format" | "pattern" => Wanted::Text,
-        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => Wanted::Number,
-        "minLength" | "maxLength" | "minItems" | "maxItems" => Wanted::Count,
-        "uniqueItems" => Wanted::Truth,
-        "enum" | "examples" => Wanted::Values,
+        "type" => ExpectedValue::Type,
+        "properties" => ExpectedValue::Properties,
+        "items" | "additionalProperties" | "contains" | "propertyNames" => ExpectedValue::Schema,
+        "anyOf" | "oneOf" | "allOf" => ExpectedValue::Combination,
+        "prefixItems" => ExpectedValue::Schemas,
+        "required" => ExpectedValue::Texts,
+        "title" | "description" | "format" | "pattern" => ExpectedValue::Text,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => ExpectedValue::Number,
+        "minLength" | "maxLength" | "minItems" | "maxItems" => ExpectedValue::Count,
+        "uniqueItems" => ExpectedValue::Truth,
+        "enum" | "examples" => ExpectedValue::Values,
         // Older drafts say the same in the keywords that are known here.
-        "$schema" | "default" | "const" | "nullable" | "x-mcp-header" => Wanted::Anything,
-        _ => Wanted::Unknown,
+        "$schema" | "default" | "const" | "nullable" | "x-mcp-header" => ExpectedValue::Anything,
+        _ => ExpectedValue::Unknown,
     }
 }
 
-fn doubt<E: Error>() -> E {
+fn not_plain<E: Error>() -> E {
     E::custom("not plain")
 }
 
@@ -83,7 +83,7 @@ macro_rules! expecting {
 }
 
 struct Schema {
-    place: Place,
+    place: SchemaLevel,
     depth: usize,
 }
 
@@ -96,42 +96,44 @@ impl<'de> Visitor<'de> for Schema {
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
         match self.place {
-            Place::Root => Err(doubt()),
-            Place::Below => Ok(()),
+            SchemaLevel::Root => Err(not_plain()),
+            SchemaLevel::Below => Ok(()),
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        if self.depth > DEEPEST {
-            return Err(doubt());
+        if self.depth > MAX_DEPTH {
+            return Err(not_plain());
         }
         let (mut is_object, mut has_properties) = (false, false);
         while let Some(wanted) = map.next_key_seed(Keyword)? {
-            let child = || Schema { place: Place::Below, depth: self.depth + 1 };
+            let child = || Schema { place: SchemaLevel::Below, depth: self.depth + 1 };
             match wanted {
-                Wanted::Type => is_object = map.next_value_seed(Type)?,
-                Wanted::Properties => {
+                ExpectedValue::Type => is_object = map.next_value_seed(Type)?,
+                ExpectedValue::Properties => {
                     has_properties = true;
                     map.next_value_seed(Properties { place: self.place, depth: self.depth + 1 })?;
                 }
-                Wanted::Schema => map.next_value_seed(child())?,
-                Wanted::Combination if self.place == Place::Root => return Err(doubt()),
-                Wanted::Combination | Wanted::Schemas => {
+                ExpectedValue::Schema => map.next_value_seed(child())?,
+                ExpectedValue::Combination if self.place == SchemaLevel::Root => {
+                    return Err(not_plain());
+                }
+                ExpectedValue::Combination | ExpectedValue::Schemas => {
                     map.next_value_seed(Schemas { depth: self.depth + 1 })?;
                 }
-                Wanted::Texts => map.next_value_seed(Texts)?,
-                Wanted::Text => map.next_value_seed(Scalar::Text)?,
-                Wanted::Number => map.next_value_seed(Scalar::Number)?,
-                Wanted::Count => map.next_value_seed(Scalar::Count)?,
-                Wanted::Truth => map.next_value_seed(Scalar::Truth)?,
-                Wanted::Values => drop(map.next_value::<Vec<IgnoredAny>>()?),
-                Wanted::Anything => drop(map.next_value::<IgnoredAny>()?),
-                Wanted::Unknown => return Err(doubt()),
+                ExpectedValue::Texts => map.next_value_seed(Texts)?,
+                ExpectedValue::Text => map.next_value_seed(Scalar::Text)?,
+                ExpectedValue::Number => map.next_value_seed(Scalar::Number)?,
+                ExpectedValue::Count => map.next_value_seed(Scalar::Count)?,
+                ExpectedValue::Truth => map.next_value_seed(Scalar::Truth)?,
+                ExpectedValue::Values => drop(map.next_value::<Vec<IgnoredAny>>()?),
+                ExpectedValue::Anything => drop(map.next_value::<IgnoredAny>()?),
+                ExpectedValue::Unknown => return Err(not_plain()),
             }
         }
-        match self.place == Place::Below || (is_object && has_properties) {
+        match self.place == SchemaLevel::Below || (is_object && has_properties) {
             true => Ok(()),
-            false => Err(doubt()),
+            false => Err(not_plain()),
         }
     }
 }
@@ -139,20 +141,20 @@ impl<'de> Visitor<'de> for Schema {
 struct Keyword;
 
 impl<'de> DeserializeSeed<'de> for Keyword {
-    type Value = Wanted;
+    type Value = ExpectedValue;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Wanted, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<ExpectedValue, D::Error> {
         from.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Keyword {
-    type Value = Wanted;
+    type Value = ExpectedValue;
 
     expecting!("a keyword");
 
-    fn visit_str<E: Error>(self, keyword: &str) -> Result<Wanted, E> {
-        Ok(wanted(keyword))
+    fn visit_str<E: Error>(self, keyword: &str) -> Result<ExpectedValue, E> {
+        Ok(expected_value(keyword))
     }
 }
 
@@ -169,7 +171,7 @@ impl<'de> Visitor<'de> for Type {
     fn visit_str<E: Error>(self, kind: &str) -> Result<bool, E> {
         match TYPES.contains(&kind) {
             true => Ok(kind == "object"),
-            false => Err(doubt()),
+            false => Err(not_plain()),
         }
     }
 
@@ -178,16 +180,16 @@ impl<'de> Visitor<'de> for Type {
         while let Some(kind) = kinds.next_element::<&'de str>()? {
             match TYPES.iter().position(|it| *it == kind) {
                 Some(at) if !seen[at] => seen[at] = true,
-                Some(_) | None => return Err(doubt()),
+                Some(_) | None => return Err(not_plain()),
             }
         }
         // At the root even an object among others is for the long way.
-        if seen.contains(&true) { Ok(false) } else { Err(doubt()) }
+        if seen.contains(&true) { Ok(false) } else { Err(not_plain()) }
     }
 }
 
 struct Properties {
-    place: Place,
+    place: SchemaLevel,
     depth: usize,
 }
 
@@ -200,13 +202,13 @@ impl<'de> Visitor<'de> for Properties {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while map.next_key_seed(Name(self.place))?.is_some() {
-            map.next_value_seed(Schema { place: Place::Below, depth: self.depth + 1 })?;
+            map.next_value_seed(Schema { place: SchemaLevel::Below, depth: self.depth + 1 })?;
         }
         Ok(())
     }
 }
 
-struct Name(Place);
+struct Name(SchemaLevel);
 
 impl<'de> DeserializeSeed<'de> for Name {
     type Value = ();
@@ -222,9 +224,9 @@ impl Visitor<'_> for Name {
     expecting!("a property's name");
 
     fn visit_str<E: Error>(self, name: &str) -> Result<(), E> {
-        match self.0 == Place::Below || is_argument_name(name) {
+        match self.0 == SchemaLevel::Below || is_argument_name(name) {
             true => Ok(()),
-            false => Err(doubt()),
+            false => Err(not_plain()),
         }
     }
 }
@@ -241,12 +243,12 @@ impl<'de> Visitor<'de> for Schemas {
     expecting!("schemas");
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
-        let child = || Schema { place: Place::Below, depth: self.depth + 1 };
+        let child = || Schema { place: SchemaLevel::Below, depth: self.depth + 1 };
         let mut count = 0;
         while all.next_element_seed(child())?.is_some() {
             count += 1;
         }
-        if count > 0 { Ok(()) } else { Err(doubt()) }
+        if count > 0 { Ok(()) } else { Err(not_plain()) }
     }
 }
 
@@ -265,7 +267,7 @@ impl<'de> Visitor<'de> for Texts {
         let mut count = 0;
         while let Some(text) = all.next_element::<&'de str>()? {
             if count == seen.len() || seen[..count].contains(&text) {
-                return Err(doubt());
+                return Err(not_plain());
             }
             seen[count] = text;
             count += 1;
@@ -284,7 +286,7 @@ enum Scalar {
 
 impl Scalar {
     fn is<E: Error>(self, allowed: &[Scalar]) -> Result<(), E> {
-        if allowed.contains(&self) { Ok(()) } else { Err(doubt()) }
+        if allowed.contains(&self) { Ok(()) } else { Err(not_plain()) }
     }
 }
 

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::*;
 
-fn of(schema: &Json) -> Result<Json, Reason> {
-    let all = Payload::of(schema).expect("JSON");
+fn of(schema: &Json) -> Result<Json, QuarantineReason> {
+    let all = Payload::encode(schema).expect("JSON");
     let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
-    normalised(Some(raw), &all).map(|it| it.shown.decode().expect("JSON"))
+    normalise(Some(raw), &all).map(|it| it.shown.decode().expect("JSON"))
 }
 
 #[track_caller]
@@ -31,7 +31,7 @@ fn a_plain_schema_stays_byte_for_byte() {
         "required":["a"], "additionalProperties":false, "$schema":"http://json-schema.org/draft-07/schema#"}"#;
     let all = Payload::from_json(text.into());
     let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
-    let shown = normalised(Some(raw), &all).expect("it can be shown").shown;
+    let shown = normalise(Some(raw), &all).expect("it can be shown").shown;
     assert_eq!(shown.as_bytes().as_ptr(), all.as_bytes().as_ptr());
     assert_eq!(shown, all);
 }
@@ -39,7 +39,7 @@ fn a_plain_schema_stays_byte_for_byte() {
 #[test]
 fn a_schema_that_is_not_there_takes_nothing() {
     let nothing = json!({"type": "object", "properties": {}});
-    let none = normalised(None, &Payload::from_json("{}".into())).expect("it can be shown").shown;
+    let none = normalise(None, &Payload::from_json("{}".into())).expect("it can be shown").shown;
     assert_eq!(none.decode::<Json>().expect("JSON"), nothing);
     check(&json!({}), &nothing);
     check(&json!(true), &nothing);
@@ -182,9 +182,9 @@ fn a_choice_of_what_has_to_be_there_is_not_shown_and_still_checked() {
         let mut schema = shown.clone();
         schema[keyword] = choice.clone();
         check(&schema, &shown);
-        let all = Payload::of(&schema).expect("JSON");
+        let all = Payload::encode(&schema).expect("JSON");
         let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
-        let checked = normalised(Some(raw), &all).expect("it can be shown").checked;
+        let checked = normalise(Some(raw), &all).expect("it can be shown").validated;
         let mut expected = shown.clone();
         expected["allOf"] = json!([{keyword: choice}]);
         assert_eq!(checked.map(|it| it.decode::<Json>().expect("JSON")), Some(expected));
@@ -261,17 +261,20 @@ fn malformed_schemas_are_refused_with_the_place() {
 
 #[test]
 fn size_and_depth_have_limits() {
-    let large = json!({"type": "object", "properties": {}, "description": "x".repeat(LARGEST)});
-    assert!(matches!(of(&large), Err(Reason::TooLarge(_))));
+    let large = json!({"type": "object", "properties": {}, "description": "x".repeat(MAX_BYTES)});
+    assert!(matches!(of(&large), Err(QuarantineReason::TooLarge(_))));
     let mut deep = json!({"type": "string"});
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         deep = json!({"type": "array", "items": deep});
     }
-    assert_eq!(of(&json!({"type": "object", "properties": {"a": deep}})), Err(Reason::TooDeep));
+    assert_eq!(
+        of(&json!({"type": "object", "properties": {"a": deep}})),
+        Err(QuarantineReason::TooDeep)
+    );
     let text = format!("{}{}", r#"{"items":"#.repeat(500), "}".repeat(500));
     let all = Payload::from_json(text.clone().into());
     let raw = RawValue::from_string("{}".to_owned()).expect("JSON");
-    assert!(normalised(Some(&raw), &all).is_ok());
+    assert!(normalise(Some(&raw), &all).is_ok());
     assert!(!survey::is_plain(&text));
 }
 
@@ -336,7 +339,7 @@ proptest! {
         if survey::is_plain(&text) {
             let mut expected = schema.clone();
             expected.as_object_mut().expect("it is an object").shift_remove("$schema");
-            prop_assert_eq!(normal(schema, &mut Vec::new()), Ok(expected));
+            prop_assert_eq!(normalise_json(schema, &mut Vec::new()), Ok(expected));
         }
     }
 }

@@ -3,58 +3,64 @@
 use serde_json::Value;
 
 use super::super::acts;
-use super::super::carried::Arrived;
-use super::super::eras::{self, Trouble};
+use super::super::carried::HttpRequest;
+use super::super::eras::{self, RpcError};
 
 /// Checks all of them.
-pub fn check(arrived: &Arrived, method: &str, params: &Value) -> Result<(), Trouble> {
-    repeats(arrived, "mcp-protocol-version", eras::version_in(params))?;
-    repeats(arrived, "mcp-method", Some(method))?;
+pub fn check(arrived: &HttpRequest, method: &str, params: &Value) -> Result<(), RpcError> {
+    check_header(arrived, "mcp-protocol-version", eras::request_version(params))?;
+    check_header(arrived, "mcp-method", Some(method))?;
     let name = match method {
         "tools/call" | "prompts/get" => params["name"].as_str(),
         "resources/read" => params["uri"].as_str(),
         _ => None,
     };
     if name.is_some() {
-        repeats(arrived, "mcp-name", name)?;
+        check_header(arrived, "mcp-name", name)?;
     }
     if method == "tools/call"
-        && let Some((header, value)) = acts::repeated_in_headers(params)
+        && let Some((header, value)) = acts::param_header(params)
     {
-        repeats(arrived, header, value.as_deref())?;
+        check_header(arrived, header, value.as_deref())?;
     }
     Ok(())
 }
 
 /// A header says what the body says, and is there exactly once if the body says anything.
-fn repeats(arrived: &Arrived, header: &str, expected: Option<&str>) -> Result<(), Trouble> {
+fn check_header(
+    arrived: &HttpRequest,
+    header: &str,
+    expected: Option<&str>,
+) -> Result<(), RpcError> {
     let mut values = arrived.parts.headers.get_all(header).iter();
     let value = values.next();
     if values.next().is_some() {
-        return Err(Trouble::header(format!("the header `{header}` is there twice")));
+        return Err(RpcError::header_mismatch(format!("the header `{header}` is there twice")));
     }
-    let said = value.map(|it| decoded(&String::from_utf8_lossy(it.as_bytes())));
+    let said = value.map(|it| decode_value(&String::from_utf8_lossy(it.as_bytes())));
     match (said, expected) {
         // A body without a version is refused for that, by the rules of the era.
         (None, None) => Ok(()),
         (Some(_), None) if header == "mcp-protocol-version" => Ok(()),
         (Some(Some(said)), Some(expected)) if said == expected => Ok(()),
-        (None, Some(_)) => Err(Trouble::header(format!("the header `{header}` is missing"))),
-        (Some(_), Some(_) | None) => {
-            Err(Trouble::header(format!("the header `{header}` does not say what the body says")))
+        (None, Some(_)) => {
+            Err(RpcError::header_mismatch(format!("the header `{header}` is missing")))
         }
+        (Some(_), Some(_) | None) => Err(RpcError::header_mismatch(format!(
+            "the header `{header}` does not say what the body says"
+        ))),
     }
 }
 
 /// A value as it was before it was made fit for a header: `=?base64?…?=` stands for any text.
-fn decoded(value: &str) -> Option<String> {
+fn decode_value(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|it| it.strip_suffix("?=")) {
         None => Some(value.to_owned()),
-        Some(encoded) => String::from_utf8(from_base64(encoded)?).ok(),
+        Some(encoded) => String::from_utf8(decode_base64(encoded)?).ok(),
     }
 }
 
-fn from_base64(text: &str) -> Option<Vec<u8>> {
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if !text.len().is_multiple_of(4) {
         return None;
@@ -79,9 +85,9 @@ mod tests {
 
     #[test]
     fn text_that_does_not_fit_a_header_comes_back_as_it_was() {
-        assert_eq!(decoded("plain"), Some("plain".to_owned()));
-        assert_eq!(decoded("=?base64?w6nDqQ==?="), Some("éé".to_owned()));
-        assert_eq!(decoded("=?base64?aGFsbG8=?="), Some("hallo".to_owned()));
-        assert_eq!(decoded("=?base64?!?="), None);
+        assert_eq!(decode_value("plain"), Some("plain".to_owned()));
+        assert_eq!(decode_value("=?base64?w6nDqQ==?="), Some("éé".to_owned()));
+        assert_eq!(decode_value("=?base64?aGFsbG8=?="), Some("hallo".to_owned()));
+        assert_eq!(decode_value("=?base64?!?="), None);
     }
 }

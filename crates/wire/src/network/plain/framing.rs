@@ -6,27 +6,27 @@ use httparse::Status;
 use memchr::memchr;
 
 /// How much is asked for where nothing says how much is to come.
-const USUAL: usize = 8 * 1024;
+const DEFAULT_READ: usize = 8 * 1024;
 /// A body that is wanted whole comes in one piece up to this size. What a server announces is not believed beyond it.
-const WHOLE: u64 = 1024 * 1024;
+const MAX_WHOLE_BODY: u64 = 1024 * 1024;
 /// The longest line that says how large a chunk is, and the most that may follow the last chunk.
-const CHUNK_LINE: usize = 4 * 1024;
-const TRAILERS: usize = 16 * 1024;
+const MAX_CHUNK_LINE: usize = 4 * 1024;
+const MAX_TRAILERS: usize = 16 * 1024;
 
 /// How the rest of a body is told from what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum BodyFraming {
     /// So many bytes are left.
     Length(u64),
     /// It comes in chunks, and this is next.
-    Chunked(Chunk),
+    Chunked(ChunkState),
     /// It ends with the connection.
-    ToTheEnd,
+    UntilClose,
 }
 
 /// What is next in a body of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chunk {
+pub(super) enum ChunkState {
     /// The line that says how large a chunk is.
     Size,
     /// So much of a chunk.
@@ -36,135 +36,144 @@ pub(super) enum Chunk {
     /// What may follow the last chunk, so much of it already seen.
     Trailers(usize),
     /// Nothing.
-    Over,
+    Done,
 }
 
 /// In how many pieces a body is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pieces {
+pub(super) enum ReadMode {
     /// As they come.
-    Several,
+    AsReceived,
     /// One, if that is possible.
-    One,
+    Whole,
 }
 
 /// What can be had of the bytes that were read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum BodyPart {
     /// A piece of the body.
     Bytes(Bytes),
     /// Nothing until more was read; this much would be welcome.
-    Wanting(usize),
+    NeedMore(usize),
     /// The body is over.
-    Over,
+    End,
 }
 
 /// The chunks are not as they must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) struct InvalidChunk;
 
-impl Framing {
+impl BodyFraming {
     /// Is there nothing more to come?
-    pub(super) fn is_over(self) -> bool {
-        matches!(self, Framing::Length(0) | Framing::Chunked(Chunk::Over))
+    pub(super) fn is_complete(self) -> bool {
+        matches!(self, BodyFraming::Length(0) | BodyFraming::Chunked(ChunkState::Done))
     }
 
     /// How much is left, where that is known.
-    pub(super) fn left(self) -> Option<u64> {
+    pub(super) fn remaining(self) -> Option<u64> {
         match self {
-            Framing::Length(left) => Some(left),
-            Framing::Chunked(_) | Framing::ToTheEnd => None,
+            BodyFraming::Length(left) => Some(left),
+            BodyFraming::Chunked(_) | BodyFraming::UntilClose => None,
         }
     }
 
     /// Takes the next piece out of what was read.
-    pub(super) fn next(&mut self, read: &mut BytesMut, pieces: Pieces) -> Result<Piece, Malformed> {
+    pub(super) fn next(
+        &mut self,
+        read: &mut BytesMut,
+        pieces: ReadMode,
+    ) -> Result<BodyPart, InvalidChunk> {
         match self {
-            Framing::Length(0) => Ok(Piece::Over),
-            Framing::Length(left) => {
+            BodyFraming::Length(0) => Ok(BodyPart::End),
+            BodyFraming::Length(left) => {
                 let missing = left.saturating_sub(read.len() as u64);
-                let is_waited_for = pieces == Pieces::One && *left <= WHOLE && missing > 0;
+                let is_waited_for =
+                    pieces == ReadMode::Whole && *left <= MAX_WHOLE_BODY && missing > 0;
                 if is_waited_for || read.is_empty() {
-                    let most = if is_waited_for { WHOLE } else { USUAL as u64 };
-                    return Ok(Piece::Wanting(fitting(missing.min(most))));
+                    let most = if is_waited_for { MAX_WHOLE_BODY } else { DEFAULT_READ as u64 };
+                    return Ok(BodyPart::NeedMore(to_usize(missing.min(most))));
                 }
-                Ok(Piece::Bytes(take(read, left)))
+                Ok(BodyPart::Bytes(take_up_to(read, left)))
             }
-            Framing::ToTheEnd if read.is_empty() => Ok(Piece::Wanting(USUAL)),
-            Framing::ToTheEnd => Ok(Piece::Bytes(read.split().freeze())),
-            Framing::Chunked(chunk) => chunk.next(read),
+            BodyFraming::UntilClose if read.is_empty() => Ok(BodyPart::NeedMore(DEFAULT_READ)),
+            BodyFraming::UntilClose => Ok(BodyPart::Bytes(read.split().freeze())),
+            BodyFraming::Chunked(chunk) => chunk.next(read),
         }
     }
 }
 
-impl Chunk {
-    fn next(&mut self, read: &mut BytesMut) -> Result<Piece, Malformed> {
+impl ChunkState {
+    fn next(&mut self, read: &mut BytesMut) -> Result<BodyPart, InvalidChunk> {
         loop {
             match self {
-                Chunk::Size => {
-                    let line = &read[..read.len().min(CHUNK_LINE)];
-                    match httparse::parse_chunk_size(line).map_err(|_| Malformed)? {
-                        Status::Partial if line.len() == CHUNK_LINE => return Err(Malformed),
-                        Status::Partial => return Ok(Piece::Wanting(USUAL)),
+                ChunkState::Size => {
+                    let line = &read[..read.len().min(MAX_CHUNK_LINE)];
+                    match httparse::parse_chunk_size(line).map_err(|_| InvalidChunk)? {
+                        Status::Partial if line.len() == MAX_CHUNK_LINE => {
+                            return Err(InvalidChunk);
+                        }
+                        Status::Partial => return Ok(BodyPart::NeedMore(DEFAULT_READ)),
                         Status::Complete((length, 0)) => {
                             read.advance(length);
-                            *self = Chunk::Trailers(0);
+                            *self = ChunkState::Trailers(0);
                         }
                         Status::Complete((length, size)) => {
                             read.advance(length);
-                            *self = Chunk::Data(size);
+                            *self = ChunkState::Data(size);
                         }
                     }
                 }
-                Chunk::Data(_) if read.is_empty() => return Ok(Piece::Wanting(USUAL)),
-                Chunk::Data(left) => {
-                    let piece = take(read, left);
-                    if *left == 0 {
-                        *self = Chunk::LineEnd;
-                    }
-                    return Ok(Piece::Bytes(piece));
+                ChunkState::Data(_) if read.is_empty() => {
+                    return Ok(BodyPart::NeedMore(DEFAULT_READ));
                 }
-                Chunk::LineEnd => match read.first_chunk() {
-                    None => return Ok(Piece::Wanting(USUAL)),
+                ChunkState::Data(left) => {
+                    let piece = take_up_to(read, left);
+                    if *left == 0 {
+                        *self = ChunkState::LineEnd;
+                    }
+                    return Ok(BodyPart::Bytes(piece));
+                }
+                ChunkState::LineEnd => match read.first_chunk() {
+                    None => return Ok(BodyPart::NeedMore(DEFAULT_READ)),
                     Some(b"\r\n") => {
                         read.advance(2);
-                        *self = Chunk::Size;
+                        *self = ChunkState::Size;
                     }
-                    Some(_) => return Err(Malformed),
+                    Some(_) => return Err(InvalidChunk),
                 },
-                Chunk::Trailers(seen) => {
+                ChunkState::Trailers(seen) => {
                     let Some(end) = memchr(b'\n', read) else {
-                        let is_too_long = *seen + read.len() > TRAILERS;
+                        let is_too_long = *seen + read.len() > MAX_TRAILERS;
                         return if is_too_long {
-                            Err(Malformed)
+                            Err(InvalidChunk)
                         } else {
-                            Ok(Piece::Wanting(USUAL))
+                            Ok(BodyPart::NeedMore(DEFAULT_READ))
                         };
                     };
                     let is_last = matches!(&read[..end], b"" | b"\r");
                     *seen += end + 1;
-                    if *seen > TRAILERS {
-                        return Err(Malformed);
+                    if *seen > MAX_TRAILERS {
+                        return Err(InvalidChunk);
                     }
                     read.advance(end + 1);
                     if is_last {
-                        *self = Chunk::Over;
+                        *self = ChunkState::Done;
                     }
                 }
-                Chunk::Over => return Ok(Piece::Over),
+                ChunkState::Done => return Ok(BodyPart::End),
             }
         }
     }
 }
 
 /// As much as there is, and no more than is left.
-fn take(read: &mut BytesMut, left: &mut u64) -> Bytes {
-    let length = fitting((*left).min(read.len() as u64));
+fn take_up_to(read: &mut BytesMut, left: &mut u64) -> Bytes {
+    let length = to_usize((*left).min(read.len() as u64));
     *left -= length as u64;
     read.split_to(length).freeze()
 }
 
-fn fitting(length: u64) -> usize {
+fn to_usize(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
@@ -176,18 +185,18 @@ mod tests {
 
     /// The body, and what is left behind it, when the text comes in pieces of these sizes.
     fn read(
-        mut framing: Framing,
+        mut framing: BodyFraming,
         text: &[u8],
         sizes: &[usize],
-    ) -> Result<(Vec<u8>, Vec<u8>), Malformed> {
+    ) -> Result<(Vec<u8>, Vec<u8>), InvalidChunk> {
         let (mut read, mut rest, mut body) = (BytesMut::new(), text, Vec::new());
         let mut sizes = sizes.iter().copied().cycle();
         loop {
-            match framing.next(&mut read, Pieces::Several)? {
-                Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
-                Piece::Over => break,
-                Piece::Wanting(_) if rest.is_empty() => break,
-                Piece::Wanting(_) => {
+            match framing.next(&mut read, ReadMode::AsReceived)? {
+                BodyPart::Bytes(bytes) => body.extend_from_slice(&bytes),
+                BodyPart::End => break,
+                BodyPart::NeedMore(_) if rest.is_empty() => break,
+                BodyPart::NeedMore(_) => {
                     let (now, later) =
                         rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
                     read.extend_from_slice(now);
@@ -199,10 +208,10 @@ mod tests {
         Ok((body, read.to_vec()))
     }
 
-    const CHUNKED: Framing = Framing::Chunked(Chunk::Size);
+    const CHUNKED: BodyFraming = BodyFraming::Chunked(ChunkState::Size);
 
     #[track_caller]
-    fn check_chunks(text: &str, expected: Result<(&str, &str), Malformed>) {
+    fn check_chunks(text: &str, expected: Result<(&str, &str), InvalidChunk>) {
         let expected = expected.map(|(body, rest)| (body.into(), rest.into()));
         assert_eq!(read(CHUNKED, text.as_bytes(), &[1]), expected, "{text:?}");
         assert_eq!(read(CHUNKED, text.as_bytes(), &[text.len()]), expected, "{text:?}");
@@ -220,26 +229,29 @@ mod tests {
 
     #[test]
     fn chunks_that_are_none_are_refused() {
-        check_chunks("x\r\n", Err(Malformed));
-        check_chunks("1\r\nab\r\n", Err(Malformed));
-        check_chunks("fffffffffffffffff\r\n", Err(Malformed));
-        check_chunks(&format!("1;{}", "a".repeat(CHUNK_LINE)), Err(Malformed));
-        check_chunks(&format!("0\r\n{}", "a: b\r\n".repeat(TRAILERS)), Err(Malformed));
-        check_chunks(&format!("0\r\n{}", "a".repeat(TRAILERS + 1)), Err(Malformed));
+        check_chunks("x\r\n", Err(InvalidChunk));
+        check_chunks("1\r\nab\r\n", Err(InvalidChunk));
+        check_chunks("fffffffffffffffff\r\n", Err(InvalidChunk));
+        check_chunks(&format!("1;{}", "a".repeat(MAX_CHUNK_LINE)), Err(InvalidChunk));
+        check_chunks(&format!("0\r\n{}", "a: b\r\n".repeat(MAX_TRAILERS)), Err(InvalidChunk));
+        check_chunks(&format!("0\r\n{}", "a".repeat(MAX_TRAILERS + 1)), Err(InvalidChunk));
     }
 
     #[test]
     fn a_body_that_is_wanted_whole_is_waited_for_unless_it_is_large() {
         let mut read = BytesMut::from("ab");
-        let mut small = Framing::Length(4);
-        assert_eq!(small.next(&mut read, Pieces::One), Ok(Piece::Wanting(2)));
+        let mut small = BodyFraming::Length(4);
+        assert_eq!(small.next(&mut read, ReadMode::Whole), Ok(BodyPart::NeedMore(2)));
         read.extend_from_slice(b"cdef");
-        assert_eq!(small.next(&mut read, Pieces::One), Ok(Piece::Bytes(Bytes::from("abcd"))));
-        assert!(small.is_over());
+        assert_eq!(
+            small.next(&mut read, ReadMode::Whole),
+            Ok(BodyPart::Bytes(Bytes::from("abcd")))
+        );
+        assert!(small.is_complete());
         assert_eq!(read, "ef");
-        let mut large = Framing::Length(WHOLE + 1);
-        assert_eq!(large.next(&mut read, Pieces::One), Ok(Piece::Bytes(Bytes::from("ef"))));
-        assert_eq!(large.left(), Some(WHOLE - 1));
+        let mut large = BodyFraming::Length(MAX_WHOLE_BODY + 1);
+        assert_eq!(large.next(&mut read, ReadMode::Whole), Ok(BodyPart::Bytes(Bytes::from("ef"))));
+        assert_eq!(large.remaining(), Some(MAX_WHOLE_BODY - 1));
     }
 
     proptest! {
@@ -256,7 +268,7 @@ mod tests {
             let whole = chunks.concat();
             let expected = Ok((whole.clone().into_bytes(), b"next".to_vec()));
             prop_assert_eq!(read(CHUNKED, text.as_bytes(), &sizes), expected.clone());
-            let length = Framing::Length(whole.len() as u64);
+            let length = BodyFraming::Length(whole.len() as u64);
             prop_assert_eq!(read(length, format!("{whole}next").as_bytes(), &sizes), expected);
         }
     }

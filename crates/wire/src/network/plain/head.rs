@@ -6,34 +6,34 @@ use httparse::{EMPTY_HEADER, Status};
 use memchr::memmem;
 use url::Position;
 
-use super::framing::{Chunk, Framing};
-use crate::network::Request;
+use super::framing::{BodyFraming, ChunkState};
+use crate::network::HttpRequest;
 
 /// How large the head of an answer may be, and how many headers it may have.
-const LARGEST: usize = 400 * 1024;
-const MOST: usize = 100;
+const MAX_HEAD_SIZE: usize = 400 * 1024;
+const MAX_HEADERS: usize = 100;
 
 /// The head of an answer.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct Http1Head {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    pub(super) framing: Framing,
-    pub(super) afterwards: Afterwards,
+    pub(super) framing: BodyFraming,
+    pub(super) reuse: ConnectionReuse,
 }
 
 /// What becomes of a connection after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Afterwards {
+pub(super) enum ConnectionReuse {
     /// It can be used again.
-    Kept,
+    Reusable,
     /// It cannot.
-    Closed,
+    Close,
 }
 
 /// Writes the head of a request. Who asks is said unless the request says so itself.
-pub(super) fn write(
-    request: &Request<'_>,
+pub(super) fn write_request_head(
+    request: &HttpRequest<'_>,
     agent: Option<&HeaderValue>,
     out: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
@@ -51,13 +51,13 @@ pub(super) fn write(
     out.extend_from_slice(b"\r\naccept-encoding: identity\r\n");
     let mut is_named = false;
     for (name, value) in &request.headers {
-        if !is_ours(name) {
+        if !is_managed_header(name) {
             is_named |= *name == header::USER_AGENT;
-            put(name, value, out);
+            write_header(name, value, out);
         }
     }
     if let Some(agent) = agent.filter(|_| !is_named) {
-        put(&header::USER_AGENT, agent, out);
+        write_header(&header::USER_AGENT, agent, out);
     }
     if !request.body.is_empty() || request.method == Method::POST {
         let mut digits = [0; 20];
@@ -70,14 +70,14 @@ pub(super) fn write(
 }
 
 /// Is the header one that only this file may write? Two words on where a message ends are one too many.
-fn is_ours(name: &HeaderName) -> bool {
+fn is_managed_header(name: &HeaderName) -> bool {
     *name == header::HOST
         || *name == header::CONTENT_LENGTH
         || *name == header::TRANSFER_ENCODING
         || *name == header::ACCEPT_ENCODING
 }
 
-fn put(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+fn write_header(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_str().as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value.as_bytes());
@@ -98,19 +98,19 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
 
 /// Takes the head of an answer out of what was read, once it is whole. `searched` is how much was looked at before.
 /// Interim answers are passed over.
-pub(super) fn read(
+pub(super) fn read_response_head(
     buffer: &mut BytesMut,
     searched: &mut usize,
-) -> Result<Option<Head>, &'static str> {
-    const BEGINNING: &[u8] = b"HTTP/";
+) -> Result<Option<Http1Head>, &'static str> {
+    const HTTP_PREFIX: &[u8] = b"HTTP/";
     loop {
         // Who speaks something else may never come to an empty line.
-        let known = buffer.len().min(BEGINNING.len());
-        if buffer[..known] != BEGINNING[..known] {
+        let known = buffer.len().min(HTTP_PREFIX.len());
+        if buffer[..known] != HTTP_PREFIX[..known] {
             return Err("no answer in HTTP");
         }
-        let Some(end) = end_of_head(buffer, searched) else {
-            let is_too_large = buffer.len() > LARGEST;
+        let Some(end) = head_end(buffer, searched) else {
+            let is_too_large = buffer.len() > MAX_HEAD_SIZE;
             return if is_too_large { Err("the headers are too large") } else { Ok(None) };
         };
         let text = buffer.split_to(end).freeze();
@@ -126,17 +126,18 @@ pub(super) fn read(
 }
 
 /// Where the head ends. It is searched once, however slowly it comes.
-fn end_of_head(buffer: &[u8], searched: &mut usize) -> Option<usize> {
+fn head_end(buffer: &[u8], searched: &mut usize) -> Option<usize> {
     // An empty line. Its own end and that of the line before may be a line feed alone (RFC 9112, section 2.2).
-    const ENDS: [&[u8]; 2] = [b"\n\r\n", b"\n\n"];
+    const BLANK_LINES: [&[u8]; 2] = [b"\n\r\n", b"\n\n"];
     let from = searched.saturating_sub(2);
-    let found = ENDS.iter().filter_map(|end| Some(memmem::find(&buffer[from..], end)? + end.len()));
+    let found =
+        BLANK_LINES.iter().filter_map(|end| Some(memmem::find(&buffer[from..], end)? + end.len()));
     *searched = buffer.len();
-    found.min().map(|end| from + end).filter(|end| *end <= LARGEST)
+    found.min().map(|end| from + end).filter(|end| *end <= MAX_HEAD_SIZE)
 }
 
-fn parse(text: &Bytes) -> Result<Head, &'static str> {
-    let mut headers = [EMPTY_HEADER; MOST];
+fn parse(text: &Bytes) -> Result<Http1Head, &'static str> {
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut answer = httparse::Response::new(&mut headers);
     match answer.parse(text) {
         Ok(Status::Complete(_)) => {}
@@ -153,44 +154,46 @@ fn parse(text: &Bytes) -> Result<Head, &'static str> {
         let (Ok(name), Ok(value)) = (name, value) else { return Err("a header that is none") };
         headers.append(name, value);
     }
-    let framing = framing(status, &headers)?;
+    let framing = body_framing(status, &headers)?;
     let afterwards = match answer.version {
-        Some(1) if !says_close(&headers) && !is_ambiguous(&headers) => Afterwards::Kept,
-        Some(_) | None => Afterwards::Closed,
+        Some(1) if !has_connection_close(&headers) && !has_two_lengths(&headers) => {
+            ConnectionReuse::Reusable
+        }
+        Some(_) | None => ConnectionReuse::Close,
     };
-    Ok(Head { status, headers, framing, afterwards })
+    Ok(Http1Head { status, headers, framing, reuse: afterwards })
 }
 
-fn framing(status: StatusCode, headers: &HeaderMap) -> Result<Framing, &'static str> {
+fn body_framing(status: StatusCode, headers: &HeaderMap) -> Result<BodyFraming, &'static str> {
     let has_none = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     if has_none || status.is_informational() {
-        return Ok(Framing::Length(0));
+        return Ok(BodyFraming::Length(0));
     }
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         return match is_chunked && codings.next().is_none() {
-            true => Ok(Framing::Chunked(Chunk::Size)),
+            true => Ok(BodyFraming::Chunked(ChunkState::Size)),
             false => Err("an answer in a coding that was not asked for"),
         };
     }
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
-    let Some(length) = lengths.next() else { return Ok(Framing::ToTheEnd) };
+    let Some(length) = lengths.next() else { return Ok(BodyFraming::UntilClose) };
     let digits = length.as_bytes();
     let number = std::str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
     match number.filter(|_| digits.iter().all(u8::is_ascii_digit) && lengths.all(|it| it == length))
     {
-        Some(number) => Ok(Framing::Length(number)),
+        Some(number) => Ok(BodyFraming::Length(number)),
         None => Err("a length that is none"),
     }
 }
 
 /// Are there two words on where the answer ends? Whoever stands in between may have believed the other one.
-fn is_ambiguous(headers: &HeaderMap) -> bool {
+fn has_two_lengths(headers: &HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING) && headers.contains_key(header::CONTENT_LENGTH)
 }
 
-fn says_close(headers: &HeaderMap) -> bool {
+fn has_connection_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONNECTION).iter();
     let mut words = values.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
     words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
@@ -205,12 +208,12 @@ mod tests {
     use super::*;
 
     /// Reads a head that comes byte by byte, and what is left behind it.
-    fn heard(text: &str) -> Result<Option<(Head, String)>, &'static str> {
+    fn parse_byte_by_byte(text: &str) -> Result<Option<(Http1Head, String)>, &'static str> {
         let (mut buffer, mut searched) = (BytesMut::new(), 0);
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
             buffer.extend_from_slice(&[byte]);
-            if let Some(head) = read(&mut buffer, &mut searched)? {
+            if let Some(head) = read_response_head(&mut buffer, &mut searched)? {
                 buffer.extend(bytes);
                 return Ok(Some((head, String::from_utf8_lossy(&buffer).into_owned())));
             }
@@ -219,58 +222,53 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &str, framing: Framing, afterwards: Afterwards) {
-        let (head, rest) = heard(&format!("{lines}\r\n\r\nrest")).expect("HTTP").expect("whole");
-        assert_eq!(
-            (head.framing, head.afterwards, &*rest),
-            (framing, afterwards, "rest"),
-            "{lines}"
-        );
+    fn check(lines: &str, framing: BodyFraming, afterwards: ConnectionReuse) {
+        let (head, rest) =
+            parse_byte_by_byte(&format!("{lines}\r\n\r\nrest")).expect("HTTP").expect("whole");
+        assert_eq!((head.framing, head.reuse, &*rest), (framing, afterwards, "rest"), "{lines}");
     }
 
     #[test]
     fn where_an_answer_ends_and_what_becomes_of_its_connection() {
-        use Afterwards::{Closed, Kept};
-        let chunked = Framing::Chunked(Chunk::Size);
-        check("HTTP/1.1 200 OK\r\nContent-Length: 12", Framing::Length(12), Kept);
+        use ConnectionReuse::{Close, Reusable};
+        let chunked = BodyFraming::Chunked(ChunkState::Size);
+        check("HTTP/1.1 200 OK\r\nContent-Length: 12", BodyFraming::Length(12), Reusable);
         check(
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\ncontent-length: 3",
-            Framing::Length(3),
-            Kept,
+            BodyFraming::Length(3),
+            Reusable,
         );
-        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, Kept);
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, Reusable);
         check(
             "HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: x, Close",
-            Framing::Length(1),
-            Closed,
+            BodyFraming::Length(1),
+            Close,
         );
-        check(
-            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked",
-            chunked,
-            Closed,
-        );
-        check("HTTP/1.1 200 OK", Framing::ToTheEnd, Kept);
-        check("HTTP/1.0 200 OK\r\ncontent-length: 1", Framing::Length(1), Closed);
-        check("HTTP/1.1 200 OK\ncontent-length: 1", Framing::Length(1), Kept);
-        check("HTTP/1.1 204 No Content", Framing::Length(0), Kept);
+        check("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked", chunked, Close);
+        check("HTTP/1.1 200 OK", BodyFraming::UntilClose, Reusable);
+        check("HTTP/1.0 200 OK\r\ncontent-length: 1", BodyFraming::Length(1), Close);
+        check("HTTP/1.1 200 OK\ncontent-length: 1", BodyFraming::Length(1), Reusable);
+        check("HTTP/1.1 204 No Content", BodyFraming::Length(0), Reusable);
         check(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 Accepted\r\ncontent-length: 0",
-            Framing::Length(0),
-            Kept,
+            BodyFraming::Length(0),
+            Reusable,
         );
     }
 
     #[test]
     fn lines_may_end_with_a_line_feed_alone() {
-        let (head, rest) =
-            heard("HTTP/1.1 200 OK\ncontent-length: 4\n\nrest").expect("HTTP").expect("whole");
-        assert_eq!((head.framing, &*rest), (Framing::Length(4), "rest"));
+        let (head, rest) = parse_byte_by_byte("HTTP/1.1 200 OK\ncontent-length: 4\n\nrest")
+            .expect("HTTP")
+            .expect("whole");
+        assert_eq!((head.framing, &*rest), (BodyFraming::Length(4), "rest"));
     }
 
     #[test]
     fn an_answer_that_can_be_read_in_two_ways_is_refused() {
         let check = |lines: &str, expected: &str| {
-            let told = heard(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n")).expect_err(lines);
+            let told = parse_byte_by_byte(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"))
+                .expect_err(lines);
             assert_eq!(told, expected, "{lines}");
         };
         check("content-length: 1\r\ncontent-length: 2", "a length that is none");
@@ -281,18 +279,22 @@ mod tests {
         check("transfer-encoding: gzip, chunked", coding);
         check("transfer-encoding: chunked\r\ntransfer-encoding: chunked", coding);
         check("no header", "no answer in HTTP");
-        check(&"a: b\r\n".repeat(MOST + 1), "too many headers");
+        check(&"a: b\r\n".repeat(MAX_HEADERS + 1), "too many headers");
     }
 
     #[test]
     fn what_is_no_answer_or_too_large_is_refused() {
-        assert_eq!(heard("SSH-2.0-x").expect_err("SSH"), "no answer in HTTP");
-        let upgraded = heard("HTTP/1.1 101 Switching Protocols\r\n\r\n").expect_err("unasked");
+        assert_eq!(parse_byte_by_byte("SSH-2.0-x").expect_err("SSH"), "no answer in HTTP");
+        let upgraded =
+            parse_byte_by_byte("HTTP/1.1 101 Switching Protocols\r\n\r\n").expect_err("unasked");
         assert_eq!(upgraded, "another protocol that nobody asked for");
         let mut endless = BytesMut::from("HTTP/1.1 200 ");
-        endless.resize(LARGEST + 1, b'a');
-        assert_eq!(read(&mut endless, &mut 0).expect_err("too large"), "the headers are too large");
-        assert!(heard("HTTP/1.1 200 OK\r\ncontent-le").expect("not yet").is_none());
+        endless.resize(MAX_HEAD_SIZE + 1, b'a');
+        assert_eq!(
+            read_response_head(&mut endless, &mut 0).expect_err("too large"),
+            "the headers are too large"
+        );
+        assert!(parse_byte_by_byte("HTTP/1.1 200 OK\r\ncontent-le").expect("not yet").is_none());
     }
 
     #[test]
@@ -304,10 +306,11 @@ mod tests {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("999"));
         headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         let body = Bytes::from_static(b"body");
-        let mut request = Request { method: Method::POST, url: Cow::Borrowed(&url), headers, body };
-        let written = |request: &Request<'_>| {
+        let mut request =
+            HttpRequest { method: Method::POST, url: Cow::Borrowed(&url), headers, body };
+        let written = |request: &HttpRequest<'_>| {
             let (mut out, agent) = (Vec::new(), HeaderValue::from_static("us"));
-            write(request, Some(&agent), &mut out).expect("it can be sent");
+            write_request_head(request, Some(&agent), &mut out).expect("it can be sent");
             String::from_utf8(out).expect("text")
         };
         assert_eq!(

@@ -4,56 +4,56 @@ use std::collections::BTreeSet;
 
 use crossterm::event::{KeyCode, KeyEvent};
 use serde_json::Value as Json;
-use switchboard::form::{Choice, Field, Kind, Need, Unfit};
+use switchboard::form::{Choice, FieldKind, FieldRequirement, FormField, InvalidAnswer};
 
 use crate::form_prompt;
-use crate::screen::dialog::paper::{Paper, Piece};
-use crate::screen::dialog::text_box::{Focus, Taken, TextBox};
-use crate::screen::look::{Look, Signs, Tone};
+use crate::screen::dialog::paper::{RichText, TonedText};
+use crate::screen::dialog::text_box::{InputFocus, KeyHandled, TextField};
+use crate::screen::look::{GlyphSet, ScreenTheme, Tone};
 
 /// How many of many choices are shown at once.
-const SHOWN: usize = 9;
+const VISIBLE_CHOICES: usize = 9;
 
 /// A field and what is in it.
 #[derive(Debug)]
-pub struct Blank {
-    field: Field,
-    entry: Entry,
+pub struct FieldEditor {
+    field: FormField,
+    input: FieldInput,
     /// Did somebody do something to it? Until then nobody is told that it is wrong.
     is_touched: bool,
 }
 
 #[derive(Debug)]
-enum Entry {
-    Typed(TextBox),
-    Truth(Option<bool>),
-    One(Option<usize>),
-    Some { chosen: BTreeSet<usize>, at: usize },
+enum FieldInput {
+    Text(TextField),
+    Boolean(Option<bool>),
+    Single(Option<usize>),
+    Multiple { chosen: BTreeSet<usize>, at: usize },
 }
 
-impl Blank {
+impl FieldEditor {
     /// A field with its default in it.
-    pub fn new(field: Field) -> Blank {
+    pub fn new(field: FormField) -> FieldEditor {
         let index = |value: &Json| {
             field.kind.choices().iter().position(|it| Some(it.value.as_str()) == value.as_str())
         };
         let default = field.default.as_ref();
-        let entry = match &field.kind {
-            Kind::Text { .. } => {
-                Entry::Typed(TextBox::with(default.and_then(Json::as_str).unwrap_or_default()))
-            }
-            Kind::Number { .. } => {
-                Entry::Typed(TextBox::with(&default.map(Json::to_string).unwrap_or_default()))
-            }
-            Kind::Truth => Entry::Truth(default.and_then(Json::as_bool)),
-            Kind::One(_) => Entry::One(default.and_then(index)),
-            Kind::Some { .. } => {
+        let input = match &field.kind {
+            FieldKind::Text { .. } => FieldInput::Text(TextField::with_text(
+                default.and_then(Json::as_str).unwrap_or_default(),
+            )),
+            FieldKind::Number { .. } => FieldInput::Text(TextField::with_text(
+                &default.map(Json::to_string).unwrap_or_default(),
+            )),
+            FieldKind::Boolean => FieldInput::Boolean(default.and_then(Json::as_bool)),
+            FieldKind::SingleSelect(_) => FieldInput::Single(default.and_then(index)),
+            FieldKind::MultiSelect { .. } => {
                 let values = default.and_then(Json::as_array);
                 let chosen = values.into_iter().flatten().filter_map(index).collect();
-                Entry::Some { chosen, at: 0 }
+                FieldInput::Multiple { chosen, at: 0 }
             }
         };
-        Blank { field, entry, is_touched: false }
+        FieldEditor { field, input, is_touched: false }
     }
 
     /// Its key in the answer.
@@ -62,27 +62,27 @@ impl Blank {
     }
 
     /// What would be sent; nothing where it is left out.
-    pub fn value(&self) -> Result<Option<Json>, Unfit> {
-        let is_required = self.field.need == Need::Required;
-        let absent = || if is_required { Err(Unfit::Missing) } else { Ok(None) };
-        let value = match &self.entry {
-            Entry::Typed(typed) if typed.text().trim().is_empty() => {
+    pub fn value(&self) -> Result<Option<Json>, InvalidAnswer> {
+        let is_required = self.field.requirement == FieldRequirement::Required;
+        let absent = || if is_required { Err(InvalidAnswer::Missing) } else { Ok(None) };
+        let value = match &self.input {
+            FieldInput::Text(typed) if typed.text().trim().is_empty() => {
                 // A default that somebody took out is not to come back.
                 let empty = Json::from("");
-                let is_text = matches!(self.field.kind, Kind::Text { .. });
+                let is_text = matches!(self.field.kind, FieldKind::Text { .. });
                 match is_text && self.field.default.is_some() && self.field.check(&empty).is_ok() {
                     true => empty,
                     false => return absent(),
                 }
             }
-            Entry::Typed(typed) => return self.field.parse(typed.text()).map(Some),
-            Entry::Truth(None) | Entry::One(None) => return absent(),
-            Entry::Truth(Some(truth)) => Json::Bool(*truth),
-            Entry::One(Some(at)) => match self.field.kind.choices().get(*at) {
+            FieldInput::Text(typed) => return self.field.parse(typed.text()).map(Some),
+            FieldInput::Boolean(None) | FieldInput::Single(None) => return absent(),
+            FieldInput::Boolean(Some(truth)) => Json::Bool(*truth),
+            FieldInput::Single(Some(at)) => match self.field.kind.choices().get(*at) {
                 Some(choice) => choice.value.clone().into(),
                 None => return absent(),
             },
-            Entry::Some { chosen, .. } => {
+            FieldInput::Multiple { chosen, .. } => {
                 let is_left_out = !is_required && !self.is_touched && self.field.default.is_none();
                 if chosen.is_empty() && is_left_out {
                     return Ok(None);
@@ -97,122 +97,125 @@ impl Blank {
     }
 
     /// What somebody should be told.
-    pub fn complaint(&self, wants_all: Complaints) -> Option<String> {
+    pub fn error_message(&self, wants_all: ErrorVisibility) -> Option<String> {
         let unfit = self.value().err()?;
-        let is_due = self.is_touched || wants_all == Complaints::All;
+        let is_due = self.is_touched || wants_all == ErrorVisibility::All;
         is_due.then(|| unfit.to_string())
     }
 
     /// Takes a key that changes it.
-    pub fn key(&mut self, key: KeyEvent) -> Taken {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let choices = self.field.kind.choices();
-        let is_optional = self.field.need == Need::Optional;
-        let taken = match &mut self.entry {
-            Entry::Typed(typed) => typed.key(key),
-            Entry::Truth(truth) => truth_key(truth, key, is_optional),
-            Entry::One(at) => one_key(at, key, choices, is_optional),
-            Entry::Some { chosen, at } => some_key(chosen, at, key, choices),
+        let is_optional = self.field.requirement == FieldRequirement::Optional;
+        let taken = match &mut self.input {
+            FieldInput::Text(typed) => typed.on_key(key),
+            FieldInput::Boolean(truth) => boolean_key(truth, key, is_optional),
+            FieldInput::Single(at) => single_key(at, key, choices, is_optional),
+            FieldInput::Multiple { chosen, at } => multiple_key(chosen, at, key, choices),
         };
-        self.is_touched = self.is_touched || taken == Taken::Yes;
+        self.is_touched = self.is_touched || taken == KeyHandled::Yes;
         taken
     }
 
     /// Takes text that was pasted.
     pub fn paste(&mut self, text: &str) {
-        if let Entry::Typed(typed) = &mut self.entry {
+        if let FieldInput::Text(typed) = &mut self.input {
             typed.insert(text);
             self.is_touched = true;
         }
     }
 
     /// The line that is typed, where it is one.
-    pub fn typed(&self) -> Option<&TextBox> {
-        match &self.entry {
-            Entry::Typed(typed) => Some(typed),
-            Entry::Truth(_) | Entry::One(_) | Entry::Some { .. } => None,
+    pub fn text_field(&self) -> Option<&TextField> {
+        match &self.input {
+            FieldInput::Text(typed) => Some(typed),
+            FieldInput::Boolean(_) | FieldInput::Single(_) | FieldInput::Multiple { .. } => None,
         }
     }
 
     /// Its name and what is said of it.
-    pub fn introduction(&self, focus: Focus, look: &Look) -> Paper {
-        let mut paper = Paper::default();
-        let mark = match (focus, look.signs) {
-            (Focus::Elsewhere, _) => "  ",
-            (Focus::Here, Signs::Drawn) => "▸ ",
-            (Focus::Here, Signs::Ascii) => "> ",
+    pub fn label(&self, focus: InputFocus, look: &ScreenTheme) -> RichText {
+        let mut paper = RichText::default();
+        let mark = match (focus, look.glyphs) {
+            (InputFocus::Unfocused, _) => "  ",
+            (InputFocus::Focused, GlyphSet::Unicode) => "▸ ",
+            (InputFocus::Focused, GlyphSet::Ascii) => "> ",
         };
-        let tone = if focus == Focus::Here { Tone::Accent } else { Tone::Strong };
+        let tone = if focus == InputFocus::Focused { Tone::Accent } else { Tone::Strong };
         let mut pieces =
             vec![(Tone::Accent, mark.to_owned()), (tone, self.field.label().to_owned())];
-        if self.field.need == Need::Required {
-            pieces.push((Tone::Doubtful, " *".to_owned()));
+        if self.field.requirement == FieldRequirement::Required {
+            pieces.push((Tone::Warning, " *".to_owned()));
         }
-        let wanted = form_prompt::wanted(&self.field.kind);
-        let is_told = matches!(self.field.kind, Kind::Truth | Kind::One(_));
+        let wanted = form_prompt::expected_input(&self.field.kind);
+        let is_told = matches!(self.field.kind, FieldKind::Boolean | FieldKind::SingleSelect(_));
         if !wanted.is_empty() && !is_told {
             let wanted = match self.field.kind {
-                Kind::Some { .. } => "some of these".to_owned(),
-                Kind::Text { .. } | Kind::Number { .. } | Kind::Truth | Kind::One(_) => wanted,
+                FieldKind::MultiSelect { .. } => "some of these".to_owned(),
+                FieldKind::Text { .. }
+                | FieldKind::Number { .. }
+                | FieldKind::Boolean
+                | FieldKind::SingleSelect(_) => wanted,
             };
-            pieces.push((Tone::Faint, format!("  ({wanted})")));
+            pieces.push((Tone::Muted, format!("  ({wanted})")));
         }
-        paper.row(4, pieces);
+        paper.push_line(4, pieces);
         if let Some(about) = &self.field.description {
-            paper.hung(2, Tone::Faint, about);
+            paper.push_indented(2, Tone::Muted, about);
         }
         paper
     }
 
     /// What can be chosen. Empty where it is typed.
-    pub fn choices(&self, focus: Focus, look: &Look) -> Paper {
-        let mut paper = Paper::default();
-        let mut pieces: Vec<Piece> = vec![(Tone::Text, "  ".to_owned())];
-        let (ring, dot, empty, cross) = match look.signs {
-            Signs::Drawn => ("○ ", "● ", "☐ ", "☒ "),
-            Signs::Ascii => ("( ) ", "(*) ", "[ ] ", "[x] "),
+    pub fn choices(&self, focus: InputFocus, look: &ScreenTheme) -> RichText {
+        let mut paper = RichText::default();
+        let mut pieces: Vec<TonedText> = vec![(Tone::Text, "  ".to_owned())];
+        let (ring, dot, empty, cross) = match look.glyphs {
+            GlyphSet::Unicode => ("○ ", "● ", "☐ ", "☒ "),
+            GlyphSet::Ascii => ("( ) ", "(*) ", "[ ] ", "[x] "),
         };
         let mut put = |is_chosen: bool, sign: &str, title: &str| {
-            let tone = if is_chosen { Tone::Chosen } else { Tone::Text };
+            let tone = if is_chosen { Tone::Selected } else { Tone::Text };
             pieces.push((tone, format!("{sign}{title}")));
             pieces.push((Tone::Text, "  ".to_owned()));
         };
-        let is_here = focus == Focus::Here;
+        let is_here = focus == InputFocus::Focused;
         let choices = self.field.kind.choices();
-        let (at, count) = match &self.entry {
-            Entry::Typed(_) => return paper,
-            Entry::Truth(truth) => {
+        let (at, count) = match &self.input {
+            FieldInput::Text(_) => return paper,
+            FieldInput::Boolean(truth) => {
                 for (value, title) in [(true, "yes"), (false, "no")] {
                     let is_it = *truth == Some(value);
                     put(is_it && is_here, if is_it { dot } else { ring }, title);
                 }
                 (0, 0)
             }
-            Entry::One(at) => {
-                for (index, choice) in window(choices, at.unwrap_or(0)) {
+            FieldInput::Single(at) => {
+                for (index, choice) in visible_choices(choices, at.unwrap_or(0)) {
                     let is_it = *at == Some(index);
                     put(is_it && is_here, if is_it { dot } else { ring }, &choice.title);
                 }
                 (at.map_or(0, |it| it + 1), choices.len())
             }
-            Entry::Some { chosen, at } => {
-                for (index, choice) in window(choices, *at) {
+            FieldInput::Multiple { chosen, at } => {
+                for (index, choice) in visible_choices(choices, *at) {
                     let sign = if chosen.contains(&index) { cross } else { empty };
                     put(index == *at && is_here, sign, &choice.title);
                 }
                 (at + 1, choices.len())
             }
         };
-        if count > SHOWN {
-            pieces.push((Tone::Faint, format!("{at} of {count}")));
+        if count > VISIBLE_CHOICES {
+            pieces.push((Tone::Muted, format!("{at} of {count}")));
         }
-        paper.row(2, pieces);
+        paper.push_line(2, pieces);
         paper
     }
 }
 
 /// Who is told that something is wrong?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Complaints {
+pub enum ErrorVisibility {
     /// Fields that somebody changed.
     Touched,
     /// Every field.
@@ -220,23 +223,29 @@ pub enum Complaints {
 }
 
 /// The choices around one.
-fn window(choices: &[Choice], at: usize) -> impl Iterator<Item = (usize, &Choice)> {
-    let first = at.saturating_sub(SHOWN / 2).min(choices.len().saturating_sub(SHOWN));
-    choices.iter().enumerate().skip(first).take(SHOWN)
+fn visible_choices(choices: &[Choice], at: usize) -> impl Iterator<Item = (usize, &Choice)> {
+    let first =
+        at.saturating_sub(VISIBLE_CHOICES / 2).min(choices.len().saturating_sub(VISIBLE_CHOICES));
+    choices.iter().enumerate().skip(first).take(VISIBLE_CHOICES)
 }
 
-fn truth_key(truth: &mut Option<bool>, key: KeyEvent, is_optional: bool) -> Taken {
+fn boolean_key(truth: &mut Option<bool>, key: KeyEvent, is_optional: bool) -> KeyHandled {
     *truth = match (key.code, *truth) {
         (KeyCode::Left | KeyCode::Char('y' | 'Y'), _) => Some(true),
         (KeyCode::Right | KeyCode::Char('n' | 'N'), _) => Some(false),
         (KeyCode::Char(' '), before) => Some(!before.unwrap_or(false)),
         (KeyCode::Backspace | KeyCode::Delete, _) if is_optional => None,
-        (_, _) => return Taken::No,
+        (_, _) => return KeyHandled::No,
     };
-    Taken::Yes
+    KeyHandled::Yes
 }
 
-fn one_key(at: &mut Option<usize>, key: KeyEvent, choices: &[Choice], is_optional: bool) -> Taken {
+fn single_key(
+    at: &mut Option<usize>,
+    key: KeyEvent,
+    choices: &[Choice],
+    is_optional: bool,
+) -> KeyHandled {
     let last = choices.len().saturating_sub(1);
     *at = match (key.code, *at) {
         (KeyCode::Left, before) => Some(before.map_or(last, |it| it.saturating_sub(1))),
@@ -247,22 +256,22 @@ fn one_key(at: &mut Option<usize>, key: KeyEvent, choices: &[Choice], is_optiona
         (KeyCode::Char(' '), None) => Some(0),
         (KeyCode::Char(c), before) => match beginning_with(choices, c, before) {
             Some(found) => Some(found),
-            None => return Taken::No,
+            None => return KeyHandled::No,
         },
-        (_, _) => return Taken::No,
+        (_, _) => return KeyHandled::No,
     };
     if choices.is_empty() {
         *at = None;
     }
-    Taken::Yes
+    KeyHandled::Yes
 }
 
-fn some_key(
+fn multiple_key(
     chosen: &mut BTreeSet<usize>,
     at: &mut usize,
     key: KeyEvent,
     choices: &[Choice],
-) -> Taken {
+) -> KeyHandled {
     let last = choices.len().saturating_sub(1);
     match (key.code, ()) {
         (KeyCode::Left, ()) => *at = at.saturating_sub(1),
@@ -276,11 +285,11 @@ fn some_key(
         }
         (KeyCode::Char(c), ()) => match beginning_with(choices, c, Some(*at)) {
             Some(found) => *at = found,
-            None => return Taken::No,
+            None => return KeyHandled::No,
         },
-        (_, ()) => return Taken::No,
+        (_, ()) => return KeyHandled::No,
     }
-    Taken::Yes
+    KeyHandled::Yes
 }
 
 /// The next choice that begins with a letter, round the end.

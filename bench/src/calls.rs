@@ -95,17 +95,17 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
     for repetition in 1..=repetitions {
         eprintln!("measuring {transport:?}, repetition {repetition} of {repetitions}");
         for (size, size_index) in SIZES.into_iter().zip(0..) {
-            for (way, way_index) in CALL_MODES.into_iter().zip(0..) {
-                let targets = match way.placement() {
+            for (mode, way_index) in CALL_MODES.into_iter().zip(0..) {
+                let targets = match mode.placement() {
                     Placement::OneCore => &on_one_core,
                     Placement::AnyCore => &anywhere,
                 };
                 for row in &mut rows {
                     let calls =
                         effort::scaled(row.client.pace.calls(size, transport)).max(MAX_IN_FLIGHT);
-                    let (target, in_flight) = (targets.for_client(&row.client), way.in_flight());
+                    let (target, in_flight) = (targets.for_client(&row.client), mode.in_flight());
                     let question = LoadRequest { transport, size, calls, in_flight, target };
-                    let cost = way.placement().during(|| run_client(&row.client, &question))?;
+                    let cost = mode.placement().during(|| run_client(&row.client, &question))?;
                     row.costs[size_index][way_index].push(cost);
                 }
             }
@@ -117,16 +117,16 @@ fn measure(clients: Vec<Client>, transport: Transport) -> Result<Vec<Row>, Failu
 fn run_client(client: &Client, question: &LoadRequest) -> Result<CallCost, Failure> {
     let (program, words) = client.command.split_first().ok_or(Failure::InvalidRequest)?;
     let mut command = Command::new(program);
-    let said = failure::output(command.args(words).args(question.to_arguments()))?;
-    CallCost::parse(said.trim())
+    let stdout = failure::output(command.args(words).args(question.to_arguments()))?;
+    CallCost::parse(stdout.trim())
 }
 
 impl Row {
     /// The median cost of this question.
-    fn cost(&self, size: usize, way: CallMode) -> Option<CallCost> {
+    fn cost(&self, size: usize, mode: CallMode) -> Option<CallCost> {
         let size = SIZES.iter().position(|it| *it == size)?;
-        let way = CALL_MODES.iter().position(|it| *it == way)?;
-        CallCost::median(&self.costs[size][way])
+        let mode = CALL_MODES.iter().position(|it| *it == mode)?;
+        CallCost::median(&self.costs[size][mode])
     }
 }
 

@@ -52,28 +52,28 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Runs the benchmark.
 pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
     let place = UiBench { swb: workplace.swb()?, search_path: workplace.search_path.clone() };
-    let calm = place.key_latencies(IDLE_SERVERS, "stdio", 0)?;
-    let stirred = place.key_latencies(CHANGING_SERVERS, "restless", TRANSCRIPT_LINES)?;
+    let idle_times = place.key_latencies(IDLE_SERVERS, "stdio", 0)?;
+    let busy_times = place.key_latencies(CHANGING_SERVERS, "restless", TRANSCRIPT_LINES)?;
     let starts = place.first_frame_times()?;
     let idle = place.idle_cpu()?;
     let keys = |label: &str, times: &[Duration]| {
         let mut cells = vec![label.to_owned()];
-        cells.extend([50, 90, 99, 100].map(|part| milliseconds(percentile(times, part))));
+        cells.extend([50, 90, 99, 100].map(|percent| milliseconds(percentile(times, percent))));
         cells
     };
     let header = ["from a key to the screen, ms", "p50", "p90", "p99", "longest"];
     let rows = [
-        keys(&format!("{IDLE_SERVERS} servers that rest, a new transcript"), &calm),
+        keys(&format!("{IDLE_SERVERS} servers that rest, a new transcript"), &idle_times),
         keys(
             &format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines"),
-            &stirred,
+            &busy_times,
         ),
     ];
     let first = ["the first frame, ms", "p50", "p90", "longest"];
     let mut frames = vec![format!("{CONFIGURED_SERVERS} servers configured, none of them ready")];
-    frames.extend([50, 90, 100].map(|part| milliseconds(percentile(&starts, part))));
-    let pictures = vec![picture(&calm, &stirred)];
-    let budgets = budgets(&stirred, &starts, idle);
+    frames.extend([50, 90, 100].map(|percent| milliseconds(percentile(&starts, percent))));
+    let pictures = vec![picture(&idle_times, &busy_times)];
+    let budgets = budgets(&busy_times, &starts, idle);
     let text = format!(
         "\
 # The screen
@@ -95,7 +95,7 @@ While nothing happens, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % 
         facts::describe(),
         BETWEEN_KEYS.as_millis(),
         table::markdown(&header, &[], &rows),
-        verdict(percentile(&stirred, 99) <= KEY_BUDGET),
+        verdict(percentile(&busy_times, 99) <= KEY_BUDGET),
         pictures.iter().map(Picture::link).collect::<String>(),
         table::markdown(&first, &[], &[frames]),
         verdict(percentile(&starts, 50) <= FRAME_BUDGET),
@@ -106,23 +106,23 @@ While nothing happens, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % 
     Ok(Report { name: "face", text, pictures, budgets, extent: Extent::Whole })
 }
 
-fn picture(calm: &[Duration], stirred: &[Duration]) -> Picture {
+fn picture(idle_times: &[Duration], busy_times: &[Duration]) -> Picture {
     let title = "From a key to the screen";
     let parts = [50, 90, 99, 100];
     let groups = ["p50", "p90", "p99", "longest"].map(str::to_owned).to_vec();
     let figures = |times: &[Duration]| {
-        parts.map(|part| Some(percentile(times, part).as_secs_f64() * 1e3)).to_vec()
+        parts.map(|percent| Some(percentile(times, percent).as_secs_f64() * 1e3)).to_vec()
     };
     let rest = format!("{IDLE_SERVERS} servers that rest, a new transcript");
     let stir = format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines");
     let series = vec![
-        Series::new(&rest, Role::Other, figures(calm)),
-        Series::new(&stir, Role::Ours, figures(stirred)),
+        Series::new(&rest, Role::Other, figures(idle_times)),
+        Series::new(&stir, Role::Ours, figures(busy_times)),
     ];
     Picture::new("face", title, Bars { title, x_axis: "milliseconds", groups, series }.draw())
 }
 
-fn budgets(stirred: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<String>> {
+fn budgets(busy_times: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<String>> {
     let time = |what: &str, limit: Duration, measured: Duration| {
         vec![
             what.to_owned(),
@@ -132,7 +132,7 @@ fn budgets(stirred: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<Stri
         ]
     };
     vec![
-        time("a key on the screen, p99", KEY_BUDGET, percentile(stirred, 99)),
+        time("a key on the screen, p99", KEY_BUDGET, percentile(busy_times, 99)),
         time("the first frame", FRAME_BUDGET, percentile(starts, 50)),
         vec![
             "the screen while nothing happens, of one processor".to_owned(),
@@ -148,10 +148,10 @@ fn verdict(is_met: bool) -> &'static str {
 }
 
 /// The time that so many in a hundred are not longer than.
-fn percentile(times: &[Duration], part: usize) -> Duration {
+fn percentile(times: &[Duration], percent: usize) -> Duration {
     let mut times = times.to_vec();
     times.sort();
-    let at = (times.len() * part).div_ceil(100).clamp(1, times.len().max(1)) - 1;
+    let at = (times.len() * percent).div_ceil(100).clamp(1, times.len().max(1)) - 1;
     times.get(at).copied().unwrap_or_default()
 }
 
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_percentile_is_the_time_that_so_many_are_not_longer_than() {
         let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
-        let at = |part| percentile(&times, part).as_millis();
+        let at = |percent| percentile(&times, percent).as_millis();
         assert_eq!([at(50), at(90), at(99), at(100)], [100, 180, 198, 200]);
         assert_eq!(percentile(&times[..1], 99).as_millis(), 200);
         assert_eq!(percentile(&[], 50), Duration::ZERO);

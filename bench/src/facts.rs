@@ -38,6 +38,6 @@ fn load_average() -> Option<String> {
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let said = failure::output(Command::new(program).args(arguments)).ok()?;
-    Some(said.trim().to_owned()).filter(|said| !said.is_empty())
+    let stdout = failure::output(Command::new(program).args(arguments)).ok()?;
+    Some(stdout.trim().to_owned()).filter(|stdout| !stdout.is_empty())
 }

@@ -68,10 +68,10 @@ pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
         scripted: workplace.scripted()?,
         search_path: workplace.search_path.clone(),
     };
-    let mut together = Vec::new();
+    let mut connect_times = Vec::new();
     for width in BATCH_SIZES {
         eprintln!("measuring {SERVERS} servers, {width} at a time");
-        together.push(tools.connect_times(width)?);
+        connect_times.push(tools.connect_times(width)?);
     }
     eprintln!("measuring {IDLE_SERVERS} idle servers");
     let idle = [tools.idle_programs()?, tools.idle_remotes()?];
@@ -80,9 +80,10 @@ pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
         eprintln!("measuring memory with {servers} servers");
         growth.push(tools.memory_with(servers)?);
     }
-    let pictures = vec![picture_of_times(&together), picture_of_memory(&growth)];
-    let text = page(&together, &idle, &pictures);
-    let rows = together.iter().flat_map(ConnectTimes::rows).chain(idle.iter().flat_map(Idle::rows));
+    let pictures = vec![picture_of_times(&connect_times), picture_of_memory(&growth)];
+    let text = page(&connect_times, &idle, &pictures);
+    let rows =
+        connect_times.iter().flat_map(ConnectTimes::rows).chain(idle.iter().flat_map(Idle::rows));
     // Some rows are only told.
     let budgets = rows.filter(|row| !row[3].is_empty()).collect();
     Ok(Report { name: "fleet", text, pictures, budgets, extent: Extent::Whole })
@@ -94,11 +95,11 @@ struct MemoryPoint {
     resident: f64,
 }
 
-fn picture_of_times(together: &[ConnectTimes]) -> Picture {
+fn picture_of_times(connect_times: &[ConnectTimes]) -> Picture {
     let title = format!("{SERVERS} servers that take {} ms each", SERVER_DELAY.as_millis());
-    let groups = together.iter().map(|it| format!("{} at a time", it.batch_size)).collect();
+    let groups = connect_times.iter().map(|it| format!("{} at a time", it.batch_size)).collect();
     let figures = |part: fn(&ConnectTimes) -> Duration| {
-        together.iter().map(|it| Some(part(it).as_secs_f64() * 1e3)).collect()
+        connect_times.iter().map(|it| Some(part(it).as_secs_f64() * 1e3)).collect()
     };
     let series = vec![
         Series::new("until all are connected", Role::Ours, figures(|it| it.connected)),
@@ -136,7 +137,7 @@ impl FleetBench {
 
     /// Every repetition has a home of its own, so that nothing is remembered from the one before.
     fn connect_times(&self, width: usize) -> Result<ConnectTimes, Failure> {
-        let (mut connected, mut whole, mut beside) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut connected, mut whole, mut with_mute) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort::repetitions(REPETITIONS) {
             let scene = self.sandbox(self.slow_servers())?;
             connected.push(
@@ -147,7 +148,7 @@ impl FleetBench {
             // Its name comes first, and so does it.
             fleet.insert("mute".to_owned(), self.program(&json!({"quirks": ["never_answers"]})));
             let scene = self.sandbox(fleet)?;
-            beside.push(
+            with_mute.push(
                 StatusWatch::start(&scene, &self.swb, Some(width))?.until_connected(SERVERS)?,
             );
         }
@@ -155,7 +156,7 @@ impl FleetBench {
             batch_size: width,
             connected: median(connected),
             status_run: median(whole),
-            with_mute_server: median(beside),
+            with_mute_server: median(with_mute),
         })
     }
 
@@ -227,8 +228,8 @@ fn limit(width: usize) -> Duration {
     (SERVER_DELAY * rounds).mul_f64(ALLOWANCE)
 }
 
-fn page(together: &[ConnectTimes], idle: &[Idle], pictures: &[Picture]) -> String {
-    let at_once: Vec<_> = together.iter().flat_map(ConnectTimes::rows).collect();
+fn page(connect_times: &[ConnectTimes], idle: &[Idle], pictures: &[Picture]) -> String {
+    let at_once: Vec<_> = connect_times.iter().flat_map(ConnectTimes::rows).collect();
     let memory: Vec<_> = idle.iter().flat_map(Idle::rows).collect();
     let header = ["what", "limit", "measured", ""];
     format!(
@@ -287,12 +288,12 @@ impl ConnectTimes {
 
 impl Idle {
     fn rows(&self) -> [Vec<String>; 5] {
-        let judged = |what: &str, held: f64| {
+        let judged = |what: &str, megabytes_used: f64| {
             vec![
                 format!("{}: {what}", self.label),
                 format!("≤ {} MB", megabytes(MEMORY_BUDGET)),
-                format!("{} MB", megabytes(held)),
-                verdict(held <= MEMORY_BUDGET),
+                format!("{} MB", megabytes(megabytes_used)),
+                verdict(megabytes_used <= MEMORY_BUDGET),
             ]
         };
         let told = |what: &str, measured: String| {
@@ -327,13 +328,13 @@ mod tests {
     fn a_server_that_takes_its_time_is_seen() {
         let time = Duration::from_millis(780);
         let late = time + Duration::from_millis(1);
-        let together = ConnectTimes {
+        let connect_times = ConnectTimes {
             batch_size: 25,
             connected: time,
             status_run: late,
             with_mute_server: time,
         };
-        let verdicts = together.rows().map(|row| row[3].clone());
+        let verdicts = connect_times.rows().map(|row| row[3].clone());
         assert_eq!(verdicts, ["met", "**missed**", "met"]);
     }
 }

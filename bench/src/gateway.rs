@@ -112,7 +112,7 @@ pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<Report, Failure>
         [one] if one == "memory" => (&[], true),
         [other, ..] => return Err(Failure::UnknownArgument(other.to_string_lossy().into_owned())),
     };
-    let stable = Gateways {
+    let gateways = Gateways {
         swb: workplace.swb()?,
         third_party: peers::prepare(workplace)?,
         search_path: workplace.search_path.clone(),
@@ -120,13 +120,13 @@ pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<Report, Failure>
     let mut parts = Vec::new();
     for way in ways {
         let rows = match way {
-            Route::HttpToHttp | Route::HttpToStdio => over_http(&stable, *way)?,
-            Route::StdioToStdio => over_stdio(&stable)?,
+            Route::HttpToHttp | Route::HttpToStdio => over_http(&gateways, *way)?,
+            Route::StdioToStdio => over_stdio(&gateways)?,
         };
         parts.push(Part { route: *way, rows });
     }
     let memory: Vec<GatewayMemory> =
-        if has_memory { memory::measure(&stable)? } else { Vec::new() };
+        if has_memory { memory::measure(&gateways)? } else { Vec::new() };
     let extent = if words.is_empty() { Extent::Whole } else { Extent::Part };
     Ok(page::draw(&parts, &memory, extent))
 }
@@ -150,17 +150,17 @@ pub fn load_only(words: &[OsString]) -> Result<(), Failure> {
 }
 
 /// Asks all by turns, so that a noisy minute is noisy for all of them.
-fn over_http(stable: &Gateways, way: Route) -> Result<Vec<Row>, Failure> {
+fn over_http(gateways: &Gateways, way: Route) -> Result<Vec<Row>, Failure> {
     let questions = LoadCase::for_route(way);
     let echo = match way {
         Route::HttpToHttp => Some(ListeningServer::start_echo("http")?),
         Route::HttpToStdio | Route::StdioToStdio => None,
     };
-    let behind = echo.as_ref().map(|it| it.address.as_str());
+    let upstream_url = echo.as_ref().map(|it| it.address.as_str());
     let mut rows: Vec<(Row, Option<RunningGateway>)> = Vec::new();
     for who in GatewayKind::on_route(way) {
         let mut row = Row::new(*who, questions.len());
-        let running = match stable.start(*who, behind) {
+        let running = match gateways.start(*who, upstream_url) {
             Ok(running) => Some(running),
             Err(failure) if who.is_third_party() => {
                 row.record_failure(&failure);
@@ -193,15 +193,15 @@ fn measure_case(running: &RunningGateway, question: &LoadCase) -> Result<Gateway
 }
 
 /// Each contender is started anew for each repetition, as its client starts it.
-fn over_stdio(stable: &Gateways) -> Result<Vec<Row>, Failure> {
+fn over_stdio(gateways: &Gateways) -> Result<Vec<Row>, Failure> {
     let questions = LoadCase::for_route(Route::StdioToStdio);
-    let whose = GatewayKind::on_route(Route::StdioToStdio).iter();
-    let mut rows: Vec<Row> = whose.map(|who| Row::new(*who, questions.len())).collect();
+    let gateway_kinds = GatewayKind::on_route(Route::StdioToStdio).iter();
+    let mut rows: Vec<Row> = gateway_kinds.map(|who| Row::new(*who, questions.len())).collect();
     for repetition in 1..=effort::repetitions(REPETITIONS) {
         eprintln!("measuring {:?}, repetition {repetition} of {REPETITIONS}", Route::StdioToStdio);
         for (place, question) in questions.iter().enumerate() {
             for row in rows.iter_mut().filter(|row| row.failure.is_none()) {
-                let cost = stable.stdio_command(row.gateway).and_then(|(command, _home)| {
+                let cost = gateways.stdio_command(row.gateway).and_then(|(command, _home)| {
                     StdioClient::start(command)?.measure(question.size, question.clients)
                 });
                 row.add_cost(place, cost)?;

@@ -38,39 +38,41 @@ pub fn run(workplace: &Workspace, words: &[OsString]) -> Result<(), Failure> {
         [other, ..] => return Err(Failure::UnknownArgument(other.to_string_lossy().into_owned())),
     };
     let all = select_paths(&parts)?;
-    let maker = Toolchain::current(workplace)?;
-    let before = if is_blessing { None } else { Some(Record::read(workplace)?) };
-    if let Some(before) = &before {
-        before.covers(hot::ALL)?;
+    let toolchain = Toolchain::current(workplace)?;
+    let recorded_counts = if is_blessing { None } else { Some(Record::read(workplace)?) };
+    if let Some(recorded_counts) = &recorded_counts {
+        recorded_counts.covers(hot::ALL)?;
     }
     // A second time where it matters: what is recorded, and what is about to be found wrong.
     let counts = counting::count_all(workplace, &all)?;
     let is_doubtful =
-        |path: &&HotPath| match (&before, counts.iter().find(|it| it.name == path.name)) {
-            (Some(before), Some(count)) => verdict(count, before) != Verdict::AsRecorded,
+        |path: &&HotPath| match (&recorded_counts, counts.iter().find(|it| it.name == path.name)) {
+            (Some(recorded_counts), Some(count)) => {
+                verdict(count, recorded_counts) != Verdict::AsRecorded
+            }
             (None, _) | (_, None) => true,
         };
     let doubtful: Vec<&HotPath> = all.into_iter().filter(is_doubtful).collect();
-    let again = counting::count_all(workplace, &doubtful)?;
-    let counts: Vec<Count> = counts.into_iter().map(|it| it.with_repeats(&again)).collect();
+    let second_counts = counting::count_all(workplace, &doubtful)?;
+    let counts: Vec<Count> = counts.into_iter().map(|it| it.with_repeats(&second_counts)).collect();
     let unsteady = counts.iter().filter(|it| it.spread() >= SPREAD).count();
-    let Some(before) = before else {
+    let Some(recorded_counts) = recorded_counts else {
         print!("{}", counts_table(&counts, None));
         return match unsteady {
-            0 => Record::from_counts(maker, &counts).write(workplace),
+            0 => Record::from_counts(toolchain, &counts).write(workplace),
             count => Err(Failure::InstructionsChanged(count)),
         };
     };
-    print!("{}", counts_table(&counts, Some(&before)));
-    if maker != before.toolchain {
+    print!("{}", counts_table(&counts, Some(&recorded_counts)));
+    if toolchain != recorded_counts.toolchain {
         println!(
             "\nNothing is judged: the record was made with {}, and this is {}.\n\
              `cargo xtask instructions --bless` records anew.",
-            before.toolchain, maker
+            recorded_counts.toolchain, toolchain
         );
         return Ok(());
     }
-    let verdicts: Vec<Verdict> = counts.iter().map(|it| verdict(it, &before)).collect();
+    let verdicts: Vec<Verdict> = counts.iter().map(|it| verdict(it, &recorded_counts)).collect();
     if verdicts.contains(&Verdict::Less) {
         println!(
             "\nSome take less than was recorded: `cargo xtask instructions --bless` keeps it."
@@ -100,8 +102,8 @@ fn select_paths(parts: &[&OsString]) -> Result<Vec<&'static HotPath>, Failure> {
     }
 }
 
-fn verdict(count: &Count, before: &Record) -> Verdict {
-    let Some(recorded) = before.instructions_of(count.name) else { return Verdict::More };
+fn verdict(count: &Count, recorded_counts: &Record) -> Verdict {
+    let Some(recorded) = recorded_counts.instructions_of(count.name) else { return Verdict::More };
     match count.least() {
         _ if count.spread() >= SPREAD => Verdict::Unsteady,
         now if now > recorded * (1.0 + ALLOWANCE) => Verdict::More,
@@ -111,11 +113,11 @@ fn verdict(count: &Count, before: &Record) -> Verdict {
 }
 
 /// The table of all counts. Without a record they are judged by nothing but themselves.
-fn counts_table(counts: &[Count], before: Option<&Record>) -> String {
+fn counts_table(counts: &[Count], recorded_counts: Option<&Record>) -> String {
     let row = |count: &Count| {
-        let recorded = before.and_then(|it| it.instructions_of(count.name));
+        let recorded = recorded_counts.and_then(|it| it.instructions_of(count.name));
         let difference = recorded.map(|it| (count.least() / it - 1.0) * 100.0);
-        let verdict = before.map(|it| match verdict(count, it) {
+        let verdict = recorded_counts.map(|it| match verdict(count, it) {
             Verdict::AsRecorded => "",
             Verdict::Less => "less: bless to keep it",
             Verdict::More => "**more**",
@@ -143,8 +145,8 @@ mod tests {
     use super::*;
 
     fn recorded(instructions: f64) -> Record {
-        let maker = Toolchain::default();
-        Record::from_counts(maker, &[Count { name: "it", counts: vec![instructions] }])
+        let toolchain = Toolchain::default();
+        Record::from_counts(toolchain, &[Count { name: "it", counts: vec![instructions] }])
     }
 
     #[track_caller]

@@ -158,7 +158,7 @@ fn budgets(many: &Rows, few: &Rows) -> Vec<Vec<String>> {
     }
     let Some(own) = few.of(TEXT) else { return rows };
     match few.compared_host() {
-        Some((label, rival)) => rows.extend(comparison_rows(own, label, rival)),
+        Some((label, other)) => rows.extend(comparison_rows(own, label, other)),
         None => rows.push(vec![
             format!("{TEXT}, 10 servers: no more than `{COMPARED_HOST}`"),
             "–".to_owned(),
@@ -173,19 +173,19 @@ fn budgets(many: &Rows, few: &Rows) -> Vec<Vec<String>> {
     rows
 }
 
-fn comparison_rows(own: &Measurement, label: &str, rival: &Measurement) -> [Vec<String>; 2] {
+fn comparison_rows(own: &Measurement, label: &str, other: &Measurement) -> [Vec<String>; 2] {
     [
         vec![
             format!("{TEXT}, 10 servers: wall, no more than {label}"),
-            format!("≤ {} ms", milliseconds(rival.median_wall())),
+            format!("≤ {} ms", milliseconds(other.median_wall())),
             format!("{} ms", milliseconds(own.median_wall())),
-            verdict(own.median_wall() <= rival.median_wall()),
+            verdict(own.median_wall() <= other.median_wall()),
         ],
         vec![
             format!("{TEXT}, 10 servers: peak memory, no more than {label}"),
-            format!("≤ {} MB", megabytes(rival.peak_megabytes())),
+            format!("≤ {} MB", megabytes(other.peak_megabytes())),
             format!("{} MB", megabytes(own.peak_megabytes())),
-            verdict(own.peak_megabytes() <= rival.peak_megabytes()),
+            verdict(own.peak_megabytes() <= other.peak_megabytes()),
         ],
     ]
 }

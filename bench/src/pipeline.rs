@@ -60,13 +60,13 @@ pub fn measure(workplace: &Workspace) -> Result<PipelineCost, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (mut raw, mut through) = (Vec::new(), Vec::new());
     runtime.block_on(async {
-        let linked = InProcessHost::open(folder.path(), 2).await.map_err(failed)?;
+        let in_process_host = InProcessHost::open(folder.path(), 2).await.map_err(failed)?;
         let line = connect_client().await;
         for _ in 0..effort::repetitions(REPETITIONS) {
             raw.push(time_client_calls(&line.client).await);
-            through.push(time_host_calls(&linked).await);
+            through.push(time_host_calls(&in_process_host).await);
         }
-        linked.close().await;
+        in_process_host.close().await;
         Ok::<(), Failure>(())
     })?;
     let growth = runtime.block_on(times_by_rule_count()).map_err(failed)?;
@@ -81,13 +81,13 @@ async fn times_by_rule_count() -> io::Result<Vec<Duration>> {
         hosts.push((InProcessHost::open(folder.path(), count).await?, folder, Vec::new()));
     }
     for _ in 0..effort::repetitions(REPETITIONS) {
-        for (linked, _, times) in &mut hosts {
-            times.push(time_host_calls(linked).await);
+        for (in_process_host, _, times) in &mut hosts {
+            times.push(time_host_calls(in_process_host).await);
         }
     }
     let mut medians = Vec::new();
-    for (linked, _folder, times) in hosts {
-        linked.close().await;
+    for (in_process_host, _folder, times) in hosts {
+        in_process_host.close().await;
         medians.push(median(times));
     }
     Ok(medians)
@@ -107,12 +107,12 @@ impl InProcessHost {
     pub async fn open(folder: &Path, count: usize) -> io::Result<InProcessHost> {
         let (host, task) = Host::start(options(folder))?;
         let places = Paths::in_dir(folder);
-        let desk = CallContext {
+        let context = CallContext {
             rules: ActiveRules::new(rules(count)),
             ..CallContext::new(&host, &places)?
         };
         connect(&host).await;
-        Ok(InProcessHost { host, context: desk, task })
+        Ok(InProcessHost { host, context, task })
     }
 
     /// One call, all the way.
@@ -124,8 +124,8 @@ impl InProcessHost {
             timeout: TIMEOUT,
             progress: None,
         };
-        let yielded = self.host.call(&self.context, call).await.expect("it answers");
-        assert_eq!(yielded.blocks.len(), 1);
+        let output = self.host.call(&self.context, call).await.expect("it answers");
+        assert_eq!(output.blocks.len(), 1);
     }
 
     /// Ends everything.
@@ -178,8 +178,8 @@ fn answer(method: &str, params: Option<&Payload>) -> Option<Payload> {
 }
 
 fn options(folder: &Path) -> HostOptions {
-    let around = HostEnv { working_folder: folder.to_owned(), ..HostEnv::default() };
-    let mut options = HostOptions::new(Paths::in_dir(folder), around);
+    let host_env = HostEnv { working_folder: folder.to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(Paths::in_dir(folder), host_env);
     options.retry_policy = RetryPolicy::NoRetry;
     options.in_process.insert("linked".to_owned(), InProcessServer::new(serve_in_memory));
     options
@@ -213,23 +213,26 @@ pub fn rules(count: usize) -> PermissionRules {
 
 /// The same server over a client alone.
 async fn connect_client() -> Connection {
-    let offer = ClientDescription {
+    let client_info = ClientDescription {
         name: "swb-bench".to_owned(),
         title: "bench".to_owned(),
         version: "1".to_owned(),
         capabilities: Vec::new(),
     };
     let keeping = ProcessOptions::default();
-    let terms = ConnectOptions {
-        client: offer,
+    let connect_options = ConnectOptions {
+        client: client_info,
         era_hint: EraHint::Legacy,
         timeout: TIMEOUT,
         process_options: keeping,
         http_client: None,
     };
-    dial::connect(&Address::InProcess(Arc::new(|link| Box::pin(serve_in_memory(link)))), &terms)
-        .await
-        .expect("it is in this process")
+    dial::connect(
+        &Address::InProcess(Arc::new(|link| Box::pin(serve_in_memory(link)))),
+        &connect_options,
+    )
+    .await
+    .expect("it is in this process")
 }
 
 /// What the server is asked with.
@@ -248,10 +251,10 @@ async fn time_client_calls(client: &Client) -> Duration {
     start.elapsed() / CALLS
 }
 
-async fn time_host_calls(linked: &InProcessHost) -> Duration {
+async fn time_host_calls(in_process_host: &InProcessHost) -> Duration {
     let start = Instant::now();
     for _ in 0..CALLS {
-        linked.call().await;
+        in_process_host.call().await;
     }
     start.elapsed() / CALLS
 }

@@ -47,10 +47,10 @@ pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
     let mut rows = rows(&pool, &servers);
     rows.insert(3, ready);
     let growth = SIZES.map(PoolCost::measure).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let way = pipeline::measure(workplace)?;
+    let pipeline_cost = pipeline::measure(workplace)?;
     let memory = [memory, memory + more, memory + more + index];
     let mut pictures = pool_growth::pictures(&growth);
-    let text = report(&rows, memory, &pictures, &way.text);
+    let text = report(&rows, memory, &pictures, &pipeline_cost.text);
     let mut budgets: Vec<_> = rows.iter().filter_map(Row::budget_row).collect();
     budgets.push(vec![
         "10,000 tools: catalogues and pool".to_owned(),
@@ -58,8 +58,8 @@ pub fn run(workplace: &Workspace) -> Result<Report, Failure> {
         format!("{:.1} MB", memory[1] as f64 / 1e6),
         verdict(memory[1] <= MEMORY).to_owned(),
     ]);
-    budgets.push(way.budget);
-    pictures.push(way.picture);
+    budgets.push(pipeline_cost.budget);
+    pictures.push(pipeline_cost.picture);
     Ok(Report { name: "pool", text, pictures, budgets, extent: Extent::Whole })
 }
 

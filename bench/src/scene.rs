@@ -63,11 +63,11 @@ impl Sandbox {
         servers: Map<String, Json>,
     ) -> Result<Sandbox, Failure> {
         let scene = Sandbox::new(search_path)?;
-        let built = ConfigCounts { servers: servers.len(), files: 1, problems: 0 };
+        let expected = ConfigCounts { servers: servers.len(), files: 1, problems: 0 };
         let paths = scene.query_json(swb, &["paths"])?;
         let settings = format!("{:#}\n", json!({"mcpServers": servers}));
         write(&path_from(&paths, "userSettings"), &settings)?;
-        verify_config(&scene.query_json(swb, &["list", "--all"])?, built)?;
+        verify_config(&scene.query_json(swb, &["list", "--all"])?, expected)?;
         Ok(scene)
     }
 
@@ -91,19 +91,15 @@ impl Sandbox {
 }
 
 /// Fails unless `swb list --all` answered with exactly what was built.
-fn verify_config(all: &Json, built: ConfigCounts) -> Result<(), Failure> {
+fn verify_config(all: &Json, expected: ConfigCounts) -> Result<(), Failure> {
     let list = |key: &str| all[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_servers = list("servers").iter().filter_map(|server| server["problems"].as_array());
-    let seen = ConfigCounts {
+    let actual = ConfigCounts {
         servers: list("servers").len(),
         files: list("lookedAt").iter().filter(|place| place["found"] != "nothing").count(),
         problems: list("problems").len() + of_servers.map(Vec::len).sum::<usize>(),
     };
-    if seen == built {
-        Ok(())
-    } else {
-        Err(Failure::ConfigMismatch { expected: built, actual: seen })
-    }
+    if actual == expected { Ok(()) } else { Err(Failure::ConfigMismatch { expected, actual }) }
 }
 
 /// Writes a file and the folders above it.

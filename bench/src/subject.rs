@@ -105,7 +105,7 @@ pub fn noop_process(workplace: &Workspace) -> MeasuredProgram {
 
 /// Every peer, installed or not.
 pub fn other_hosts(workplace: &Workspace) -> Vec<MeasuredProgram> {
-    OTHER_HOSTS.iter().map(|peer| peer.to_program(workplace)).collect()
+    OTHER_HOSTS.iter().map(|host| host.to_program(workplace)).collect()
 }
 
 impl OtherHost {
@@ -144,15 +144,15 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// The first word of `--version` that begins with a digit.
 fn version(program: &Path) -> Option<String> {
-    let said = failure::output(Command::new(program).arg("--version")).ok()?;
+    let stdout = failure::output(Command::new(program).arg("--version")).ok()?;
     let version =
-        said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        stdout.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     version.map(str::to_owned)
 }
 
 /// Installs the peers where [`Workplace::find`] looks for them.
 pub fn install_other_hosts(workplace: &Workspace) -> Result<(), Failure> {
-    let mut packages: Vec<&str> = OTHER_HOSTS.iter().map(|peer| peer.package).collect();
+    let mut packages: Vec<&str> = OTHER_HOSTS.iter().map(|host| host.package).collect();
     packages.dedup();
     let program = PathBuf::from("npm");
     let mut npm = Command::new(&program);
@@ -175,8 +175,8 @@ pub fn verify(
     servers: &[String],
 ) -> Result<(), Failure> {
     let Some([program, arguments @ ..]) = subject.command.as_deref() else { return Ok(()) };
-    let said = failure::output(scene.command(Path::new(program)).args(arguments))?;
-    match servers.iter().find(|server| !said.contains(server.as_str())) {
+    let stdout = failure::output(scene.command(Path::new(program)).args(arguments))?;
+    match servers.iter().find(|server| !stdout.contains(server.as_str())) {
         Some(server) => {
             Err(Failure::ServerNotListed { label: subject.label, server: server.clone() })
         }

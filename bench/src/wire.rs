@@ -150,11 +150,14 @@ fn measure_channels(runtime: &Runtime) -> RoundTripCost {
 }
 
 fn median(mut costs: Vec<RoundTripCost>) -> RoundTripCost {
-    let mut middle = |part: fn(&RoundTripCost) -> Duration| {
+    let mut median_part = |part: fn(&RoundTripCost) -> Duration| {
         costs.sort_by_key(part);
         part(&costs[costs.len() / 2])
     };
-    RoundTripCost { alone: middle(|cost| cost.alone), in_flight: middle(|cost| cost.in_flight) }
+    RoundTripCost {
+        alone: median_part(|cost| cost.alone),
+        in_flight: median_part(|cost| cost.in_flight),
+    }
 }
 
 const NAMES: [&str; 3] =

@@ -31,9 +31,9 @@ impl Workspace {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let package = package.ok_or(Failure::NotStartedByCargo)?;
         let root = package.parent().ok_or(Failure::NotStartedByCargo)?.to_owned();
-        let chosen = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let target_dir = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         Ok(Workspace {
-            target: chosen.unwrap_or_else(|| root.join("target")),
+            target: target_dir.unwrap_or_else(|| root.join("target")),
             root,
             install_dir: package.join(".peers"),
             search_path: env::var_os("PATH").unwrap_or_default(),
@@ -44,8 +44,8 @@ impl Workspace {
 
     /// The program to measure: the one given, else a fresh release build.
     pub fn swb(&self) -> Result<PathBuf, Failure> {
-        if let Some(given) = &self.swb_override {
-            return given.canonicalize().map_err(|error| Failure::file(given, error));
+        if let Some(swb_override) = &self.swb_override {
+            return swb_override.canonicalize().map_err(|error| Failure::file(swb_override, error));
         }
         self.build(&["--release", "--package", "swb", "--bin", "swb"])
     }

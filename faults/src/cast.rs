@@ -88,7 +88,7 @@ impl TestServer {
 /// All of them, with journals in a folder.
 pub fn all_servers(journals: &Path) -> Vec<TestServer> {
     let (program, http) = (Placement::LocalProgram, Placement::Remote("--http"));
-    let stubborn = Script::both()
+    let hard_to_stop = Script::both()
         .quirk(Quirk::ForksGrandchildren { n: 1 })
         .quirk(Quirk::IgnoresSigterm)
         .quirk(Quirk::IgnoresStdinClose);
@@ -100,7 +100,7 @@ pub fn all_servers(journals: &Path) -> Vec<TestServer> {
     let mut all = vec![
         TestServer::new("alpha", program, Script::legacy()),
         TestServer::new("beta", program, Script::modern()),
-        TestServer::new("gamma", program, stubborn),
+        TestServer::new("gamma", program, hard_to_stop),
         TestServer::new(CHANGING, program, Script::legacy()),
         TestServer::new("slow", program, on_calls(Quirk::AnswersLate { ms: 300 })),
         TestServer::new("twice", program, on_calls(Quirk::AnswersTwice)),
@@ -142,7 +142,7 @@ pub fn pick<'a>(members: &'a [TestServer], dice: &mut SeededRandom) -> &'a TestS
 }
 
 /// A server's entry; `url` is where it is, for those that are somewhere.
-pub fn config_entry(member: &TestServer, url: &str, mark: &str) -> Json {
+pub fn config_entry(member: &TestServer, url: &str, edition: &str) -> Json {
     let timeout = match (member.placement, member.name) {
         (_, "mute" | "liar") => FAILING_CALL_TIMEOUT_MS,
         (Placement::RealProgram, _) => SLOW_START_TIMEOUT_MS,
@@ -151,7 +151,7 @@ pub fn config_entry(member: &TestServer, url: &str, mark: &str) -> Json {
         }
     };
     // Programs have a clock of their own: only ours is set.
-    let env = json!({"LD_PRELOAD": "", "SWB_FAULTS_EDITION": mark});
+    let env = json!({"LD_PRELOAD": "", "SWB_FAULTS_EDITION": edition});
     match member.placement {
         Placement::LocalProgram => {
             let program = testkit::scripted::program();

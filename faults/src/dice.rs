@@ -5,9 +5,9 @@
 pub struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// From a seed. Other `lane`s of the same seed roll other numbers.
-    pub fn new(seed: u64, lane: u64) -> SeededRandom {
-        let mut dice = SeededRandom(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    /// From a seed. Other `stream`s of the same seed roll other numbers.
+    pub fn new(seed: u64, stream: u64) -> SeededRandom {
+        let mut dice = SeededRandom(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
         dice
     }
@@ -21,9 +21,9 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `sides`.
-    pub fn below(&mut self, sides: u64) -> u64 {
-        self.next() % sides.max(1)
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
     }
 
     /// The same things in another order.
@@ -40,8 +40,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_again_and_each_lane_its_own() {
-        let rolls = |seed, lane| {
-            let mut dice = SeededRandom::new(seed, lane);
+        let rolls = |seed, stream| {
+            let mut dice = SeededRandom::new(seed, stream);
             (0..20).map(|_| dice.below(1000)).collect::<Vec<_>>()
         };
         assert_eq!(rolls(1, 1), rolls(1, 1));

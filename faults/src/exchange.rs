@@ -51,13 +51,8 @@ pub enum ClientEra {
 }
 
 /// The lines and the body of a question.
-pub fn build_request(
-    manners: &ClientEra,
-    id: u64,
-    method: &str,
-    mut params: Json,
-) -> (String, String) {
-    let lines = match manners {
+pub fn build_request(era: &ClientEra, id: u64, method: &str, mut params: Json) -> (String, String) {
+    let lines = match era {
         ClientEra::Legacy(session) => {
             format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: {LEGACY}\r\n")
         }

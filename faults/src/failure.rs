@@ -13,13 +13,13 @@ pub struct Failure {
 
 impl Failure {
     /// Something of ours could not be done.
-    pub fn from_io(what: impl Into<String>, error: io::Error) -> Failure {
-        Failure { message: what.into(), error: Some(error) }
+    pub fn from_io(message: impl Into<String>, error: io::Error) -> Failure {
+        Failure { message: message.into(), error: Some(error) }
     }
 
     /// Something is not as it must be.
-    pub fn new(what: impl Into<String>) -> Failure {
-        Failure { message: what.into(), error: None }
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), error: None }
     }
 
     /// Tells the person.

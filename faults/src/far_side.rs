@@ -53,15 +53,15 @@ impl RemoteNetwork {
             relay.map_err(|error| Failure::from_io("no relay could be started", error))?;
         let orders = relay.stdin.take().expect("it is piped");
         let answers = BufReader::new(relay.stdout.take().expect("it is piped"));
-        let mut far = RemoteNetwork {
+        let mut remote = RemoteNetwork {
             relay,
             relay_input: orders,
             relay_output: answers,
             servers: BTreeMap::new(),
         };
         // It answers from inside its namespace, so that it is there from here on.
-        far.command_relay("fast")?;
-        let number = far.relay.id().to_string();
+        remote.command_relay("fast")?;
+        let number = remote.relay.id().to_string();
         system::run_tool(&[
             "ip",
             "link",
@@ -77,10 +77,10 @@ impl RemoteNetwork {
         system::run_tool(&["ip", "address", "add", LOCAL_ADDRESS, "dev", LOCAL_INTERFACE])?;
         system::run_tool(&["ip", "link", "set", LOCAL_INTERFACE, "up"])?;
         let theirs = format!("{REMOTE_ADDRESS}/24");
-        far.run_inside(&["ip", "address", "add", &theirs, "dev", REMOTE_INTERFACE])?;
-        far.run_inside(&["ip", "link", "set", "lo", "up"])?;
-        far.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"])?;
-        Ok(far)
+        remote.run_inside(&["ip", "address", "add", &theirs, "dev", REMOTE_INTERFACE])?;
+        remote.run_inside(&["ip", "link", "set", "lo", "up"])?;
+        remote.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"])?;
+        Ok(remote)
     }
 
     fn run_inside(&self, words: &[&str]) -> Result<(), Failure> {
@@ -138,8 +138,8 @@ impl RemoteNetwork {
 
     /// Kills a server.
     pub fn kill(&mut self, name: &str) -> Result<(), Failure> {
-        let Some(far) = self.servers.get_mut(name) else { return Ok(()) };
-        let killed = far.process.kill().and_then(|()| far.process.wait());
+        let Some(remote) = self.servers.get_mut(name) else { return Ok(()) };
+        let killed = remote.process.kill().and_then(|()| remote.process.wait());
         killed
             .map(drop)
             .map_err(|error| Failure::from_io("a remote server could not be killed", error))
@@ -151,8 +151,8 @@ impl RemoteNetwork {
             return Ok(());
         };
         let (process, _) = self.start(&member)?;
-        if let Some(far) = self.servers.get_mut(name) {
-            far.process = process;
+        if let Some(remote) = self.servers.get_mut(name) {
+            remote.process = process;
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl RemoteNetwork {
     /// Sends a server a signal.
     pub fn signal(&self, name: &str, signal: Signal) -> Result<(), Failure> {
         match self.servers.get(name) {
-            Some(far) => system::send_signal(far.process.id(), signal).map(drop),
+            Some(remote) => system::send_signal(remote.process.id(), signal).map(drop),
             None => Ok(()),
         }
     }

@@ -31,24 +31,24 @@ const SHOWN_PER_KIND: usize = 5;
 
 /// Everything that is wrong.
 pub fn find_violations(history: &History) -> Vec<String> {
-    let mut complaints = Violations::default();
+    let mut violations = Violations::default();
     for call in &history.calls {
-        check_call(call, history, &mut complaints);
+        check_call(call, history, &mut violations);
     }
     for (call, times) in history.executions.iter().filter(|(_, times)| **times > 1) {
-        complaints.add("carried out twice", format!("{call} was carried out {times} times"));
+        violations.add("carried out twice", format!("{call} was carried out {times} times"));
     }
     for (index, hit) in history.faults.iter().enumerate() {
-        check_recovery(hit, recovery_limit(&history.faults, index), &mut complaints);
+        check_recovery(hit, recovery_limit(&history.faults, index), &mut violations);
     }
     for missing in &history.unresponsive {
-        complaints.add("missing in the end", missing.clone());
+        violations.add("missing in the end", missing.clone());
     }
-    check_leaks(&history.usage, &mut complaints);
-    for farewell in &history.shutdowns {
-        check_shutdown(farewell, &mut complaints);
+    check_leaks(&history.usage, &mut violations);
+    for shutdown in &history.shutdowns {
+        check_shutdown(shutdown, &mut violations);
     }
-    complaints.into_lines()
+    violations.into_lines()
 }
 
 #[derive(Default)]
@@ -60,47 +60,47 @@ impl Violations {
     }
 
     fn into_lines(self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (sort, all) in self.0 {
-            told.extend(all.iter().take(SHOWN_PER_KIND).map(|it| format!("{sort}: {it}")));
+            lines.extend(all.iter().take(SHOWN_PER_KIND).map(|it| format!("{sort}: {it}")));
             if all.len() > SHOWN_PER_KIND {
-                told.push(format!("{sort}: and {} more", all.len() - SHOWN_PER_KIND));
+                lines.push(format!("{sort}: and {} more", all.len() - SHOWN_PER_KIND));
             }
         }
-        told
+        lines
     }
 }
 
-fn check_call(call: &Call, history: &History, complaints: &mut Violations) {
+fn check_call(call: &Call, history: &History, violations: &mut Violations) {
     let Call { canary, server, answers, .. } = call;
     let at = call.ended.as_secs_f64();
     if *answers > 1 {
-        complaints.add("answered twice", format!("{canary} of `{server}` has {answers} answers"));
+        violations.add("answered twice", format!("{canary} of `{server}` has {answers} answers"));
     }
     match &call.outcome {
         Outcome::Answered => {}
         Outcome::TimedOut => {
-            complaints.add("lost", format!("{canary} of `{server}`, given up at {at:.1} s"));
+            violations.add("lost", format!("{canary} of `{server}`, given up at {at:.1} s"));
         }
         Outcome::WrongAnswer(said) => {
-            complaints.add("another's answer", format!("{canary} of `{server}`: {said}"));
+            violations.add("another's answer", format!("{canary} of `{server}`: {said}"));
         }
         Outcome::ProtocolError(said) => {
-            complaints.add("broken off", format!("{canary} of `{server}` at {at:.1} s: {said}"));
+            violations.add("broken off", format!("{canary} of `{server}` at {at:.1} s: {said}"));
         }
         Outcome::Failed(said) => {
             if cause::classify(said) == FailureCause::NoSuchTool && !is_transient(call, history) {
                 let what =
                     format!("{canary} of `{server}` at {at:.1} s, whose server is configured");
-                complaints.add("denied a tool that is there", what);
+                violations.add("denied a tool that is there", what);
             }
             if let Some(lack) = cause::missing_detail(said, server) {
                 let what = format!("{canary} of `{server}` at {at:.1} s {lack}: {said:?}");
-                complaints.add("unexplained", what);
+                violations.add("unexplained", what);
             }
             if !is_excused(call, history) {
                 let what = format!("{canary} of `{server}` at {at:.1} s, no fault hit it: {said}");
-                complaints.add("failed for no reason", what);
+                violations.add("failed for no reason", what);
             }
         }
     }
@@ -127,8 +127,8 @@ fn is_excused(call: &Call, history: &History) -> bool {
 }
 
 /// How long a server may take to be there again after the fault is over.
-pub fn recovery_limit(hits: &[InjectedFault], index: usize) -> Duration {
-    let hit = &hits[index];
+pub fn recovery_limit(faults: &[InjectedFault], index: usize) -> Duration {
+    let hit = &faults[index];
     let grace = GRACE * hit.load_percent.max(100) / 100;
     let outage = hit.ended.saturating_sub(hit.began);
     match hit.kind {
@@ -143,7 +143,7 @@ pub fn recovery_limit(hits: &[InjectedFault], index: usize) -> Duration {
         | FaultKind::NewServer
         | FaultKind::ChangedServer
         | FaultKind::DeadTokens => grace,
-        FaultKind::KillProgram => backoff(consecutive_kills(hits, index)) + grace,
+        FaultKind::KillProgram => backoff(consecutive_kills(faults, index)) + grace,
         FaultKind::KillRemote | FaultKind::NoTokens => backoff_after(outage) + grace,
         FaultKind::SilentLink | FaultKind::NoLink => {
             backoff_after(outage) + ATTEMPT_TIMEOUT + grace
@@ -152,10 +152,10 @@ pub fn recovery_limit(hits: &[InjectedFault], index: usize) -> Duration {
 }
 
 /// How often the same program was killed before, each time too soon for the pauses to begin anew.
-fn consecutive_kills(hits: &[InjectedFault], index: usize) -> usize {
-    let (mut count, mut since) = (0, hits[index].began);
-    let target = &hits[index].servers;
-    for hit in hits[..index].iter().rev() {
+fn consecutive_kills(faults: &[InjectedFault], index: usize) -> usize {
+    let (mut count, mut since) = (0, faults[index].began);
+    let target = &faults[index].servers;
+    for hit in faults[..index].iter().rev() {
         if hit.kind != FaultKind::KillProgram || &hit.servers != target {
             continue;
         }
@@ -184,27 +184,27 @@ fn backoff_after(outage: Duration) -> Duration {
     Duration::from_secs(BACKOFF_SECONDS[BACKOFF_SECONDS.len() - 1])
 }
 
-fn check_recovery(hit: &InjectedFault, bound: Duration, complaints: &mut Violations) {
+fn check_recovery(hit: &InjectedFault, bound: Duration, violations: &mut Violations) {
     let InjectedFault { kind, servers, .. } = hit;
     let who = format!("{kind} ({}) at {:.1} s", servers.join(", "), hit.began.as_secs_f64());
     for objection in &hit.problems {
-        complaints.add("a fault", format!("{who}: {objection}"));
+        violations.add("a fault", format!("{who}: {objection}"));
     }
     match hit.recovered.map(|it| it.saturating_sub(hit.ended)) {
-        None => complaints.add("no recovery", format!("{who}: never answered again")),
+        None => violations.add("no recovery", format!("{who}: never answered again")),
         Some(took) if took > bound => {
             let what = format!("{who}: {:.1} s, not within {bound:?}", took.as_secs_f64());
-            complaints.add("late recovery", what);
+            violations.add("late recovery", what);
         }
         Some(_) => {}
     }
 }
 
-fn check_leaks([before, after]: &[ResourceUsage; 2], complaints: &mut Violations) {
+fn check_leaks([before, after]: &[ResourceUsage; 2], violations: &mut Violations) {
     let mut check = |what: &str, before: u64, after: u64, more: u64| {
         if after > before + more {
             let what = format!("{after} {what} after {before}, more than {more} beyond");
-            complaints.add("leak", what);
+            violations.add("leak", what);
         }
     };
     check("open files", before.files as u64, after.files as u64, EXTRA_FILES as u64);
@@ -214,7 +214,7 @@ fn check_leaks([before, after]: &[ResourceUsage; 2], complaints: &mut Violations
     check("sessions", before.sessions as u64, after.sessions as u64, 0);
     for (line, more) in extra_processes(before, after) {
         let line: String = line.chars().take(COMMAND_LINE_CHARS).collect();
-        complaints.add("leak", format!("{more} more of the process {line}"));
+        violations.add("leak", format!("{more} more of the process {line}"));
     }
 }
 
@@ -231,13 +231,13 @@ pub fn extra_processes<'a>(
     more.collect()
 }
 
-fn check_shutdown(farewell: &Shutdown, complaints: &mut Violations) {
-    let how = farewell.signal;
-    if let Some(objection) = &farewell.problem {
-        complaints.add("end", format!("{how}: {objection}"));
+fn check_shutdown(shutdown: &Shutdown, violations: &mut Violations) {
+    let how = shutdown.signal;
+    if let Some(objection) = &shutdown.problem {
+        violations.add("end", format!("{how}: {objection}"));
     }
-    for process in &farewell.orphans {
-        complaints.add("orphan", format!("{how}: {process}"));
+    for process in &shutdown.orphans {
+        violations.add("orphan", format!("{how}: {process}"));
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_good_server_fails_only_while_something_hits_it() {
-        let during = |hits: Vec<InjectedFault>| History { faults: hits, ..of_call(failed(BROKE)) };
+        let during = |faults: Vec<InjectedFault>| History { faults, ..of_call(failed(BROKE)) };
         let reason =
             format!("failed for no reason: c1 of `alpha` at 11.0 s, no fault hit it: {BROKE}");
         check(during(Vec::new()), &[&reason]);
@@ -377,12 +377,12 @@ mod tests {
     #[test]
     fn pauses_grow_with_failures_in_a_row_and_with_the_outage() {
         let kill = |began: u64| hit(FaultKind::KillProgram, began, began, Some(began + 1));
-        let mut hits = [kill(10), kill(20), kill(30), kill(90)];
+        let mut faults = [kill(10), kill(20), kill(30), kill(90)];
         let bounds: Vec<Duration> =
-            (0..hits.len()).map(|index| recovery_limit(&hits, index)).collect();
+            (0..faults.len()).map(|index| recovery_limit(&faults, index)).collect();
         assert_eq!(bounds, [seconds(6), seconds(7), seconds(9), seconds(6)]);
-        hits[0].load_percent = 300;
-        assert_eq!(recovery_limit(&hits, 0), seconds(16), "three want each processor");
+        faults[0].load_percent = 300;
+        assert_eq!(recovery_limit(&faults, 0), seconds(16), "three want each processor");
         let outages = [0, 1, 2, 3, 7, 15, 100].map(|it| backoff_after(seconds(it)).as_secs());
         assert_eq!(outages, [1, 2, 2, 4, 8, 16, 16]);
     }
@@ -413,8 +413,8 @@ mod tests {
         };
         assert_eq!(find_violations(&after(leaking)).len(), 5);
         let orphaned = ResourceUsage { processes: processes(3, 3), ..before.clone() };
-        let told = ["leak: 2 more of the process away", "leak: 1 more of the process twins"];
-        check(after(orphaned), &told);
+        let lines = ["leak: 2 more of the process away", "leak: 1 more of the process twins"];
+        check(after(orphaned), &lines);
         let files = ResourceUsage { files: 63, ..before.clone() };
         check(after(files), &["leak: 63 open files after 50, more than 12 beyond"]);
     }
@@ -428,20 +428,20 @@ mod tests {
 
     #[test]
     fn what_is_left_behind_is_an_orphan() {
-        let farewell = Shutdown {
+        let shutdown = Shutdown {
             signal: "SIGKILL",
             problem: Some("it did not end".to_owned()),
             orphans: vec!["scripted".to_owned()],
         };
-        let history = History { shutdowns: vec![farewell], ..History::default() };
+        let history = History { shutdowns: vec![shutdown], ..History::default() };
         check(history, &["end: SIGKILL: it did not end", "orphan: SIGKILL: scripted"]);
     }
 
     #[test]
     fn many_complaints_of_a_sort_are_told_in_short() {
         let calls = vec![call(Outcome::TimedOut); 8];
-        let told = find_violations(&History { calls, ..History::default() });
-        assert_eq!(told.len(), SHOWN_PER_KIND + 1);
-        assert_eq!(told[SHOWN_PER_KIND], "lost: and 3 more");
+        let lines = find_violations(&History { calls, ..History::default() });
+        assert_eq!(lines.len(), SHOWN_PER_KIND + 1);
+        assert_eq!(lines[SHOWN_PER_KIND], "lost: and 3 more");
     }
 }

@@ -65,15 +65,15 @@ impl CallLog {
     /// Makes one call, writes down what became of it, and says whether it went well.
     pub async fn call(
         &self,
-        member: &TestServer,
-        manners: &ClientEra,
+        test_server: &TestServer,
+        era: &ClientEra,
         dice: &mut SeededRandom,
     ) -> Outcome {
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
         let canary = format!("{CANARY}{number}-{:08x}", dice.next() >> 32);
-        let (tool, arguments) = member.call(&canary, dice);
+        let (tool, arguments) = test_server.call(&canary, dice);
         let params = json!({"name": tool, "arguments": arguments});
-        let (lines, body) = exchange::build_request(manners, number, "tools/call", params);
+        let (lines, body) = exchange::build_request(era, number, "tools/call", params);
         let sent = self.now();
         let response = exchange::send(&self.address, "POST /mcp", &lines, &body);
         let (outcome, answers) = match timeout(CALL_TIMEOUT, response).await {
@@ -81,7 +81,7 @@ impl CallLog {
             Ok(Err(error)) => (Outcome::ProtocolError(error.to_string()), 0),
             Ok(Ok(response)) => classify_response(&response, number, &canary),
         };
-        let server = member.name.to_owned();
+        let server = test_server.name.to_owned();
         let ended = self.now();
         let call = Call { canary, server, sent, ended, outcome: outcome.clone(), answers };
         self.lock().push(call);
@@ -90,11 +90,11 @@ impl CallLog {
 
     /// Counts answers that came where none belongs: on the standing stream of a session.
     fn count_stray_answers(&self, text: &str) {
-        let strays = find_canaries(text);
-        if strays.is_empty() {
+        let stray_canaries = find_canaries(text);
+        if stray_canaries.is_empty() {
             return;
         }
-        for call in self.lock().iter_mut().filter(|it| strays.contains(&*it.canary)) {
+        for call in self.lock().iter_mut().filter(|it| stray_canaries.contains(&*it.canary)) {
             call.answers += 1;
         }
     }
@@ -141,16 +141,16 @@ pub struct Load {
 
 impl Load {
     /// Sends everybody off.
-    pub fn begin(ledger: &CallLog, members: &[TestServer], seed: u64) -> Load {
+    pub fn begin(call_log: &CallLog, servers: &[TestServer], seed: u64) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
-            let (ledger, members) = (ledger.clone(), members.to_vec());
-            let (is_over, dice) = (stop.clone(), SeededRandom::new(seed, 100 + number));
+            let (call_log, servers) = (call_log.clone(), servers.to_vec());
+            let (stop, dice) = (stop.clone(), SeededRandom::new(seed, 100 + number));
             clients.spawn(async move {
                 match number % 2 {
-                    0 => client(&ledger, &members, (ClientEra::Modern, dice), &is_over).await,
-                    _ => with_session(&ledger, &members, dice, &is_over).await?,
+                    0 => client(&call_log, &servers, (ClientEra::Modern, dice), &stop).await,
+                    _ => with_session(&call_log, &servers, dice, &stop).await?,
                 }
                 Ok(())
             });
@@ -169,32 +169,32 @@ impl Load {
 }
 
 async fn client(
-    ledger: &CallLog,
-    members: &[TestServer],
-    (manners, mut dice): (ClientEra, SeededRandom),
-    is_over: &AtomicBool,
+    call_log: &CallLog,
+    servers: &[TestServer],
+    (era, mut dice): (ClientEra, SeededRandom),
+    stop: &AtomicBool,
 ) {
-    while !is_over.load(Ordering::Relaxed) {
-        let member = cast::pick(members, &mut dice);
-        ledger.call(member, &manners, &mut dice).await;
+    while !stop.load(Ordering::Relaxed) {
+        let test_server = cast::pick(servers, &mut dice);
+        call_log.call(test_server, &era, &mut dice).await;
         sleep(Duration::from_millis(dice.below(MAX_PAUSE_MS))).await;
     }
 }
 
 async fn with_session(
-    ledger: &CallLog,
-    members: &[TestServer],
+    call_log: &CallLog,
+    servers: &[TestServer],
     dice: SeededRandom,
-    is_over: &AtomicBool,
+    stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let address = &ledger.address;
+    let address = &call_log.address;
     let session = exchange::open_session(address).await;
     let session = session.map_err(|error| Failure::from_io("no session could be begun", error))?;
     let stream = exchange::open_get_stream(address, &session).await;
     let mut stream = stream.map_err(|error| Failure::from_io("a session has no stream", error))?;
     let mut bytes = Vec::new();
     {
-        let calls = client(ledger, members, (ClientEra::Legacy(session.clone()), dice), is_over);
+        let calls = client(call_log, servers, (ClientEra::Legacy(session.clone()), dice), stop);
         let mut calls = std::pin::pin!(calls);
         let mut is_open = true;
         loop {
@@ -205,7 +205,7 @@ async fn with_session(
         }
     }
     // Only news is heard here. An answer would have its call's canary in it.
-    ledger.count_stray_answers(&String::from_utf8_lossy(&bytes));
+    call_log.count_stray_answers(&String::from_utf8_lossy(&bytes));
     let ended = exchange::close_session(address, &session).await;
     ended.map_err(|error| Failure::from_io("a session could not be ended", error))
 }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_answer_on_another_stream_counts_too() {
-        let ledger = CallLog::new("");
+        let call_log = CallLog::new("");
         let call = Call {
             canary: "canary-7".to_owned(),
             server: "alpha".to_owned(),
@@ -255,11 +255,11 @@ mod tests {
             outcome: Outcome::Answered,
             answers: 1,
         };
-        ledger.lock().push(call);
-        ledger.count_stray_answers("data: {\"result\": \"canary-7\"}");
-        assert_eq!(ledger.calls()[0].answers, 2);
-        ledger.count_stray_answers("canary-71 is another one, and so is ühcanary-");
-        assert_eq!(ledger.calls()[0].answers, 2);
+        call_log.lock().push(call);
+        call_log.count_stray_answers("data: {\"result\": \"canary-7\"}");
+        assert_eq!(call_log.calls()[0].answers, 2);
+        call_log.count_stray_answers("canary-71 is another one, and so is ühcanary-");
+        assert_eq!(call_log.calls()[0].answers, 2);
         assert_eq!(
             find_canaries("ü:canary-1-a,x \\\"canary-2-b\\\""),
             HashSet::from(["canary-1-a", "canary-2-b"])

@@ -76,14 +76,14 @@ fn run_inside(wish: RunOptions) -> Result<ExitCode, Failure> {
     let runtime = runtime.map_err(|error| Failure::from_io("no runtime", error))?;
     let history = runtime.block_on(run::run(wish))?;
     println!("\n{}", report::render(&history));
-    let complaints = judge::find_violations(&history);
-    if complaints.is_empty() {
+    let violations = judge::find_violations(&history);
+    if violations.is_empty() {
         println!("nothing is wrong: every call was answered once or failed with a reason");
         return Ok(ExitCode::SUCCESS);
     }
     println!("what `swb` said:\n{}", history.stderr);
-    println!("{} complaints (seed {}):", complaints.len(), wish.seed);
-    complaints.iter().for_each(|it| println!("  {it}"));
+    println!("{} complaints (seed {}):", violations.len(), wish.seed);
+    violations.iter().for_each(|it| println!("  {it}"));
     Ok(ExitCode::FAILURE)
 }
 

@@ -137,17 +137,17 @@ impl Sandbox {
     /// Writes the settings in one go, as editors do.
     pub fn write_settings(&self, text: &str) -> Result<(), Failure> {
         let path = self.path("home/.config/switchboard/settings.json");
-        let draft = path.with_extension("draft");
-        self.write(&draft, text)?;
-        fs::rename(&draft, &path).map_err(|error| self.file_error(&path, error))
+        let temporary = path.with_extension("draft");
+        self.write(&temporary, text)?;
+        fs::rename(&temporary, &path).map_err(|error| self.file_error(&path, error))
     }
 
     /// Sets the program's clock so many seconds ahead of the truth, or behind it.
     pub fn set_clock(&self, ahead: i64) -> Result<(), Failure> {
         let path = self.path("clock");
-        let draft = path.with_extension("draft");
-        self.write(&draft, &format!("{ahead:+}\n"))?;
-        fs::rename(&draft, &path).map_err(|error| self.file_error(&path, error))
+        let temporary = path.with_extension("draft");
+        self.write(&temporary, &format!("{ahead:+}\n"))?;
+        fs::rename(&temporary, &path).map_err(|error| self.file_error(&path, error))
     }
 
     /// Fills the disk to the last byte. Fails where there is room after all.

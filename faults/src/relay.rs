@@ -29,17 +29,17 @@ pub fn run() -> ExitCode {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
-    let known = Arc::new(Mutex::new(RelayState::default()));
+    let state = Arc::new(Mutex::new(RelayState::default()));
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["open", name] => {
-                let known = known.clone();
+                let state = state.clone();
                 match runtime.block_on(TcpListener::bind(("0.0.0.0", 0))) {
                     Ok(listener) => {
                         let port = listener.local_addr().map_or(0, |it| it.port());
-                        runtime.spawn(accept(listener, name.to_owned(), known));
+                        runtime.spawn(accept(listener, name.to_owned(), state));
                         println!("{port}");
                     }
                     Err(error) => println!("{error}"),
@@ -47,11 +47,11 @@ pub fn run() -> ExitCode {
             }
             ["to", name, port] => {
                 let port = port.parse().unwrap_or(0);
-                lock(&known).ports.insert(name.to_owned(), port);
+                lock(&state).ports.insert(name.to_owned(), port);
                 println!("done");
             }
             ["slow"] | ["fast"] => {
-                lock(&known).is_slow = words[0] == "slow";
+                lock(&state).is_slow = words[0] == "slow";
                 println!("done");
             }
             _ => println!("there is no order `{line}`"),
@@ -61,14 +61,14 @@ pub fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn lock(known: &Mutex<RelayState>) -> std::sync::MutexGuard<'_, RelayState> {
-    known.lock().expect("nobody panics with it")
+fn lock(state: &Mutex<RelayState>) -> std::sync::MutexGuard<'_, RelayState> {
+    state.lock().expect("nobody panics with it")
 }
 
-async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<RelayState>>) {
+async fn accept(listener: TcpListener, name: String, state: Arc<Mutex<RelayState>>) {
     while let Ok((outer, _)) = listener.accept().await {
-        let port = lock(&known).ports.get(&name).copied().unwrap_or(0);
-        let known = known.clone();
+        let port = lock(&state).ports.get(&name).copied().unwrap_or(0);
+        let state = state.clone();
         tokio::spawn(async move {
             // Where nobody is, whoever came is hung up on.
             let Ok(inner) = TcpStream::connect(("127.0.0.1", port)).await else { return };
@@ -76,8 +76,8 @@ async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<RelayState
             let ((outer_read, outer_write), (inner_read, inner_write)) =
                 (outer.into_split(), inner.into_split());
             tokio::select! {
-                () = forward(outer_read, inner_write, &known) => {}
-                () = forward(inner_read, outer_write, &known) => {}
+                () = forward(outer_read, inner_write, &state) => {}
+                () = forward(inner_read, outer_write, &state) => {}
             }
         });
     }
@@ -86,13 +86,13 @@ async fn accept(listener: TcpListener, name: String, known: Arc<Mutex<RelayState
 async fn forward(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    known: &Mutex<RelayState>,
+    state: &Mutex<RelayState>,
 ) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
-        let most = if lock(known).is_slow { SLOW_CHUNK_BYTES } else { bytes.len() };
-        let Ok(count @ 1..) = from.read(&mut bytes[..most]).await else { return };
-        if lock(known).is_slow {
+        let chunk_size = if lock(state).is_slow { SLOW_CHUNK_BYTES } else { bytes.len() };
+        let Ok(count @ 1..) = from.read(&mut bytes[..chunk_size]).await else { return };
+        if lock(state).is_slow {
             sleep(SLOW_DELAY).await;
         }
         if to.write_all(&bytes[..count]).await.is_err() {

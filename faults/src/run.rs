@@ -52,7 +52,7 @@ struct RunSetup {
 impl RunSetup {
     fn build() -> Result<RunSetup, Failure> {
         let place = Sandbox::prepare()?;
-        let mut far = RemoteNetwork::open()?;
+        let mut network = RemoteNetwork::open()?;
         let script = Script::both().name(SIGNED_IN).journal(place.journals().join(SIGNED_IN));
         let charter = AuthorizationConfig {
             token_lifetime: TOKEN_LIFETIME_SECONDS,
@@ -60,11 +60,11 @@ impl RunSetup {
             ..AuthorizationConfig::compliant()
         };
         let authority = AuthorizationServer::start(charter);
-        let members = cast::all_servers(&place.journals());
+        let servers = cast::all_servers(&place.journals());
         let mut entries = Map::new();
-        for member in &members {
+        for member in &servers {
             let url = match member.placement {
-                Placement::Remote(_) => far.serve(member)?,
+                Placement::Remote(_) => network.serve(member)?,
                 Placement::BehindLogin => authority.url(),
                 Placement::LocalProgram | Placement::RealProgram => String::new(),
             };
@@ -78,100 +78,94 @@ impl RunSetup {
             let said = String::from_utf8_lossy(&login.stderr).into_owned();
             return Err(Failure::new(format!("`swb login` failed: {said}")));
         }
-        Ok(RunSetup {
-            sandbox: place,
-            network: far,
-            authorization_server: authority,
-            servers: members,
-            entries,
-        })
+        Ok(RunSetup { sandbox: place, network, authorization_server: authority, servers, entries })
     }
 }
 
 /// A run. What it finds is in the history; an error is what kept it from being one.
-pub async fn run(wish: RunOptions) -> Result<History, Failure> {
-    let mut scenery = RunSetup::build()?;
+pub async fn run(options: RunOptions) -> Result<History, Failure> {
+    let mut setup = RunSetup::build()?;
     let mut manners: BTreeMap<String, Expectation> =
-        scenery.servers.iter().map(|it| (it.name.to_owned(), it.expectation)).collect();
+        setup.servers.iter().map(|it| (it.name.to_owned(), it.expectation)).collect();
     // It is called before it is there and after it is gone.
     manners.insert(TRANSIENT.to_owned(), Expectation::Unreliable);
     let mut history = History { expectations: manners, ..History::default() };
-    let outcome = run_with_faults(&mut scenery, wish, &mut history).await;
+    let outcome = run_with_faults(&mut setup, options, &mut history).await;
     if outcome.is_err() {
-        let said = fs::read_to_string(scenery.sandbox.stderr_path()).unwrap_or_default();
+        let said = fs::read_to_string(setup.sandbox.stderr_path()).unwrap_or_default();
         eprintln!("what `swb` said:\n{said}");
     }
     outcome?;
-    history.executions = count_executions(&scenery)?;
-    history.shutdowns.push(run_and_kill(&scenery).await?);
+    history.executions = count_executions(&setup)?;
+    history.shutdowns.push(run_and_kill(&setup).await?);
     Ok(history)
 }
 
 /// The run with the faults, to an orderly end.
 async fn run_with_faults(
-    scenery: &mut RunSetup,
-    wish: RunOptions,
+    setup: &mut RunSetup,
+    options: RunOptions,
     history: &mut History,
 ) -> Result<(), Failure> {
     let RunSetup {
         sandbox: place,
-        network: far,
+        network: network,
         authorization_server: authority,
-        servers: members,
+        servers: servers,
         entries,
-    } = scenery;
+    } = setup;
     let subject = SwbProcess::start(place)?;
-    let ledger = CallLog::new(&subject.address);
-    wait_until_all_answer(&ledger, members).await?;
+    let call_log = CallLog::new(&subject.address);
+    wait_until_all_answer(&call_log, servers).await?;
     let records = AuditLog::find(&place.disk())?;
-    let load = Load::begin(&ledger, members, wish.seed);
+    let load = Load::begin(&call_log, servers, options.seed);
     sleep(WARM_UP).await;
     load.end().await?;
     sleep(Duration::from_secs(1)).await;
-    history.usage[0] = subject.resource_usage(&far.pids()).await?;
+    history.usage[0] = subject.resource_usage(&network.pids()).await?;
     println!(
         "{:7.1} s  warm; {} seconds of faults begin",
-        ledger.now().as_secs_f64(),
-        wish.seconds
+        call_log.now().as_secs_f64(),
+        options.seconds
     );
 
-    let load = Load::begin(&ledger, members, wish.seed.wrapping_add(1));
-    let until = Instant::now() + Duration::from_secs(wish.seconds);
-    let hand = |entries: Map<String, Json>| FaultInjector {
+    let load = Load::begin(&call_log, servers, options.seed.wrapping_add(1));
+    let until = Instant::now() + Duration::from_secs(options.seconds);
+    let injector = |entries: Map<String, Json>| FaultInjector {
         sandbox: place,
         swb: &subject,
         authorization_server: authority,
         audit_log: &records,
-        call_log: &ledger,
-        servers: members,
+        call_log: &call_log,
+        servers,
         entries,
     };
-    let (programs, mut surroundings) = (hand(Map::new()), hand(entries.clone()));
+    let (programs, mut environment_injector) = (injector(Map::new()), injector(entries.clone()));
     let programs = programs.inject_program_faults(
-        FaultPlan::new(&PROGRAM_FAULTS, SeededRandom::new(wish.seed, 1)),
+        FaultPlan::new(&PROGRAM_FAULTS, SeededRandom::new(options.seed, 1)),
         until,
     );
-    let plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(wish.seed, 2));
-    let around = surroundings.inject_environment_faults(far, plan, until);
-    let (programs, around) = tokio::try_join!(programs, around)?;
+    let plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(options.seed, 2));
+    let environment_faults = environment_injector.inject_environment_faults(network, plan, until);
+    let (programs, environment_faults) = tokio::try_join!(programs, environment_faults)?;
     load.end().await?;
-    history.faults = programs.into_iter().chain(around).collect();
+    history.faults = programs.into_iter().chain(environment_faults).collect();
     history.faults.sort_by_key(|it| it.began);
 
-    println!("{:7.1} s  calm; settling", ledger.now().as_secs_f64());
-    history.usage[1] = subject.settled_usage(&far.pids(), &history.usage[0]).await?;
-    history.unresponsive = unresponsive_servers(&ledger, members).await;
-    history.calls = ledger.calls();
+    println!("{:7.1} s  calm; settling", call_log.now().as_secs_f64());
+    history.usage[1] = subject.settled_usage(&network.pids(), &history.usage[0]).await?;
+    history.unresponsive = unresponsive_servers(&call_log, servers).await;
+    history.calls = call_log.calls();
     history.stderr = fs::read_to_string(place.stderr_path()).unwrap_or_default();
-    history.shutdowns.push(subject.stop(Signal::TERM, &far.pids()).await?);
+    history.shutdowns.push(subject.stop(Signal::TERM, &network.pids()).await?);
     Ok(())
 }
 
 /// Waits until every server was tried, and every good one has answered once.
-async fn wait_until_all_answer(ledger: &CallLog, members: &[TestServer]) -> Result<(), Failure> {
+async fn wait_until_all_answer(call_log: &CallLog, servers: &[TestServer]) -> Result<(), Failure> {
     let ready = async {
         loop {
-            let said = exchange::send(ledger.address(), "GET /readyz", "", "").await;
+            let said = exchange::send(call_log.address(), "GET /readyz", "", "").await;
             if said.is_ok_and(|it| it.status == 200) {
                 return;
             }
@@ -181,11 +175,11 @@ async fn wait_until_all_answer(ledger: &CallLog, members: &[TestServer]) -> Resu
     let ready = timeout(START_TIMEOUT, ready).await;
     ready.map_err(|_| Failure::new(format!("`swb` is not ready within {START_TIMEOUT:?}")))?;
     let mut dice = SeededRandom::new(0, 0);
-    for member in members.iter().filter(|it| it.expectation == Expectation::Reliable) {
+    for member in servers.iter().filter(|it| it.expectation == Expectation::Reliable) {
         let mut last = Outcome::TimedOut;
         let answers = async {
             loop {
-                last = ledger.call(member, &ClientEra::Modern, &mut dice).await;
+                last = call_log.call(member, &ClientEra::Modern, &mut dice).await;
                 if last == Outcome::Answered {
                     break;
                 }
@@ -202,11 +196,11 @@ async fn wait_until_all_answer(ledger: &CallLog, members: &[TestServer]) -> Resu
 }
 
 /// The good servers that do not answer in the end, when nothing hits them any more.
-async fn unresponsive_servers(ledger: &CallLog, members: &[TestServer]) -> Vec<String> {
+async fn unresponsive_servers(call_log: &CallLog, servers: &[TestServer]) -> Vec<String> {
     let mut dice = SeededRandom::new(0, 1);
     let mut missing = Vec::new();
-    for member in members.iter().filter(|it| it.expectation == Expectation::Reliable) {
-        let outcome = ledger.call(member, &ClientEra::Modern, &mut dice).await;
+    for member in servers.iter().filter(|it| it.expectation == Expectation::Reliable) {
+        let outcome = call_log.call(member, &ClientEra::Modern, &mut dice).await;
         if outcome != Outcome::Answered {
             missing.push(format!("`{}`: {outcome:?}", member.name));
         }
@@ -216,12 +210,12 @@ async fn unresponsive_servers(ledger: &CallLog, members: &[TestServer]) -> Vec<S
 
 /// How often servers heard each canary. Not those of other people, who keep no journal, nor one that forgets sessions: it
 /// hears calls that it then turns away unread, and these may be repeated.
-fn count_executions(scenery: &RunSetup) -> Result<BTreeMap<String, usize>, Failure> {
+fn count_executions(setup: &RunSetup) -> Result<BTreeMap<String, usize>, Failure> {
     let mut counts = BTreeMap::new();
     let keeps_journal =
         |it: &&TestServer| it.placement != Placement::RealProgram && it.name != FORGETFUL;
-    for member in scenery.servers.iter().filter(keeps_journal) {
-        let path = scenery.sandbox.journals().join(member.name);
+    for member in setup.servers.iter().filter(keeps_journal) {
+        let path = setup.sandbox.journals().join(member.name);
         let text = fs::read_to_string(&path);
         let text = text.map_err(|error| {
             Failure::from_io(format!("`{}` has no journal", member.name), error)
@@ -237,9 +231,9 @@ fn count_executions(scenery: &RunSetup) -> Result<BTreeMap<String, usize>, Failu
 }
 
 /// A second, short run that ends without a warning.
-async fn run_and_kill(scenery: &RunSetup) -> Result<Shutdown, Failure> {
-    let subject = SwbProcess::start(&scenery.sandbox)?;
-    let ledger = CallLog::new(&subject.address);
-    wait_until_all_answer(&ledger, &scenery.servers).await?;
-    subject.stop(Signal::KILL, &scenery.network.pids()).await
+async fn run_and_kill(setup: &RunSetup) -> Result<Shutdown, Failure> {
+    let subject = SwbProcess::start(&setup.sandbox)?;
+    let call_log = CallLog::new(&subject.address);
+    wait_until_all_answer(&call_log, &setup.servers).await?;
+    subject.stop(Signal::KILL, &setup.network.pids()).await
 }

@@ -62,12 +62,12 @@ impl FaultInjector<'_> {
     ) -> Result<Vec<InjectedFault>, Failure> {
         let targets = self
             .reliable_servers(|it| matches!(it, Placement::LocalProgram | Placement::RealProgram));
-        let mut hits = Vec::new();
+        let mut faults = Vec::new();
         loop {
             let planned = plan.next();
             sleep(planned.pause).await;
             if Instant::now() + planned.duration > until {
-                return Ok(hits);
+                return Ok(faults);
             }
             let target = targets[planned.target as usize % targets.len()];
             let Some(process) = self.server_pid(target) else {
@@ -84,68 +84,68 @@ impl FaultInjector<'_> {
                 system::send_signal(process, Signal::KILL)?;
             }
             self.finish_fault(&mut hit, &[target]).await;
-            hits.push(hit);
+            faults.push(hit);
         }
     }
 
     /// Hits everything else until the time is over.
     pub async fn inject_environment_faults(
         &mut self,
-        far: &mut RemoteNetwork,
+        network: &mut RemoteNetwork,
         mut plan: FaultPlan,
         until: Instant,
     ) -> Result<Vec<InjectedFault>, Failure> {
-        let mut hits = Vec::new();
+        let mut faults = Vec::new();
         loop {
             let planned = plan.next();
             sleep(planned.pause).await;
             if Instant::now() + planned.duration > until {
-                return Ok(hits);
+                return Ok(faults);
             }
-            hits.push(self.inject(far, &planned).await?);
+            faults.push(self.inject(network, &planned).await?);
         }
     }
 
     async fn inject(
         &mut self,
-        far: &mut RemoteNetwork,
+        network: &mut RemoteNetwork,
         planned: &PlannedFault,
     ) -> Result<InjectedFault, Failure> {
-        let remote = self.reliable_servers(|it| matches!(it, Placement::Remote(_)));
-        let one = [remote[planned.target as usize % remote.len()]];
+        let remote_servers = self.reliable_servers(|it| matches!(it, Placement::Remote(_)));
+        let one_server = [remote_servers[planned.target as usize % remote_servers.len()]];
         let kind = planned.kind;
         match kind {
             FaultKind::KillRemote => {
-                let mut hit = self.start_fault(kind, &one);
-                far.kill(one[0].name)?;
+                let mut hit = self.start_fault(kind, &one_server);
+                network.kill(one_server[0].name)?;
                 sleep(planned.duration).await;
-                far.restart(one[0].name)?;
-                self.finish_fault(&mut hit, &one).await;
+                network.restart(one_server[0].name)?;
+                self.finish_fault(&mut hit, &one_server).await;
                 Ok(hit)
             }
             FaultKind::StopRemote => {
-                let mut hit = self.start_fault(kind, &one);
-                far.signal(one[0].name, Signal::STOP)?;
+                let mut hit = self.start_fault(kind, &one_server);
+                network.signal(one_server[0].name, Signal::STOP)?;
                 sleep(planned.duration).await;
-                far.signal(one[0].name, Signal::CONT)?;
-                self.finish_fault(&mut hit, &one).await;
+                network.signal(one_server[0].name, Signal::CONT)?;
+                self.finish_fault(&mut hit, &one_server).await;
                 Ok(hit)
             }
             FaultKind::SilentLink | FaultKind::NoLink => {
                 let end = if kind == FaultKind::NoLink { LinkEnd::Local } else { LinkEnd::Remote };
-                let mut hit = self.start_fault(kind, &remote);
-                far.link_down(end)?;
+                let mut hit = self.start_fault(kind, &remote_servers);
+                network.link_down(end)?;
                 sleep(planned.duration).await;
-                far.link_up(end)?;
-                self.finish_fault(&mut hit, &remote).await;
+                network.link_up(end)?;
+                self.finish_fault(&mut hit, &remote_servers).await;
                 Ok(hit)
             }
             FaultKind::SlowLink => {
-                let mut hit = self.start_fault(kind, &remote);
-                far.set_speed("slow")?;
+                let mut hit = self.start_fault(kind, &remote_servers);
+                network.set_speed("slow")?;
                 sleep(planned.duration).await;
-                far.set_speed("fast")?;
-                self.finish_fault(&mut hit, &remote).await;
+                network.set_speed("fast")?;
+                self.finish_fault(&mut hit, &remote_servers).await;
                 Ok(hit)
             }
             FaultKind::FullDisk => self.fill_disk(planned).await,
@@ -162,13 +162,13 @@ impl FaultInjector<'_> {
     }
 
     async fn fill_disk(&self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
-        let all = self.reliable_servers(|_| true);
-        let mut hit = self.start_fault(planned.kind, &all);
+        let all_servers = self.reliable_servers(|_| true);
+        let mut hit = self.start_fault(planned.kind, &all_servers);
         self.sandbox.fill_disk()?;
         sleep(planned.duration).await;
         let before = self.audit_log.fingerprint();
         self.sandbox.free_disk()?;
-        self.finish_fault(&mut hit, &all).await;
+        self.finish_fault(&mut hit, &all_servers).await;
         // Whatever could not be written meanwhile, what comes from now on is.
         let grows = async {
             while self.audit_log.fingerprint() == before {
@@ -186,16 +186,16 @@ impl FaultInjector<'_> {
         planned: &PlannedFault,
         sign: i64,
     ) -> Result<InjectedFault, Failure> {
-        let all = self.reliable_servers(|_| true);
+        let all_servers = self.reliable_servers(|_| true);
         let ahead = sign * CLOCK_JUMPS[planned.target as usize % CLOCK_JUMPS.len()];
-        let mut hit = self.start_fault(planned.kind, &all);
+        let mut hit = self.start_fault(planned.kind, &all_servers);
         self.sandbox.set_clock(ahead)?;
         if !self.records_offset(ahead).await {
             hit.problems.push(format!("the program does not see a clock that is {ahead:+} s off"));
         }
         sleep(planned.duration).await;
         self.sandbox.set_clock(0)?;
-        self.finish_fault(&mut hit, &all).await;
+        self.finish_fault(&mut hit, &all_servers).await;
         if !self.records_offset(0).await {
             hit.problems.push("the program does not see that the clock is right again".to_owned());
         }
@@ -214,17 +214,17 @@ impl FaultInjector<'_> {
     }
 
     async fn add_server(&mut self) -> Result<InjectedFault, Failure> {
-        let guest = cast::transient_server();
+        let transient = cast::transient_server();
         let mut entries = self.entries.clone();
-        entries.insert(TRANSIENT.to_owned(), cast::config_entry(&guest, "", ""));
-        let mut hit = self.start_fault(FaultKind::NewServer, &[&guest]);
+        entries.insert(TRANSIENT.to_owned(), cast::config_entry(&transient, "", ""));
+        let mut hit = self.start_fault(FaultKind::NewServer, &[&transient]);
         self.sandbox.write_settings(&cast::settings(&entries))?;
-        self.finish_fault(&mut hit, &[&guest]).await;
+        self.finish_fault(&mut hit, &[&transient]).await;
         self.sandbox.write_settings(&cast::settings(&self.entries))?;
         let mut dice = SeededRandom::new(0, 0);
         let gone = async {
             loop {
-                let outcome = self.call_log.call(&guest, &ClientEra::Modern, &mut dice).await;
+                let outcome = self.call_log.call(&transient, &ClientEra::Modern, &mut dice).await;
                 if matches!(outcome, Outcome::Failed(said) if cause::classify(&said) == FailureCause::NoSuchTool)
                 {
                     return;
@@ -262,12 +262,12 @@ impl FaultInjector<'_> {
     }
 
     async fn corrupt_settings(&self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
-        let all = self.reliable_servers(|_| true);
-        let mut hit = self.start_fault(planned.kind, &all);
+        let all_servers = self.reliable_servers(|_| true);
+        let mut hit = self.start_fault(planned.kind, &all_servers);
         self.sandbox.write_settings("{\"mcpServers\": {\"alpha\": ")?;
         sleep(planned.duration).await;
         self.sandbox.write_settings(&cast::settings(&self.entries))?;
-        self.finish_fault(&mut hit, &all).await;
+        self.finish_fault(&mut hit, &all_servers).await;
         Ok(hit)
     }
 
@@ -304,9 +304,9 @@ impl FaultInjector<'_> {
         }
     }
 
-    fn start_fault(&self, kind: FaultKind, members: &[&TestServer]) -> InjectedFault {
+    fn start_fault(&self, kind: FaultKind, hit_servers: &[&TestServer]) -> InjectedFault {
         let now = self.call_log.now();
-        let servers: Vec<String> = members.iter().map(|it| it.name.to_owned()).collect();
+        let servers: Vec<String> = hit_servers.iter().map(|it| it.name.to_owned()).collect();
         let who = if servers.len() > 5 {
             format!("{} servers", servers.len())
         } else {
@@ -325,10 +325,10 @@ impl FaultInjector<'_> {
     }
 
     /// The fault is over; waits until everybody that was hit answers again.
-    async fn finish_fault(&self, hit: &mut InjectedFault, members: &[&TestServer]) {
+    async fn finish_fault(&self, hit: &mut InjectedFault, hit_servers: &[&TestServer]) {
         hit.ended = self.call_log.now();
         let mut probes = JoinSet::new();
-        for (number, member) in members.iter().enumerate() {
+        for (number, member) in hit_servers.iter().enumerate() {
             let (ledger, member) = (self.call_log.clone(), (*member).clone());
             let mut dice = SeededRandom::new(hit.ended.as_micros() as u64, number as u64);
             probes.spawn(async move {

@@ -142,23 +142,23 @@ impl SwbProcess {
                 Ok(None) | Err(_) => break None,
             }
         };
-        let (how, objection) = match (signal, ended) {
+        let (signal_name, problem) = match (signal, ended) {
             (Signal::KILL, Some(_)) => ("SIGKILL", None),
             (_, Some(status)) if status.success() => ("SIGTERM", None),
             (_, Some(status)) => ("SIGTERM", Some(format!("it ended with {status}"))),
             (_, None) => ("SIGTERM", Some(format!("it did not end within {EXIT_TIMEOUT:?}"))),
         };
-        let afterlife = if signal == Signal::KILL { ORPHAN_TIMEOUT } else { Duration::ZERO };
+        let orphan_timeout = if signal == Signal::KILL { ORPHAN_TIMEOUT } else { Duration::ZERO };
         let start = Instant::now();
-        let left = loop {
-            let left = system::other_processes(known);
-            if left.is_empty() || start.elapsed() >= afterlife {
-                break left;
+        let orphans = loop {
+            let orphans = system::other_processes(known);
+            if orphans.is_empty() || start.elapsed() >= orphan_timeout {
+                break orphans;
             }
             sleep(POLL_INTERVAL).await;
         };
-        let left = left.iter().map(|it| format!("{} {}", it.pid, it.command_line)).collect();
-        Ok(Shutdown { signal: how, problem: objection, orphans: left })
+        let orphans = orphans.iter().map(|it| format!("{} {}", it.pid, it.command_line)).collect();
+        Ok(Shutdown { signal: signal_name, problem, orphans })
     }
 }
 

@@ -79,16 +79,16 @@ fn read_process(number: u32) -> Option<Process> {
 pub fn other_processes(known: &[u32]) -> Vec<Process> {
     let all = processes();
     let own = std::process::id();
-    let mut ours: BTreeSet<u32> = known.iter().copied().chain([own, 1]).collect();
+    let mut own_processes: BTreeSet<u32> = known.iter().copied().chain([own, 1]).collect();
     // Whatever stands above us is ours, too.
-    let mut above = own;
-    while let Some(process) = all.iter().find(|it| it.pid == above) {
-        if !ours.insert(process.parent) {
+    let mut ancestor = own;
+    while let Some(process) = all.iter().find(|it| it.pid == ancestor) {
+        if !own_processes.insert(process.parent) {
             break;
         }
-        above = process.parent;
+        ancestor = process.parent;
     }
-    all.into_iter().filter(|it| !ours.contains(&it.pid)).collect()
+    all.into_iter().filter(|it| !own_processes.contains(&it.pid)).collect()
 }
 
 /// How many want each processor, in hundredths, over the last minute.

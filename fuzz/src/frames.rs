@@ -21,7 +21,7 @@ const LIMIT: usize = 4200;
 /// - A line is what [`message::parse`] makes of it by itself.
 /// - A message that is written is one line, reads back as the same, and says what its JSON says.
 pub fn check(bytes: &[u8]) {
-    let [whole, others @ ..] = Chunking::ALL.map(|cut| read_all(cut.apply(bytes)));
+    let [whole, others @ ..] = Chunking::ALL.map(|chunking| read_all(chunking.apply(bytes)));
     for other in others {
         assert_eq!(other, whole, "what arrives depends on how the stream is cut");
     }

@@ -40,8 +40,8 @@ fn random_chunks(bytes: &[u8]) -> Vec<Bytes> {
             _ => 1 + (state >> 32) % 200,
         };
         let size = usize::try_from(size).map_or(rest.len(), |size| size.min(rest.len()));
-        let (piece, behind) = rest.split_at(size);
-        pieces.push(Bytes::copy_from_slice(piece));
+        let (chunk, behind) = rest.split_at(size);
+        pieces.push(Bytes::copy_from_slice(chunk));
         rest = behind;
     }
     pieces

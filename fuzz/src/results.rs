@@ -39,21 +39,21 @@ pub fn check(bytes: &[u8]) {
     let folder = SpillFolder::fresh();
     for take in [yielded::from_tool_call, yielded::from_resource_read] {
         let limits = limits();
-        let taken = take(&payload, "server/../x", &limits, &folder.spill());
-        respects_limits(&taken);
-        spill_can_be_paged(&taken, &folder.spill());
-        files_are_inside(&taken, folder.path());
-        for remark in &taken.notes {
+        let output = take(&payload, "server/../x", &limits, &folder.spill());
+        respects_limits(&output);
+        spill_can_be_paged(&output, &folder.spill());
+        files_are_inside(&output, folder.path());
+        for remark in &output.notes {
             assert!(!remark.to_string().contains(is_unprintable), "{remark} is not for a terminal");
         }
     }
-    let taken = yielded::from_tool_call(&payload, "server", &limits(), &folder.spill());
-    is_safe_to_show(&taken.text());
+    let output = yielded::from_tool_call(&payload, "server", &limits(), &folder.spill());
+    is_safe_to_show(&output.text());
     // Of a member that is there twice nobody knows which is meant, and it is passed on as it came.
     let is_plain =
         Document::parse(&text).is_ok_and(|it| !it.root.is_some_and(|it| has_duplicate_keys(&it)));
     if is_plain && let Ok(json) = serde_json::from_slice::<Json>(bytes) {
-        agrees_with_json(&json, &taken);
+        agrees_with_json(&json, &output);
     }
 }
 
@@ -90,10 +90,10 @@ fn is_safe_to_show(text: &str) {
     }
 }
 
-fn respects_limits(taken: &ToolOutput) {
-    assert!(taken.blocks.len() <= PARTS.max(1), "{} parts", taken.blocks.len());
+fn respects_limits(output: &ToolOutput) {
+    assert!(output.blocks.len() <= PARTS.max(1), "{} parts", output.blocks.len());
     let mut characters = 0;
-    for part in &taken.blocks {
+    for part in &output.blocks {
         match part {
             ContentBlock::Text { text, .. } => characters += text.chars().count(),
             ContentBlock::Image { width, height, .. } => {
@@ -112,8 +112,8 @@ fn respects_limits(taken: &ToolOutput) {
 }
 
 /// What was cut, and what can be read of the whole.
-fn spill_can_be_paged(taken: &ToolOutput, keep: &SpillStore) {
-    let cut = taken.notes.iter().find_map(|remark| match remark {
+fn spill_can_be_paged(output: &ToolOutput, keep: &SpillStore) {
+    let cut = output.notes.iter().find_map(|remark| match remark {
         Note::Truncated { shown, of, id } => Some((*shown, *of, id.clone())),
         Note::PartsOmitted { .. }
         | Note::ImageResized { .. }
@@ -127,13 +127,13 @@ fn spill_can_be_paged(taken: &ToolOutput, keep: &SpillStore) {
     });
     let Some((shown, of, id)) = cut else { return };
     assert!(shown == CHARACTERS && of > shown, "{shown} of {of} characters are shown");
-    let Some(kept) = &taken.full_text else { return };
-    assert_eq!(id.as_ref(), Some(&kept.id), "the rest is kept under another id");
-    let whole = fs::read_to_string(&kept.path).expect("what is kept is text");
+    let Some(spilled) = &output.full_text else { return };
+    assert_eq!(id.as_ref(), Some(&spilled.id), "the rest is kept under another id");
+    let whole = fs::read_to_string(&spilled.path).expect("what is kept is text");
     let (mut paged, mut next) = (String::new(), NonZeroU64::MIN);
     loop {
         let lines = LineRange { first: next, last: next.saturating_add(2) };
-        let page = keep.page_within(&kept.id, lines, 50).expect("what is kept can be read");
+        let page = keep.page_within(&spilled.id, lines, 50).expect("what is kept can be read");
         paged.push_str(&page.text);
         if !page.more {
             break;
@@ -142,17 +142,17 @@ fn spill_can_be_paged(taken: &ToolOutput, keep: &SpillStore) {
         next = NonZeroU64::MIN.saturating_add(page.last);
     }
     assert_eq!(paged, whole, "the pages are not the whole");
-    let has_all = !taken.notes.iter().any(|it| matches!(it, Note::PartsOmitted { .. }));
+    let has_all = !output.notes.iter().any(|it| matches!(it, Note::PartsOmitted { .. }));
     if has_all {
         // A part without text that follows one that was cut still begins a line.
-        let shown = taken.text();
+        let shown = output.text();
         let shown = shown.trim_end_matches('\n');
         assert!(whole.starts_with(shown), "what is shown is not how the whole begins");
     }
 }
 
-fn files_are_inside(taken: &ToolOutput, folder: &Path) {
-    for part in &taken.blocks {
+fn files_are_inside(output: &ToolOutput, folder: &Path) {
+    for part in &output.blocks {
         if let ContentBlock::Saved { path, .. } = part {
             assert_eq!(path.parent(), Some(folder), "{} is elsewhere", path.display());
         }
@@ -171,12 +171,12 @@ fn has_duplicate_keys(node: &Node) -> bool {
 }
 
 /// Compares with a parser that reads everything.
-fn agrees_with_json(json: &Json, taken: &ToolOutput) {
-    assert_eq!(taken.is_error, json["isError"] == true, "whether it failed");
+fn agrees_with_json(json: &Json, output: &ToolOutput) {
+    assert_eq!(output.is_error, json["isError"] == true, "whether it failed");
     let value = |payload: &Option<Payload>| payload.as_ref().and_then(|it| it.decode().ok());
     let member = |name: &str| json.get(name).filter(|it| !it.is_null()).cloned();
-    assert_eq!(value(&taken.structured), member("structuredContent"), "structured content");
-    assert_eq!(value(&taken.meta), member("_meta"), "meta");
+    assert_eq!(value(&output.structured), member("structuredContent"), "structured content");
+    assert_eq!(value(&output.meta), member("_meta"), "meta");
     let Some(content) = json["content"].as_array() else { return };
     let text = |block: &Json| match block["type"].as_str() {
         Some("text") => block["text"].as_str().map(str::to_owned),
@@ -187,7 +187,7 @@ fn agrees_with_json(json: &Json, taken: &ToolOutput) {
     if content.is_empty() {
         return;
     }
-    let texts = taken.blocks.iter().filter_map(|part| match part {
+    let texts = output.blocks.iter().filter_map(|part| match part {
         ContentBlock::Text { text, .. } => Some(text.as_str()),
         ContentBlock::Image { .. }
         | ContentBlock::Saved { .. }

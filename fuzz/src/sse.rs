@@ -26,7 +26,7 @@ struct Decoded {
 /// - An id can go back to the server in a header.
 pub fn check(bytes: &[u8]) {
     for limit in [LARGE_LIMIT, SMALL_LIMIT] {
-        let [whole, others @ ..] = Chunking::ALL.map(|cut| decode(cut, bytes, limit));
+        let [whole, others @ ..] = Chunking::ALL.map(|chunking| decode(chunking, bytes, limit));
         for other in others {
             assert_eq!(other, whole, "what is read depends on how the stream is cut");
         }
@@ -46,10 +46,10 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn decode(cut: Chunking, bytes: &[u8], limit: usize) -> Decoded {
+fn decode(chunking: Chunking, bytes: &[u8], limit: usize) -> Decoded {
     let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
-    for piece in cut.apply(bytes) {
+    for piece in chunking.apply(bytes) {
         decoder.feed(piece);
         while let Some(event) = decoder.next() {
             events.push(event);

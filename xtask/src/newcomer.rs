@@ -66,12 +66,12 @@ enum Cleanup {
 pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), WalkError> {
     let mut length = WalkExtent::Full;
     let mut place = RootReuse::Fresh;
-    let mut afterwards = Cleanup::Remove;
+    let mut cleanup = Cleanup::Remove;
     for argument in arguments {
         match argument.as_str() {
             "--quick" => length = WalkExtent::WithoutTests,
             "--again" => place = RootReuse::Existing,
-            "--keep" => afterwards = Cleanup::Keep,
+            "--keep" => cleanup = Cleanup::Keep,
             unknown => return Err(WalkError::UnknownOption(unknown.to_owned())),
         }
     }
@@ -87,7 +87,7 @@ pub fn run(workshop: &Workspace, arguments: &[String]) -> Result<(), WalkError> 
             WalkError::Mismatch { step, mismatch: otherwise, kept: kept() }
         }
     })?;
-    match afterwards {
+    match cleanup {
         Cleanup::Keep => eprintln!("the root is kept: {}", root.folder().display()),
         Cleanup::Remove => {
             root.remove().map_err(|cause| WalkError::Root { cause, kept: kept() })?;
@@ -157,9 +157,9 @@ impl Walk<'_> {
         eprintln!("==> walk: {step}");
         let start = Instant::now();
         let result = act(self);
-        let took = start.elapsed();
-        eprintln!("    {step} took {:.1} s", took.as_secs_f64());
-        self.timings.push((step, took));
+        let elapsed = start.elapsed();
+        eprintln!("    {step} took {:.1} s", elapsed.as_secs_f64());
+        self.timings.push((step, elapsed));
         result
     }
 
@@ -209,9 +209,9 @@ impl Walk<'_> {
 
     fn check_demo_output(&self, command: &str) -> Result<(), StepFailure> {
         let step = "first command, no terminal";
-        let ran = self.run(NEWCOMER, NEWCOMER.home, &in_clone(command))?;
-        check_exit(step, &ran)?;
-        let seen: Vec<&str> = ran.stdout.lines().collect();
+        let result = self.run(NEWCOMER, NEWCOMER.home, &in_clone(command))?;
+        check_exit(step, &result)?;
+        let seen: Vec<&str> = result.stdout.lines().collect();
         let expected: Vec<&str> = EXPECTED_DEMO_OUTPUT.lines().collect();
         guide::compare(&expected, &seen)
             .map_err(|difference| StepFailure::Mismatch(step, Mismatch::demo_output(difference)))
@@ -224,11 +224,11 @@ impl Walk<'_> {
         let script =
             format!("script --quiet --return --command {} /dev/null", shell_quoted(&script));
         let command = self.root.command(NEWCOMER, NEWCOMER.home, &script);
-        let ran = run_captured(command, StandardInput::Open).map_err(RootError::not_started)?;
-        check_exit(step, &ran)?;
+        let result = run_captured(command, StandardInput::Open).map_err(RootError::not_started)?;
+        check_exit(step, &result)?;
         let (takes, gives_back) = ALTERNATE_SCREEN;
         let screen =
-            ran.stdout.split_once(takes).and_then(|(_, rest)| rest.rsplit_once(gives_back));
+            result.stdout.split_once(takes).and_then(|(_, rest)| rest.rsplit_once(gives_back));
         let Some((_, after)) = screen else {
             return Err(StepFailure::Mismatch(step, Mismatch::NoScreen));
         };
@@ -252,18 +252,18 @@ impl Walk<'_> {
             NEWCOMER,
             &format!("rm -rf {home}\nmkdir -p {home}/{PROJECT_NAME}"),
         )?;
-        let shown = guide::console_commands(&self.read_page(page)?);
-        if shown.is_empty() {
+        let documented = guide::console_commands(&self.read_page(page)?);
+        if documented.is_empty() {
             let seen = format!("no commands in {page}");
             return Err(StepFailure::Mismatch("pages", Mismatch::MissingCommands { seen }));
         }
-        for it in &shown {
+        for it in &documented {
             let script = format!("exec 2>&1\ncd {PROJECT_NAME}\n{}", it.command);
             let command = self.root.command(NEWCOMER, home, &script);
-            let ran =
+            let result =
                 run_captured(command, StandardInput::Closed).map_err(RootError::not_started)?;
-            let mut text = normalized(&ran.stdout, home);
-            match ran.code {
+            let mut text = normalized(&result.stdout, home);
+            match result.code {
                 Some(0) => {}
                 code => text.push_str(&format!("[exit code {}]\n", code.unwrap_or(-1))),
             }
@@ -274,16 +274,16 @@ impl Walk<'_> {
                 StepFailure::Mismatch("pages", Mismatch::Output { place, difference })
             })?;
         }
-        eprintln!("    {page}: {} commands print what it says", shown.len());
+        eprintln!("    {page}: {} commands print what it says", documented.len());
         Ok(())
     }
 
     fn run_tests(&self, command: &str) -> Result<(), StepFailure> {
         let step = "second command";
         self.clone_as(ADMINISTRATOR)?;
-        let ran = self.run(ADMINISTRATOR, ADMINISTRATOR.home, command)?;
-        check_exit(step, &ran)?;
-        let printed = format!("{}{}", ran.stdout, ran.stderr);
+        let result = self.run(ADMINISTRATOR, ADMINISTRATOR.home, command)?;
+        check_exit(step, &result)?;
+        let printed = format!("{}{}", result.stdout, result.stderr);
         let Some(summary) = guide::passing_summary(&printed) else {
             return Err(StepFailure::Mismatch(step, Mismatch::NoSummary));
         };
@@ -307,13 +307,13 @@ impl Walk<'_> {
 
     fn print_times(&self, length: WalkExtent) {
         eprintln!("\nstep                              seconds");
-        for (step, took) in &self.timings {
-            eprintln!("{step:<32} {:>8.1}", took.as_secs_f64());
+        for (step, elapsed) in &self.timings {
+            eprintln!("{step:<32} {:>8.1}", elapsed.as_secs_f64());
         }
         if length == WalkExtent::WithoutTests {
             eprintln!("{:<32} {:>8}", "second command", "left out");
         }
-        let weigh = |places: &[&str], people: &[User]| {
+        let size_of = |places: &[&str], people: &[User]| {
             let below = |person: &User, it: &&str| format!("{}/{it}", person.home);
             let places: Vec<String> = people
                 .iter()
@@ -327,9 +327,9 @@ impl Walk<'_> {
         eprintln!("\nwhat                                   MB");
         for (what, megabytes) in [
             ("downloaded: packages of Debian", packages),
-            ("downloaded: crates, PyPI, npm", weigh(&caches, &people)),
-            ("build folder of the program", weigh(&["switchboard/target"], &[NEWCOMER])),
-            ("build folder of the tests", weigh(&["switchboard/target"], &[ADMINISTRATOR])),
+            ("downloaded: crates, PyPI, npm", size_of(&caches, &people)),
+            ("build folder of the program", size_of(&["switchboard/target"], &[NEWCOMER])),
+            ("build folder of the tests", size_of(&["switchboard/target"], &[ADMINISTRATOR])),
             ("everything", self.root.megabytes(&[String::new()])),
         ] {
             eprintln!("{what:<32} {megabytes:>8}");
@@ -390,11 +390,11 @@ struct CommandResult {
     stderr: String,
 }
 
-fn check_exit(step: &'static str, ran: &CommandResult) -> Result<(), StepFailure> {
-    match ran.code {
+fn check_exit(step: &'static str, result: &CommandResult) -> Result<(), StepFailure> {
+    match result.code {
         Some(0) => Ok(()),
         code => {
-            let printed = format!("{}{}", ran.stdout, ran.stderr);
+            let printed = format!("{}{}", result.stdout, result.stderr);
             let lines: Vec<&str> = printed.lines().collect();
             let last = lines[lines.len().saturating_sub(30)..].join("\n  | ");
             Err(StepFailure::Mismatch(step, Mismatch::ExitStatus { code, last }))
@@ -416,32 +416,32 @@ fn run_captured(command: Command, input: StandardInput) -> io::Result<CommandRes
 fn run_streaming<Shown: Write>(
     mut command: Command,
     input: StandardInput,
-    shown: fn() -> Shown,
+    documented: fn() -> Shown,
 ) -> io::Result<CommandResult> {
     command.stdin(match input {
         StandardInput::Closed => Stdio::null(),
         StandardInput::Open => Stdio::piped(),
     });
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let silence = child.stdin.take();
+    let open_stdin = child.stdin.take();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = thread::scope(|scope| {
-        let other = scope.spawn(|| tee(stderr, shown()));
-        let stdout = tee(stdout, shown());
+        let other = scope.spawn(|| tee(stderr, documented()));
+        let stdout = tee(stdout, documented());
         (stdout, other.join().unwrap_or_default())
     });
     let code = child.wait()?.code();
-    drop(silence);
+    drop(open_stdin);
     Ok(CommandResult { code, stdout, stderr })
 }
 
-fn tee(stream: Option<impl Read>, mut shown: impl Write) -> String {
+fn tee(stream: Option<impl Read>, mut documented: impl Write) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; 4096];
     let Some(mut stream) = stream else { return String::new() };
     while let Ok(length @ 1..) = stream.read(&mut piece) {
         kept.extend_from_slice(&piece[..length]);
-        let _nobody_reads = shown.write_all(&piece[..length]);
+        let _nobody_reads = documented.write_all(&piece[..length]);
     }
     String::from_utf8_lossy(&kept).into_owned()
 }
@@ -596,8 +596,9 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
 
-        let ran = run_captured(command, StandardInput::Closed).unwrap();
-        let Err(StepFailure::Mismatch("install", otherwise)) = check_exit("install", &ran) else {
+        let result = run_captured(command, StandardInput::Closed).unwrap();
+        let Err(StepFailure::Mismatch("install", otherwise)) = check_exit("install", &result)
+        else {
             panic!("it ended badly")
         };
 

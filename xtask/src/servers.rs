@@ -91,12 +91,12 @@ impl Pinned {
     ) -> Result<(), ToolError> {
         let fail = |error: io::Error| ToolError::unreadable("the pinned servers", error);
         let pins = workshop.root.join(self.folder);
-        let mut wanted = String::new();
+        let mut expected = String::new();
         for file in self.files {
-            wanted.push_str(&fs::read_to_string(pins.join(file)).map_err(fail)?);
+            expected.push_str(&fs::read_to_string(pins.join(file)).map_err(fail)?);
         }
         let stamp = folder.join(format!("{}.installed", self.name));
-        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == expected) {
             return Ok(());
         }
         fs::create_dir_all(folder).map_err(fail)?;
@@ -104,7 +104,7 @@ impl Pinned {
             fs::copy(pins.join(file), folder.join(file)).map_err(fail)?;
         }
         install(workshop, folder)?;
-        fs::write(&stamp, wanted).map_err(fail)
+        fs::write(&stamp, expected).map_err(fail)
     }
 }
 

@@ -87,17 +87,17 @@ fn install_typos(workshop: &Workspace) -> Result<PathBuf, ToolError> {
     let from_wheel = venv.join("bin").join("typos");
     let from_cargo = workshop.cargo_bin.join("typos");
     let works = |place: &PathBuf| has_version(workshop.program(place));
-    let places = [PathBuf::from("typos"), from_wheel.clone(), from_cargo.clone()];
-    if let Some(found) = places.into_iter().find(works) {
+    let candidates = [PathBuf::from("typos"), from_wheel.clone(), from_cargo.clone()];
+    if let Some(found) = candidates.into_iter().find(works) {
         return Ok(found);
     }
 
     let mut attempts = Attempts::default();
-    let mut make_venv = workshop.program("python3");
-    make_venv.args(["-m", "venv"]).arg(&venv);
+    let mut create_venv = workshop.program("python3");
+    create_venv.args(["-m", "venv"]).arg(&venv);
     let mut pip = workshop.program(venv.join("bin").join("python"));
     pip.args(["-m", "pip", "install", "--quiet", TYPOS_WHEEL]);
-    if attempts.run(make_venv) && attempts.run(pip) && works(&from_wheel) {
+    if attempts.run(create_venv) && attempts.run(pip) && works(&from_wheel) {
         return Ok(from_wheel);
     }
     if attempts.run(cargo_install(workshop, &TYPOS)) && works(&from_cargo) {

@@ -72,8 +72,8 @@ impl Workspace {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let root = package.as_deref().and_then(Path::parent).ok_or(WorkspaceError)?.to_owned();
         // Cargo reads a relative folder from where it stands, and steps stand in the root.
-        let chosen_target =
-            env::var_os("CARGO_TARGET_DIR").and_then(|chosen| std::path::absolute(chosen).ok());
+        let chosen_target = env::var_os("CARGO_TARGET_DIR")
+            .and_then(|target_dir| std::path::absolute(target_dir).ok());
         let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
             let user = env::var_os("HOME")?;
             Some(PathBuf::from(user).join(".cargo"))
@@ -98,8 +98,8 @@ impl Workspace {
     pub fn program(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
         command.current_dir(&self.root);
-        if let Some(chosen) = &self.target_override {
-            command.env("CARGO_TARGET_DIR", chosen);
+        if let Some(target_dir) = &self.target_override {
+            command.env("CARGO_TARGET_DIR", target_dir);
         }
         command
     }

@@ -36,7 +36,7 @@ enum Content {
 }
 
 /// Makes the calls and says what they cost.
-pub fn run(question: &LoadRequest, kept: ResultHandling) -> Result<CallCost, Failure> {
+pub fn run(question: &LoadRequest, handling: ResultHandling) -> Result<CallCost, Failure> {
     let fail = |error: BoxError| Failure::client("switchboard", error);
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| fail(error.into()))?;
@@ -53,7 +53,7 @@ pub fn run(question: &LoadRequest, kept: ResultHandling) -> Result<CallCost, Fai
         runtime.block_on(async {
             let callers = (0..question.in_flight).map(|number| {
                 let calls = share(calls, question.in_flight, number);
-                tokio::spawn(make_calls(peer.clone(), question.size, calls, kept))
+                tokio::spawn(make_calls(peer.clone(), question.size, calls, handling))
             });
             let mut times = Vec::with_capacity(calls);
             for caller in callers.collect::<Vec<_>>() {
@@ -110,7 +110,7 @@ async fn make_calls(
     peer: Peer,
     size: usize,
     calls: usize,
-    kept: ResultHandling,
+    handling: ResultHandling,
 ) -> Result<Vec<Duration>, BoxError> {
     let mut times = Vec::with_capacity(calls);
     for _ in 0..calls {
@@ -118,7 +118,7 @@ async fn make_calls(
         let params = format!("{{\"name\":\"echo\",\"arguments\":{{\"size\":{size}}}}}");
         let params = Payload::from_json(Bytes::from(params));
         let result = peer.call("tools/call").params(params).await?;
-        match kept {
+        match handling {
             ResultHandling::Raw => {
                 std::hint::black_box(result.as_bytes());
             }

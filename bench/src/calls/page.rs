@@ -37,7 +37,7 @@ The ratios hold for this machine; the absolute numbers depend on what else it do
         };
         let budgets: Vec<_> = budgets(*transport).iter().map(|it| it.row(rows)).collect();
         let pair =
-            [CallMode::OneCore, CallMode::InFlight].map(|way| picture(*transport, rows, way));
+            [CallMode::OneCore, CallMode::InFlight].map(|mode| picture(*transport, rows, mode));
         let links: String = pair.iter().map(Picture::link).collect();
         page.push_str(&format!("\n## {title}\n\n{}\n{links}\n", costs(*transport, rows)));
         page.push_str(&table::markdown(
@@ -59,12 +59,12 @@ fn index_row(title: &str, mut budget: Vec<String>) -> Vec<String> {
 }
 
 /// How a call's cost grows with what comes back.
-fn picture(transport: Transport, rows: &[Row], way: CallMode) -> Picture {
+fn picture(transport: Transport, rows: &[Row], mode: CallMode) -> Picture {
     let (file, over) = match transport {
         Transport::Stdio => ("stdio", "standard streams"),
         Transport::Http => ("http", "streamable HTTP"),
     };
-    let (file, what, upwards): (String, &str, &str) = match way {
+    let (file, what, upwards): (String, &str, &str) = match mode {
         CallMode::InFlight => {
             (format!("calls-{file}-rate"), "Calls a second, 64 in flight", "calls a second")
         }
@@ -74,7 +74,7 @@ fn picture(transport: Transport, rows: &[Row], way: CallMode) -> Picture {
     };
     let title = format!("{what}, over {over}, by the size of the result");
     let figure = |row: &Row, size: usize| {
-        row.cost(size, way).map(|it| match way {
+        row.cost(size, mode).map(|it| match mode {
             CallMode::InFlight => it.calls_per_second,
             CallMode::OneCore | CallMode::AnyCore => it.p50,
         })
@@ -110,10 +110,11 @@ fn costs(transport: Transport, rows: &[Row]) -> String {
     let row = |row: &Row| {
         let mut cells = vec![row.client.kind.label(transport).to_owned()];
         cells.extend(SIZES.map(|size| {
-            let figure = |way, figure: fn(&CallCost) -> f64| {
-                row.cost(size, way).map_or("–".to_owned(), |it| short(figure(&it)))
+            let figure = |mode, figure: fn(&CallCost) -> f64| {
+                row.cost(size, mode).map_or("–".to_owned(), |it| short(figure(&it)))
             };
-            let times = [CallMode::OneCore, CallMode::AnyCore].map(|way| figure(way, |it| it.p50));
+            let times =
+                [CallMode::OneCore, CallMode::AnyCore].map(|mode| figure(mode, |it| it.p50));
             let many = figure(CallMode::InFlight, |it| it.calls_per_second);
             format!("{} / {} / {many}", times[0], times[1])
         }));
@@ -177,13 +178,7 @@ fn budgets(transport: Transport) -> Vec<Budget> {
         ],
     };
     let twice = times.into_iter().flat_map(|(what, other, size, limit)| {
-        [CallMode::OneCore, CallMode::AnyCore].map(|way| Budget {
-            what,
-            other,
-            size,
-            mode: way,
-            limit,
-        })
+        [CallMode::OneCore, CallMode::AnyCore].map(|mode| Budget { what, other, size, mode, limit })
     });
     let in_flight = match transport {
         Transport::Stdio => Some(Budget {
@@ -215,7 +210,7 @@ impl Budget {
                 (format!("≥ {least}×"), ratio.map(|it| it >= least))
             }
         };
-        let way = match self.mode {
+        let mode = match self.mode {
             CallMode::OneCore => "one core",
             CallMode::AnyCore => "anywhere",
             CallMode::InFlight => "64 in flight",
@@ -226,7 +221,7 @@ impl Budget {
             None => "unknown: not measured",
         };
         let measured = ratio.map_or("–".to_owned(), |ratio| format!("{}×", two_digits(ratio)));
-        [self.what, way, &limit, &measured, verdict].map(str::to_owned).to_vec()
+        [self.what, mode, &limit, &measured, verdict].map(str::to_owned).to_vec()
     }
 }
 
@@ -278,7 +273,7 @@ mod tests {
     fn every_budget_of_time_is_judged_in_both_places() {
         for transport in [Transport::Stdio, Transport::Http] {
             let budgets = budgets(transport);
-            let count = |way| budgets.iter().filter(|it| it.mode == way).count();
+            let count = |mode| budgets.iter().filter(|it| it.mode == mode).count();
             assert_eq!(count(CallMode::OneCore), count(CallMode::AnyCore));
         }
     }

@@ -139,12 +139,12 @@ impl CallCost {
 
     /// Each figure's median. None where there are no costs.
     pub fn median(costs: &[CallCost]) -> Option<CallCost> {
-        let middle = |part: fn(&CallCost) -> f64| measure::median_of(costs, part);
+        let median_figure = |part: fn(&CallCost) -> f64| measure::median_of(costs, part);
         Some(CallCost {
-            p50: middle(|it| it.p50)?,
-            calls_per_second: middle(|it| it.calls_per_second)?,
-            cpu_per_call: middle(|it| it.cpu_per_call)?,
-            peak_kilobytes: middle(|it| it.peak_kilobytes)?,
+            p50: median_figure(|it| it.p50)?,
+            calls_per_second: median_figure(|it| it.calls_per_second)?,
+            cpu_per_call: median_figure(|it| it.cpu_per_call)?,
+            peak_kilobytes: median_figure(|it| it.peak_kilobytes)?,
         })
     }
 }

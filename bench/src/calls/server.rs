@@ -61,9 +61,9 @@ impl ListeningServer {
         let fail = |error| Failure::NotStarted { program: program.clone(), error };
         let mut child = KillOnDrop(child.spawn().map_err(fail)?);
         let output = child.0.stdout.take().ok_or(Failure::InvalidRequest)?;
-        let mut said = String::new();
-        BufReader::new(output).read_line(&mut said).map_err(fail)?;
-        let address = said.split_whitespace().next_back().unwrap_or_default().to_owned();
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).map_err(fail)?;
+        let address = line.split_whitespace().next_back().unwrap_or_default().to_owned();
         Ok(ListeningServer { address, child })
     }
 

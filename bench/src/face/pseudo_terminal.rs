@@ -50,23 +50,23 @@ impl PseudoTerminal {
             file.map(|it| Stdio::from(OwnedFd::from(it)))
         };
         // Makes the terminal the one that the program is controlled by.
-        let mut wrapped = Command::new("setsid");
-        wrapped.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        let mut setsid = Command::new("setsid");
+        setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        wrapped.env_clear().envs(variables);
+        setsid.env_clear().envs(variables);
         if let Some(folder) = command.get_current_dir() {
-            wrapped.current_dir(folder);
+            setsid.current_dir(folder);
         }
-        let child = wrapped.stdin(open()?).stdout(open()?).stderr(open()?).spawn()?;
+        let child = setsid.stdin(open()?).stdout(open()?).stderr(open()?).spawn()?;
         let keyboard = File::from(ours);
         let mut output = keyboard.try_clone()?;
         // As much as a terminal would take ahead of a person's eyes.
-        let (tell, written) = mpsc::sync_channel(1024);
+        let (sender, written) = mpsc::sync_channel(1024);
         thread::spawn(move || {
             let mut buffer = [0; 64 * 1024];
             while let Ok(length) = output.read(&mut buffer)
                 && length > 0
-                && tell.send(buffer[..length].to_vec()).is_ok()
+                && sender.send(buffer[..length].to_vec()).is_ok()
             {}
         });
         Ok(PseudoTerminal { keyboard, output: written, unseen: Vec::new(), child })
@@ -83,8 +83,8 @@ impl PseudoTerminal {
     }
 
     /// Waits until a text has been written after what was last waited for.
-    pub fn wait_for_text(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
-        let deadline = Instant::now() + patience;
+    pub fn wait_for_text(&mut self, text: &[u8], timeout: Duration) -> Result<(), Failure> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(at) = memmem::find(&self.unseen, text) {
                 self.unseen.drain(..at + text.len());
@@ -104,9 +104,9 @@ impl PseudoTerminal {
 
     /// Waits until a text is on the screen. What changes little is drawn little by little, so that it is never written
     /// whole; another size has everything drawn anew.
-    pub fn wait_until_drawn(&mut self, text: &[u8], patience: Duration) -> Result<(), Failure> {
+    pub fn wait_until_drawn(&mut self, text: &[u8], timeout: Duration) -> Result<(), Failure> {
         const LOOK: Duration = Duration::from_millis(500);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut rows = ROWS;
         loop {
             match self.wait_for_text(text, LOOK) {

@@ -141,8 +141,10 @@ impl Drop for StatusWatch {
             let _gone_already = kill_process(number, Signal::TERM);
         }
         // The output ends with the program.
-        let asked = Instant::now();
-        while asked.elapsed() < EXIT_TIMEOUT && self.lines.recv_timeout(EXIT_TIMEOUT).is_ok() {}
+        let signalled_at = Instant::now();
+        while signalled_at.elapsed() < EXIT_TIMEOUT && self.lines.recv_timeout(EXIT_TIMEOUT).is_ok()
+        {
+        }
         let _gone_already = self.child.kill();
         let _gone_already = self.child.wait();
         if let Some(reading) = self.reading.take() {

@@ -128,22 +128,26 @@ impl RunningGateway {
 
 impl Gateways {
     /// Starts a gateway that clients reach over HTTP, in front of a server at this address or of a program.
-    pub fn start(&self, who: GatewayKind, behind: Option<&str>) -> Result<RunningGateway, Failure> {
-        let target: Vec<OsString> = match behind {
+    pub fn start(
+        &self,
+        kind: GatewayKind,
+        upstream_url: Option<&str>,
+    ) -> Result<RunningGateway, Failure> {
+        let target: Vec<OsString> = match upstream_url {
             Some(address) => vec![address.into()],
             None => echo_command("stdio")?.to_vec(),
         };
-        let listening = match who {
+        let listening = match kind {
             GatewayKind::Direct => ListeningServer::start_echo("http")?,
             GatewayKind::BareProxy => {
                 let mut command = vec![own_program()?.into(), bare_proxy::SUBCOMMAND.into()];
                 command.extend(target);
                 ListeningServer::start_command(&command)?
             }
-            GatewayKind::Ours => return self.start_switchboard(behind),
+            GatewayKind::Ours => return self.start_switchboard(upstream_url),
             GatewayKind::Rmcp => {
                 let mut command = command_for(&self.third_party.rmcp)?;
-                let back = if behind.is_some() { "http" } else { "stdio" };
+                let back = if upstream_url.is_some() { "http" } else { "stdio" };
                 command.args(["http", back]).args(target);
                 ListeningServer::spawn(command)?
             }
@@ -173,8 +177,8 @@ impl Gateways {
         })
     }
 
-    fn start_switchboard(&self, behind: Option<&str>) -> Result<RunningGateway, Failure> {
-        let home = self.sandbox(behind)?;
+    fn start_switchboard(&self, upstream_url: Option<&str>) -> Result<RunningGateway, Failure> {
+        let home = self.sandbox(upstream_url)?;
         let mut command = home.command(&self.swb);
         command.args(["serve", "--pool", "--names", "plain", "--http", "127.0.0.1:0", "--no-auth"]);
         Ok(RunningGateway { listening: ListeningServer::spawn(command)?, _home: Some(home) })
@@ -182,8 +186,8 @@ impl Gateways {
 
     /// A home in which the echo server is the only one, and is trusted: its calls are permitted and recorded as ever,
     /// but nobody has to be asked.
-    fn sandbox(&self, behind: Option<&str>) -> Result<Sandbox, Failure> {
-        let entry: Json = match behind {
+    fn sandbox(&self, upstream_url: Option<&str>) -> Result<Sandbox, Failure> {
+        let entry: Json = match upstream_url {
             Some(address) => json!({"type": "http", "url": address, "trust": true}),
             None => {
                 let [program, word, kind] = echo_command("stdio")?;
@@ -197,8 +201,8 @@ impl Gateways {
     }
 
     /// The command of a gateway between standard streams. What it lives in must outlive it.
-    pub fn stdio_command(&self, who: GatewayKind) -> Result<(Command, Option<Sandbox>), Failure> {
-        if who == GatewayKind::Ours {
+    pub fn stdio_command(&self, kind: GatewayKind) -> Result<(Command, Option<Sandbox>), Failure> {
+        if kind == GatewayKind::Ours {
             let home = self.sandbox(None)?;
             let mut command = home.command(&self.swb);
             command.args(["serve", "--pool", "--names", "plain"]);

@@ -113,7 +113,7 @@ impl HttpClients {
 
     /// Has all clients make calls, each answered with a text of so many bytes, and says what they cost the gateway.
     pub fn measure(&mut self, size: usize, gateway: u32) -> Result<GatewayCost, Failure> {
-        measure(gateway, |until| self.run(size, until).map_err(load_error))
+        measure(gateway, |stop| self.run(size, stop).map_err(load_error))
     }
 
     /// Has every client make so many calls.
@@ -121,13 +121,13 @@ impl HttpClients {
         self.run(size, StopCondition::Calls(calls)).map(drop).map_err(load_error)
     }
 
-    fn run(&mut self, size: usize, until: StopCondition) -> io::Result<Vec<Duration>> {
+    fn run(&mut self, size: usize, stop: StopCondition) -> io::Result<Vec<Duration>> {
         let HttpClients { runtime, clients } = self;
         runtime.block_on(async {
             let mut callers = JoinSet::new();
             for mut client in clients.drain(..) {
                 callers.spawn(async move {
-                    let times = client.calls(size, until).await?;
+                    let times = client.calls(size, stop).await?;
                     Ok::<_, io::Error>((client, times))
                 });
             }

@@ -39,15 +39,15 @@ pub struct IdleMemory {
 }
 
 /// Ours after many calls, and everybody's idle sessions.
-pub fn measure(stable: &Gateways) -> Result<Vec<GatewayMemory>, Failure> {
+pub fn measure(gateways: &Gateways) -> Result<Vec<GatewayMemory>, Failure> {
     let echo = ListeningServer::start_echo("http")?;
-    let after_calls = after_calls(stable, &echo.address)?;
+    let after_calls = after_calls(gateways, &echo.address)?;
     let ours = GatewayMemory {
         gateway: GatewayKind::Ours,
         after_calls,
-        idle: Some(idle(stable, GatewayKind::Ours, &echo)?),
+        idle: Some(idle(gateways, GatewayKind::Ours, &echo)?),
     };
-    let rmcp = idle(stable, GatewayKind::Rmcp, &echo);
+    let rmcp = idle(gateways, GatewayKind::Rmcp, &echo);
     if let Err(failure) = &rmcp {
         failure.print();
     }
@@ -57,8 +57,8 @@ pub fn measure(stable: &Gateways) -> Result<Vec<GatewayMemory>, Failure> {
     ])
 }
 
-fn after_calls(stable: &Gateways, behind: &str) -> Result<Vec<f64>, Failure> {
-    let running = stable.start(GatewayKind::Ours, Some(behind))?;
+fn after_calls(gateways: &Gateways, upstream: &str) -> Result<Vec<f64>, Failure> {
+    let running = gateways.start(GatewayKind::Ours, Some(upstream))?;
     let mut crowd = HttpClients::connect(running.address(), CALLERS, Era::Legacy)?;
     let mut made = 0;
     let mut seen = Vec::new();
@@ -73,16 +73,16 @@ fn after_calls(stable: &Gateways, behind: &str) -> Result<Vec<f64>, Failure> {
 }
 
 fn idle(
-    stable: &Gateways,
+    gateways: &Gateways,
     who: GatewayKind,
-    behind: &ListeningServer,
+    upstream: &ListeningServer,
 ) -> Result<IdleMemory, Failure> {
     eprintln!("measuring memory, idle sessions of {}", who.label());
-    let (base, without) = memory_added(stable, who, behind, |crowd, _| {
+    let (base, without) = memory_added(gateways, who, upstream, |crowd, _| {
         crowd.begin_sessions(SESSIONS)?;
         Ok(None)
     })?;
-    let (_, with) = memory_added(stable, who, behind, |_, address| {
+    let (_, with) = memory_added(gateways, who, upstream, |_, address| {
         let mut others = HttpClients::connect(address, SESSIONS, Era::Legacy)?;
         others.open_get_streams()?;
         Ok(Some(others))
@@ -92,17 +92,17 @@ fn idle(
 
 /// What a gateway that has answered calls holds, and what comes on top when others come; those who do stay meanwhile.
 fn memory_added(
-    stable: &Gateways,
+    gateways: &Gateways,
     who: GatewayKind,
-    behind: &ListeningServer,
-    come: impl FnOnce(&mut HttpClients, &str) -> Result<Option<HttpClients>, Failure>,
+    upstream: &ListeningServer,
+    add_clients: impl FnOnce(&mut HttpClients, &str) -> Result<Option<HttpClients>, Failure>,
 ) -> Result<(f64, f64), Failure> {
-    let running = stable.start(who, Some(&behind.address))?;
+    let running = gateways.start(who, Some(&upstream.address))?;
     let mut crowd = HttpClients::connect(running.address(), 1, Era::Legacy)?;
     crowd.make_calls(SMALL, 1_000)?;
     thread::sleep(SETTLING); // waits for another process
     let base = needs::resident_megabytes(running.pid())?;
-    let _others = come(&mut crowd, running.address())?;
+    let _others = add_clients(&mut crowd, running.address())?;
     thread::sleep(SETTLING); // waits for another process
     Ok((base, needs::resident_megabytes(running.pid())? - base))
 }

@@ -34,19 +34,19 @@ pub fn prepare(workplace: &Workspace) -> Result<ThirdPartyGateways, Failure> {
     let peers = &workplace.install_dir;
     fs::create_dir_all(peers).map_err(|error| Failure::file(peers, error))?;
     mark_as_cache(peers)?;
-    let said = |failure: Failure| failure.to_string();
+    let message = |failure: Failure| failure.to_string();
     let script = workplace.root.join("bench").join("rivals").join("fastmcp_proxy.py");
     Ok(ThirdPartyGateways {
         rmcp: build_rmcp(workplace)
             .map(|built| vec![built.join("rival-rmcp-gateway").into()])
-            .map_err(said),
+            .map_err(message),
         mcp_proxy: python(workplace, "mcp-proxy", MCP_PROXY)
             .map(|bin| vec![bin.join("mcp-proxy").into()])
-            .map_err(said),
-        supergateway: node(workplace).map_err(said),
+            .map_err(message),
+        supergateway: node(workplace).map_err(message),
         fastmcp: python(workplace, "fastmcp", FASTMCP)
             .map(|bin| vec![bin.join("python").into(), script.into()])
-            .map_err(said),
+            .map_err(message),
     })
 }
 

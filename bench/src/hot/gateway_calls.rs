@@ -40,17 +40,17 @@ async fn open(
 ) -> Result<(InProcessHost, Gateway, tokio::task::JoinHandle<()>), Failure> {
     let fail = |error| Failure::file(folder, error);
     let linked = InProcessHost::open(folder, 2).await.map_err(fail)?;
-    let (gateway, keeping) =
+    let (gateway, gateway_task) =
         Gateway::open(&linked.host, linked.context.clone(), ExposeOptions::default());
     gateway.wait_until_ready(TIMEOUT).await;
-    Ok((linked, gateway, keeping))
+    Ok((linked, gateway, gateway_task))
 }
 
 /// Everything but HTTP.
 pub fn in_memory(times: usize) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(gateway_error)?;
     runtime()?.block_on(async {
-        let (linked, gateway, keeping) = open(folder.path()).await?;
+        let (linked, gateway, gateway_task) = open(folder.path()).await?;
         let (ours, theirs) = memory::pair();
         let serving = gateway.clone();
         let serving =
@@ -68,7 +68,7 @@ pub fn in_memory(times: usize) -> Result<(), Failure> {
         serving.await.map_err(gateway_error)?;
         drop(gateway);
         linked.close().await;
-        keeping.await.map_err(gateway_error)
+        gateway_task.await.map_err(gateway_error)
     })
 }
 
@@ -76,10 +76,10 @@ pub fn in_memory(times: usize) -> Result<(), Failure> {
 pub fn over_http(times: usize) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(gateway_error)?;
     runtime()?.block_on(async {
-        let (linked, gateway, keeping) = open(folder.path()).await?;
+        let (linked, gateway, gateway_task) = open(folder.path()).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(gateway_error)?;
         let address = listener.local_addr().map_err(gateway_error)?;
-        let door = HttpOptions {
+        let http_options = HttpOptions {
             host_origin_check: HostOriginCheck::new(address, &[], &[]).map_err(gateway_error)?,
             authenticator: Authenticator::disabled(),
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
@@ -93,7 +93,7 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
             let stopped = async move {
                 let _dropped = stopped.wait_for(|it| *it).await;
             };
-            serving.serve_http(listener, door, stopped).await
+            serving.serve_http(listener, http_options, stopped).await
         });
         let mut client = Client::connect(&address.to_string()).await.map_err(gateway_error)?;
         client.initialize().await.map_err(gateway_error)?;
@@ -108,7 +108,7 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
         serving.await.map_err(gateway_error)?.map_err(gateway_error)?;
         drop(gateway);
         linked.close().await;
-        keeping.await.map_err(gateway_error)
+        gateway_task.await.map_err(gateway_error)
     })
 }
 

@@ -44,11 +44,11 @@ pub fn host_call(times: usize) -> Result<(), Failure> {
     let fail = |error| Failure::file(Path::new("a home"), error);
     let folder = tempfile::tempdir().map_err(fail)?;
     runtime()?.block_on(async {
-        let linked = InProcessHost::open(folder.path(), 2).await.map_err(fail)?;
+        let in_process_host = InProcessHost::open(folder.path(), 2).await.map_err(fail)?;
         for _ in 0..times {
-            linked.call().await;
+            in_process_host.call().await;
         }
-        linked.close().await;
+        in_process_host.close().await;
         Ok(())
     })
 }

@@ -57,9 +57,9 @@ pub fn count_all(workplace: &Workspace, paths: &[&HotPath]) -> Result<Vec<Count>
     let work = || {
         let mut counts = Vec::new();
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(place) else { return Ok(counts) };
-            counts.push((place, count(path, &program, &folder)?));
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(index) else { return Ok(counts) };
+            counts.push((index, count(path, &program, &folder)?));
         }
     };
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -71,7 +71,7 @@ pub fn count_all(workplace: &Workspace, paths: &[&HotPath]) -> Result<Vec<Count>
     for part in done {
         counts.extend(part?);
     }
-    counts.sort_by_key(|(place, _)| *place);
+    counts.sort_by_key(|(index, _)| *index);
     Ok(counts.into_iter().map(|(_, count)| count).collect())
 }
 
@@ -81,8 +81,8 @@ fn count(path: &HotPath, program: &Path, folder: &Path) -> Result<Count, Failure
         [path.times, longer].map(|times| run_callgrind(path, times, program, folder));
     let (less, more) = (less?, more?);
     let more = more.checked_sub(less).ok_or_else(|| {
-        let said = format!("{less} instructions for less, {more} for more\n");
-        Failure::NotCounted { name: path.name, stderr: said }
+        let stderr = format!("{less} instructions for less, {more} for more\n");
+        Failure::NotCounted { name: path.name, stderr }
     })?;
     eprintln!("counted {}", path.name);
     Ok(Count { name: path.name, counts: vec![more as f64 / (longer - path.times) as f64] })
@@ -103,16 +103,16 @@ fn run_callgrind(
     let output = command.output();
     let output =
         output.map_err(|error| Failure::NotStarted { program: valgrind.clone(), error })?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        return Err(Failure::Failed { program: valgrind, status: output.status, stderr: said });
+        return Err(Failure::Failed { program: valgrind, status: output.status, stderr });
     }
-    collected(&said).ok_or(Failure::NotCounted { name: path.name, stderr: said })
+    collected(&stderr).ok_or(Failure::NotCounted { name: path.name, stderr })
 }
 
 /// The sum that valgrind names at its end.
-fn collected(said: &str) -> Option<u64> {
-    let line = said.lines().find_map(|line| line.split_once("Collected : "))?;
+fn collected(stderr: &str) -> Option<u64> {
+    let line = stderr.lines().find_map(|line| line.split_once("Collected : "))?;
     line.1.trim().parse().ok()
 }
 
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn the_sum_is_found_in_what_valgrind_says() {
-        let said = "==7== Events    : Ir\n==7== Collected : 123456\n==7== \n";
-        assert_eq!(collected(said), Some(123_456));
+        let stderr = "==7== Events    : Ir\n==7== Collected : 123456\n==7== \n";
+        assert_eq!(collected(stderr), Some(123_456));
         assert_eq!(collected("==7== Events    : Ir\n"), None);
     }
 

@@ -39,11 +39,11 @@ impl Toolchain {
     /// What counts are made with here.
     pub fn current(workplace: &Workspace) -> Result<Toolchain, Failure> {
         let mut rustc = Command::new("rustc");
-        let said = failure::output(rustc.arg("-vV").current_dir(&workplace.root))?;
-        let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+        let version_text = failure::output(rustc.arg("-vV").current_dir(&workplace.root))?;
+        let host = version_text.lines().find_map(|line| line.strip_prefix("host: "));
         let libc = failure::output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
         Ok(Toolchain {
-            rustc: said.lines().next().unwrap_or_default().to_owned(),
+            rustc: version_text.lines().next().unwrap_or_default().to_owned(),
             target: host.unwrap_or_default().to_owned(),
             libc: libc.trim().to_owned(),
             vectors: vectors().to_owned(),
@@ -99,8 +99,8 @@ impl Record {
         let missing =
             paths.iter().map(|it| it.name).filter(|it| self.instructions_of(it).is_none());
         let recorded = self.instructions.keys().map(String::as_str);
-        let gone = recorded.filter(|name| paths.iter().all(|it| it.name != *name));
-        let names: Vec<String> = missing.chain(gone).map(|it| format!("`{it}`")).collect();
+        let obsolete = recorded.filter(|name| paths.iter().all(|it| it.name != *name));
+        let names: Vec<String> = missing.chain(obsolete).map(|it| format!("`{it}`")).collect();
         match names.is_empty() {
             true => Ok(()),
             false => Err(Failure::RecordMismatch { names: names.join(", ") }),

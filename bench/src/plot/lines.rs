@@ -54,12 +54,12 @@ impl Lines<'_> {
             sheet.grid((LEFT, y.position(mark)), (RIGHT, y.position(mark)));
             sheet.secondary_label((LEFT - 8.0, y.position(mark) + 4.0), Anchor::End, &short(mark));
         }
-        for stop in &self.ticks {
-            sheet.grid((x.position(stop.size), bottom), (x.position(stop.size), bottom + 5.0));
+        for tick in &self.ticks {
+            sheet.grid((x.position(tick.size), bottom), (x.position(tick.size), bottom + 5.0));
             sheet.secondary_label(
-                (x.position(stop.size), bottom + 21.0),
+                (x.position(tick.size), bottom + 21.0),
                 Anchor::Middle,
-                &stop.label,
+                &tick.label,
             );
         }
         sheet.secondary_label((20.0, 54.0), Anchor::Start, self.y_axis);
@@ -70,7 +70,7 @@ impl Lines<'_> {
                 .ticks
                 .iter()
                 .zip(&series.figures)
-                .filter_map(|(stop, figure)| Some((stop.size, figure.filter(|it| *it > 0.0)?)))
+                .filter_map(|(tick, figure)| Some((tick.size, figure.filter(|it| *it > 0.0)?)))
                 .map(|(size, figure)| (x.position(size), y.position(figure)))
                 .collect();
             sheet.line(class, &points);

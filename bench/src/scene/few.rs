@@ -36,8 +36,8 @@ pub fn build(swb: &Path, search_path: &OsString) -> Result<Sandbox, Failure> {
     write(&path_from(&paths, "userSettings"), &settings)?;
     write(&scene.home.join(".claude.json"), &settings)?;
     write(&scene.home.join(".codex").join("config.toml"), &toml(&servers))?;
-    let built = ConfigCounts { servers: SERVERS, files: 1, problems: 0 };
-    verify_config(&scene.query_json(swb, &["list", "--all"])?, built)?;
+    let expected = ConfigCounts { servers: SERVERS, files: 1, problems: 0 };
+    verify_config(&scene.query_json(swb, &["list", "--all"])?, expected)?;
     Ok(scene)
 }
 

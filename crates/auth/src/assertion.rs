@@ -84,21 +84,21 @@ impl SigningKey {
     pub(crate) fn sign(&self, mut header: Value, claims: &Value) -> Secret {
         header["alg"] = json!(self.algorithm());
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let said = format!("{}.{}", part(&header), part(claims));
+        let signing_input = format!("{}.{}", part(&header), part(claims));
         let random = SystemRandom::new();
         let signature = match &self.0 {
             KeyPairKind::Ecdsa { pair, .. } => {
-                let signed = pair.sign(&random, said.as_bytes());
+                let signed = pair.sign(&random, signing_input.as_bytes());
                 signed.expect("a key that was read signs").as_ref().to_vec()
             }
             KeyPairKind::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &random, said.as_bytes(), &mut signature)
+                pair.sign(&RSA_PKCS1_SHA256, &random, signing_input.as_bytes(), &mut signature)
                     .expect("a key that was read signs, and the room is its own size");
                 signature
             }
         };
-        Secret::new(format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        Secret::new(format!("{signing_input}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
     /// The statement of a client about itself, for one authorization server.
@@ -106,15 +106,15 @@ impl SigningKey {
         &self,
         client: &str,
         audience: &str,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Secret {
         let claims = json!({
             "iss": client,
             "sub": client,
             "aud": audience,
-            "jti": moment.random_token().reveal(),
-            "iat": moment.now,
-            "exp": moment.now.saturating_add(ASSERTION_LIFETIME),
+            "jti": inputs.random_token().reveal(),
+            "iat": inputs.now,
+            "exp": inputs.now.saturating_add(ASSERTION_LIFETIME),
         });
         self.sign(json!({ "typ": "JWT" }), &claims)
     }
@@ -149,15 +149,15 @@ pub(crate) mod tests {
 
     /// The parts of a statement, after its signature held.
     pub(crate) fn verify_and_decode(
-        statement: &str,
+        assertion: &str,
         algorithm: &'static dyn VerificationAlgorithm,
         public: &[u8],
     ) -> (Value, Value) {
-        let parts: Vec<_> = statement.split('.').collect();
+        let parts: Vec<_> = assertion.split('.').collect();
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).expect("base64");
-        let said = format!("{}.{}", parts[0], parts[1]);
+        let signing_input = format!("{}.{}", parts[0], parts[1]);
         UnparsedPublicKey::new(algorithm, public)
-            .verify(said.as_bytes(), &decode(parts[2]))
+            .verify(signing_input.as_bytes(), &decode(parts[2]))
             .expect("the signature holds");
         let json = |part: &str| serde_json::from_slice(&decode(part)).expect("JSON");
         (json(parts[0]), json(parts[1]))
@@ -168,10 +168,10 @@ pub(crate) mod tests {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
         let text = pem("PRIVATE KEY", pair.to_pkcs8v1().expect("a document").as_ref());
         let key = SigningKey::from_pem(&format!("# a remark\n{text}")).expect("a key");
-        let statement =
-            with_system_random(1000, |moment| key.client_assertion("me", "https://as.b", moment));
+        let assertion =
+            with_system_random(1000, |inputs| key.client_assertion("me", "https://as.b", inputs));
         let (header, claims) = verify_and_decode(
-            statement.reveal(),
+            assertion.reveal(),
             &ECDSA_P256_SHA256_FIXED,
             pair.public_key().as_ref(),
         );
@@ -187,11 +187,11 @@ pub(crate) mod tests {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
         let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).expect("a document");
         let key = SigningKey::from_pem(&pem("PRIVATE KEY", der.as_ref())).expect("a key");
-        let statement =
-            with_system_random(0, |moment| key.client_assertion("me", "https://as.b", moment));
+        let assertion =
+            with_system_random(0, |inputs| key.client_assertion("me", "https://as.b", inputs));
         let public = pair.public_key().as_ref();
         let (header, _) =
-            verify_and_decode(statement.reveal(), &RSA_PKCS1_2048_8192_SHA256, public);
+            verify_and_decode(assertion.reveal(), &RSA_PKCS1_2048_8192_SHA256, public);
         assert_eq!(header["alg"], "RS256");
     }
 

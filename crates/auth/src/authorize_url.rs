@@ -25,31 +25,31 @@ pub struct AuthorizationRequest<'a> {
 }
 
 /// The URL at this endpoint. What the endpoint's own query says is kept, unless we say it.
-pub fn authorization_url(endpoint: &Url, authorization: &AuthorizationRequest<'_>) -> Url {
-    let scopes = authorization.scopes.map(Scopes::to_string);
-    let wants_offline = authorization.scopes.is_some_and(|it| it.contains("offline_access"));
-    let ours = [
+pub fn authorization_url(endpoint: &Url, request: &AuthorizationRequest<'_>) -> Url {
+    let scopes = request.scopes.map(Scopes::to_string);
+    let wants_offline = request.scopes.is_some_and(|it| it.contains("offline_access"));
+    let own_parameters = [
         ("response_type", Some("code")),
-        ("client_id", Some(authorization.client.id.as_str())),
-        ("redirect_uri", Some(authorization.redirect_uri)),
-        ("state", Some(authorization.state)),
-        ("code_challenge", Some(authorization.code_challenge)),
+        ("client_id", Some(request.client.id.as_str())),
+        ("redirect_uri", Some(request.redirect_uri)),
+        ("state", Some(request.state)),
+        ("code_challenge", Some(request.code_challenge)),
         ("code_challenge_method", Some("S256")),
         ("scope", scopes.as_deref()),
-        ("resource", authorization.resource),
-        ("dpop_jkt", authorization.dpop_jkt),
+        ("resource", request.resource),
+        ("dpop_jkt", request.dpop_jkt),
         // OpenID Connect, section 11: without consent there is no offline access.
         ("prompt", wants_offline.then_some("consent")),
     ];
-    let theirs: Vec<(String, String)> = endpoint
+    let endpoint_parameters: Vec<(String, String)> = endpoint
         .query_pairs()
-        .filter(|(name, _)| !ours.iter().any(|(it, _)| it == name))
+        .filter(|(name, _)| !own_parameters.iter().any(|(it, _)| it == name))
         .map(|(name, value)| (name.into_owned(), value.into_owned()))
         .collect();
     let mut url = endpoint.clone();
     url.set_fragment(None);
-    let said = ours.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    url.query_pairs_mut().clear().extend_pairs(theirs).extend_pairs(said);
+    let said = own_parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    url.query_pairs_mut().clear().extend_pairs(endpoint_parameters).extend_pairs(said);
     url
 }
 
@@ -68,7 +68,7 @@ mod tests {
             provenance: ClientProvenance::Configured,
         };
         let scopes = scopes.map(Scopes::parse);
-        let authorization = AuthorizationRequest {
+        let request = AuthorizationRequest {
             client: &client,
             redirect_uri: "http://127.0.0.1:1/cb",
             state: "st",
@@ -77,7 +77,7 @@ mod tests {
             resource: Some("https://m.c/p"),
             dpop_jkt: None,
         };
-        authorization_url(&Url::parse(endpoint).expect("a URL"), &authorization).into()
+        authorization_url(&Url::parse(endpoint).expect("a URL"), &request).into()
     }
 
     #[test]

@@ -67,30 +67,30 @@ pub enum CallbackError {
 /// The code in an answer.
 pub fn parse_callback(
     text: &str,
-    arrived: CallbackSource,
-    expectation: &ExpectedCallback,
+    source: CallbackSource,
+    expected: &ExpectedCallback,
 ) -> Result<Secret, CallbackError> {
     let text = text.trim();
     if text.len() > MAX_CALLBACK_LENGTH {
         return Err(CallbackError::Malformed);
     }
-    let query = match arrived {
+    let query = match source {
         CallbackSource::Listener => text.to_owned(),
         CallbackSource::Pasted => match query_in_pasted_text(text) {
             Some(query) => query,
-            None => return parse_bare_code(text, expectation),
+            None => return parse_bare_code(text, expected),
         },
     };
-    let answer = CallbackParameters::parse(&query)?;
-    if !answer.state.as_deref().is_some_and(|state| expectation.state.equals(state)) {
+    let parameters = CallbackParameters::parse(&query)?;
+    if !parameters.state.as_deref().is_some_and(|state| expected.state.equals(state)) {
         return Err(CallbackError::WrongState);
     }
-    check_issuer(answer.issuer.as_deref(), expectation)?;
-    match (answer.error, answer.code) {
+    check_issuer(parameters.issuer.as_deref(), expected)?;
+    match (parameters.error, parameters.code) {
         (Some(error), _) if error == "access_denied" => Err(CallbackError::Denied),
         (Some(error), _) => Err(CallbackError::Refused {
             error: sanitize_for_display(&error),
-            description: sanitize_for_display(&answer.description.unwrap_or_default()),
+            description: sanitize_for_display(&parameters.description.unwrap_or_default()),
         }),
         (None, Some(code)) if !code.is_empty() => Ok(Secret::new(code)),
         (None, Some(_) | None) => Err(CallbackError::NoCode),
@@ -98,11 +98,11 @@ pub fn parse_callback(
 }
 
 /// Exact, to the letter: an issuer that differs by a slash is another one.
-fn check_issuer(told: Option<&str>, expectation: &ExpectedCallback) -> Result<(), CallbackError> {
-    match told {
-        Some(issuer) if issuer == expectation.issuer => Ok(()),
+fn check_issuer(iss: Option<&str>, expected: &ExpectedCallback) -> Result<(), CallbackError> {
+    match iss {
+        Some(issuer) if issuer == expected.issuer => Ok(()),
         Some(issuer) => Err(CallbackError::WrongIssuer(sanitize_for_display(issuer))),
-        None if expectation.requires_iss => Err(CallbackError::NoIssuer),
+        None if expected.requires_iss => Err(CallbackError::NoIssuer),
         None => Ok(()),
     }
 }
@@ -120,18 +120,20 @@ fn query_in_pasted_text(text: &str) -> Option<String> {
 }
 
 /// A code by itself, or `code#state` as some pages show it.
-fn parse_bare_code(text: &str, expectation: &ExpectedCallback) -> Result<Secret, CallbackError> {
+fn parse_bare_code(text: &str, expected: &ExpectedCallback) -> Result<Secret, CallbackError> {
     let (code, state) = match text.split_once('#') {
         Some((code, state)) => (code, Some(state)),
         None => (text, None),
     };
-    if code.is_empty() || code.chars().any(|sign| sign.is_whitespace() || sign.is_control()) {
+    if code.is_empty()
+        || code.chars().any(|character| character.is_whitespace() || character.is_control())
+    {
         return Err(CallbackError::NoCode);
     }
-    if state.is_some_and(|state| !expectation.state.equals(state)) {
+    if state.is_some_and(|state| !expected.state.equals(state)) {
         return Err(CallbackError::WrongState);
     }
-    match expectation.requires_iss {
+    match expected.requires_iss {
         true => Err(CallbackError::BareCode),
         false => Ok(Secret::new(code)),
     }
@@ -173,18 +175,17 @@ mod tests {
 
     use super::*;
 
-    fn expectation(names_itself: bool) -> ExpectedCallback {
+    fn expected(requires_iss: bool) -> ExpectedCallback {
         let issuer = "https://as.example.com".to_owned();
-        ExpectedCallback { state: Secret::new("good-state"), issuer, requires_iss: names_itself }
+        ExpectedCallback { state: Secret::new("good-state"), issuer, requires_iss }
     }
 
     fn check(
         text: &str,
-        arrived: CallbackSource,
-        names_itself: bool,
+        source: CallbackSource,
+        requires_iss: bool,
     ) -> Result<String, CallbackError> {
-        parse_callback(text, arrived, &expectation(names_itself))
-            .map(|code| code.reveal().to_owned())
+        parse_callback(text, source, &expected(requires_iss)).map(|code| code.reveal().to_owned())
     }
 
     const WITH_ISSUER: &str = "code=c&state=good-state&iss=https%3A%2F%2Fas.example.com";
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn state_and_issuer_come_before_everything_else() {
         let wrong = |issuer: &str| Err(CallbackError::WrongIssuer(issuer.to_owned()));
-        for (query, names_itself, expected) in [
+        for (query, requires_iss, expected) in [
             ("code=c&state=good-state", false, Ok("c".to_owned())),
             (WITH_ISSUER, true, Ok("c".to_owned())),
             (WITH_ISSUER, false, Ok("c".to_owned())),
@@ -225,7 +226,7 @@ mod tests {
             ("code=a&code=b&state=good-state", false, Err(CallbackError::Malformed)),
             ("code=a&state=good-state&state=x", false, Err(CallbackError::Malformed)),
         ] {
-            assert_eq!(check(query, CallbackSource::Listener, names_itself), expected, "{query}");
+            assert_eq!(check(query, CallbackSource::Listener, requires_iss), expected, "{query}");
         }
     }
 
@@ -253,7 +254,7 @@ mod tests {
         }
         let address = format!("http://127.0.0.1:7000/callback?{WITH_ISSUER}");
         assert_eq!(check(&address, CallbackSource::Pasted, true), Ok("c".to_owned()));
-        for (text, names_itself, error) in [
+        for (text, requires_iss, error) in [
             ("c", true, CallbackError::BareCode),
             ("c#other", false, CallbackError::WrongState),
             ("two words", false, CallbackError::NoCode),
@@ -261,7 +262,7 @@ mod tests {
             ("http://127.0.0.1/callback", false, CallbackError::WrongState),
             ("http://127.0.0.1/callback?code=c&state=old", false, CallbackError::WrongState),
         ] {
-            assert_eq!(check(text, CallbackSource::Pasted, names_itself), Err(error), "{text}");
+            assert_eq!(check(text, CallbackSource::Pasted, requires_iss), Err(error), "{text}");
         }
         let long = "c".repeat(MAX_CALLBACK_LENGTH + 1);
         assert_eq!(check(&long, CallbackSource::Pasted, false), Err(CallbackError::Malformed));

@@ -41,14 +41,14 @@ impl<'a> HeaderParser<'a> {
     fn parse_into(&mut self, challenges: &mut Vec<RawChallenge>) {
         let before = challenges.len();
         loop {
-            self.skip(|sign| sign == ',' || sign.is_whitespace());
+            self.skip(|character| character == ',' || character.is_whitespace());
             if self.rest.is_empty() {
                 return;
             }
             let name = self.take_token();
             if name.is_empty() {
                 // Not ours to understand: go on behind the next comma.
-                self.skip(|sign| sign != ',');
+                self.skip(|character| character != ',');
                 continue;
             }
             let has_space = self.rest.starts_with([' ', '\t']);
@@ -80,7 +80,7 @@ impl<'a> HeaderParser<'a> {
     }
 
     fn take_token(&mut self) -> &'a str {
-        let end = self.rest.find(|sign: char| !is_token(sign)).unwrap_or(self.rest.len());
+        let end = self.rest.find(|character: char| !is_token(character)).unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at(end);
         self.rest = rest;
         token
@@ -106,14 +106,14 @@ impl<'a> HeaderParser<'a> {
     fn take_quoted(&mut self) -> String {
         let mut text = String::new();
         let mut signs = self.rest.char_indices();
-        while let Some((at, sign)) = signs.next() {
-            match sign {
+        while let Some((at, character)) = signs.next() {
+            match character {
                 '"' => {
                     self.rest = &self.rest[at + 1..];
                     return text;
                 }
                 '\\' => text.extend(signs.next().map(|(_, escaped)| escaped)),
-                sign => text.push(sign),
+                character => text.push(character),
             }
         }
         self.rest = "";
@@ -123,7 +123,8 @@ impl<'a> HeaderParser<'a> {
     /// Steps over `abc==` behind a scheme; steps over nothing where parameters or another scheme follow.
     fn skip_token68(&mut self) {
         let from = self.rest.trim_start_matches([' ', '\t']);
-        let is_of_it = |sign: char| sign.is_ascii_alphanumeric() || "-._~+/".contains(sign);
+        let is_of_it =
+            |character: char| character.is_ascii_alphanumeric() || "-._~+/".contains(character);
         let behind = from.trim_start_matches(is_of_it);
         let padded = behind.trim_start_matches('=');
         let ends = padded.trim_start_matches([' ', '\t']);
@@ -134,8 +135,8 @@ impl<'a> HeaderParser<'a> {
     }
 }
 
-fn is_token(sign: char) -> bool {
-    sign.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(sign)
+fn is_token(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
 /// What a challenge complains about.
@@ -182,8 +183,9 @@ impl AuthChallenge {
         let challenges = parse(headers);
         let bearer = challenges.iter().any(|it| it.scheme == "bearer");
         let dpop = challenges.iter().any(|it| it.scheme == "dpop");
-        let ours = || challenges.iter().filter(|it| it.scheme == "bearer" || it.scheme == "dpop");
-        let first = |name: &str| ours().find_map(|it| it.parameter(name));
+        let supported =
+            || challenges.iter().filter(|it| it.scheme == "bearer" || it.scheme == "dpop");
+        let first = |name: &str| supported().find_map(|it| it.parameter(name));
         AuthChallenge {
             resource_metadata: first("resource_metadata").map(str::to_owned),
             scopes: first("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
@@ -257,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_demand_looks_past_schemes_that_are_not_ours() {
-        let demand = AuthChallenge::from_headers([
+        let challenge = AuthChallenge::from_headers([
             "Basic realm=\"x\", scope=\"wrong\"",
             "Bearer error=\"insufficient_scope\", scope=\"files:read  files:write\", resource_metadata=\"https://a.b/prm\"",
         ]);
-        assert_eq!(demand.scopes, Some(Scopes::parse("files:read files:write")));
-        assert_eq!(demand.resource_metadata.as_deref(), Some("https://a.b/prm"));
-        assert_eq!(demand.error, Some(ChallengeErrorCode::InsufficientScope));
-        assert_eq!(demand.dpop, DpopRequirement::Unspecified);
+        assert_eq!(challenge.scopes, Some(Scopes::parse("files:read files:write")));
+        assert_eq!(challenge.resource_metadata.as_deref(), Some("https://a.b/prm"));
+        assert_eq!(challenge.error, Some(ChallengeErrorCode::InsufficientScope));
+        assert_eq!(challenge.dpop, DpopRequirement::Unspecified);
     }
 
     #[test]

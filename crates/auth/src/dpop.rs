@@ -50,15 +50,15 @@ pub struct ProofTarget<'a> {
 impl DpopKey {
     /// A new key.
     pub fn generate() -> DpopKey {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
-        DpopKey { key_pair: Arc::new(pair.expect("the system's generator does not run dry")) }
+        let key_pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
+        DpopKey { key_pair: Arc::new(key_pair.expect("the system's generator does not run dry")) }
     }
 
     /// A key that was stored.
     pub fn from_stored(stored: &Secret) -> Option<DpopKey> {
         let der = URL_SAFE_NO_PAD.decode(stored.reveal()).ok()?;
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
-        Some(DpopKey { key_pair: Arc::new(pair) })
+        let key_pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
+        Some(DpopKey { key_pair: Arc::new(key_pair) })
     }
 
     /// The key as it is stored.
@@ -82,20 +82,20 @@ impl DpopKey {
     }
 
     /// A proof for one request.
-    pub fn sign_proof(&self, proven: ProofTarget<'_>, moment: &mut TimeAndRandom<'_>) -> Secret {
-        let mut place = proven.url.clone();
-        place.set_query(None);
-        place.set_fragment(None);
+    pub fn sign_proof(&self, target: ProofTarget<'_>, inputs: &mut TimeAndRandom<'_>) -> Secret {
+        let mut htu = target.url.clone();
+        htu.set_query(None);
+        htu.set_fragment(None);
         let mut claims = json!({
-            "jti": moment.random_token().reveal(),
-            "htm": proven.method,
-            "htu": place.as_str(),
-            "iat": moment.now,
+            "jti": inputs.random_token().reveal(),
+            "htm": target.method,
+            "htu": htu.as_str(),
+            "iat": inputs.now,
         });
-        if let Some(nonce) = proven.nonce {
+        if let Some(nonce) = target.nonce {
             claims["nonce"] = json!(nonce);
         }
-        if let Some(token) = proven.token {
+        if let Some(token) = target.token {
             claims["ath"] = json!(sha256_base64url(token.reveal().as_bytes()));
         }
         let header = json!({ "typ": "dpop+jwt", "jwk": self.public_jwk() });
@@ -113,8 +113,8 @@ mod tests {
 
     fn proof(key: &DpopKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
         let url = Url::parse("https://a.b/mcp?x=y#z").expect("a URL");
-        let proven = ProofTarget { method: "POST", url: &url, nonce, token };
-        let proof = with_system_random(77, |moment| key.sign_proof(proven, moment));
+        let target = ProofTarget { method: "POST", url: &url, nonce, token };
+        let proof = with_system_random(77, |inputs| key.sign_proof(target, inputs));
         verify_and_decode(
             proof.reveal(),
             &ECDSA_P256_SHA256_FIXED,

@@ -2,7 +2,7 @@
 //! pasted, whichever comes first, and says in the browser what came of it.
 
 use std::pin::Pin;
-use std::sync::{Mutex as Plain, MutexGuard, PoisonError};
+use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex;
 use url::Url;
@@ -28,7 +28,7 @@ pub trait LoginPrompt: Send + Sync {
     }
 
     /// Shows a code that is to be typed on another device.
-    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable>;
+    fn show_device_code(&self, authorization: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
 /// Somebody on their way.
@@ -38,7 +38,7 @@ pub struct BrowserFlow<'g> {
     listener: Mutex<Option<LoopbackListener>>,
     port: CallbackPort,
     redirect_uri: Url,
-    state: Plain<BrowserState>,
+    state: StdMutex<BrowserState>,
 }
 
 #[derive(Default)]
@@ -55,19 +55,19 @@ impl<'g> BrowserFlow<'g> {
     /// Waits at a port of this machine.
     pub async fn bind(
         port: CallbackPort,
-        named: LoopbackHost,
-        guide: &'g dyn LoginPrompt,
+        host: LoopbackHost,
+        prompt: &'g dyn LoginPrompt,
     ) -> Result<BrowserFlow<'g>, ListenError> {
-        let (listener, redirect) = match port {
-            CallbackPort::Fixed(number) => (None, listener::redirect(number, named)),
+        let (listener, redirect_uri) = match port {
+            CallbackPort::Fixed(number) => (None, listener::redirect_uri(number, host)),
             CallbackPort::Any => {
                 let listener = LoopbackListener::bind(port).await?;
-                let redirect = listener.redirect_uri(named);
-                (Some(listener), redirect)
+                let redirect_uri = listener.redirect_uri(host);
+                (Some(listener), redirect_uri)
             }
         };
-        let (listener, state) = (Mutex::new(listener), Plain::default());
-        Ok(BrowserFlow { prompt: guide, listener, port, redirect_uri: redirect, state })
+        let (listener, state) = (Mutex::new(listener), StdMutex::default());
+        Ok(BrowserFlow { prompt, listener, port, redirect_uri, state })
     }
 
     /// Where a browser is to come back to.
@@ -77,8 +77,8 @@ impl<'g> BrowserFlow<'g> {
 
     /// Says in the browser what came of it, and closes.
     pub async fn finish(self, page: ResultPage) {
-        if let Some(visit) = self.take_callback() {
-            visit.respond(page);
+        if let Some(callback) = self.take_callback() {
+            callback.respond(page);
         }
         if let Some(listener) = self.listener.into_inner() {
             listener.close().await;
@@ -108,10 +108,10 @@ impl<'g> BrowserFlow<'g> {
         }
         let listener = listener.as_mut().ok_or(UserUnavailable)?;
         tokio::select! {
-            visit = listener.next_callback() => {
-                let visit = visit.ok_or(UserUnavailable)?;
-                let text = visit.query().to_owned();
-                self.state().callback = Some(visit);
+            callback = listener.next_callback() => {
+                let callback = callback.ok_or(UserUnavailable)?;
+                let text = callback.query().to_owned();
+                self.state().callback = Some(callback);
                 Ok(CallbackInput { text, source: CallbackSource::Listener })
             }
             pasted = self.prompt.open_url(url) => {
@@ -131,14 +131,14 @@ impl UserInteraction for BrowserFlow<'_> {
     fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a> {
         let why = error.to_string();
         match self.take_callback() {
-            Some(visit) => visit.respond(ResultPage::Rejected { why }),
+            Some(callback) => callback.respond(ResultPage::Rejected { why }),
             None => self.prompt.callback_rejected(&why),
         }
         let url = self.state().url.clone();
         Box::pin(async move { self.wait_for_callback(&url.ok_or(UserUnavailable)?).await })
     }
 
-    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
-        self.prompt.show_device_code(instructions)
+    fn show_device_code(&self, authorization: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        self.prompt.show_device_code(authorization)
     }
 }

@@ -272,34 +272,34 @@ enum FlowState {
 
 impl Flow {
     /// Begins.
-    pub fn start(plan: LoginPlan, moment: &mut TimeAndRandom<'_>) -> (Flow, Step) {
+    pub fn start(plan: LoginPlan, inputs: &mut TimeAndRandom<'_>) -> (Flow, Step) {
         let guard = origin_guard_for(&plan);
         let mut flow =
             Flow { plan, origin_guard: guard, resource: None, state: FlowState::Finished };
-        let step = flow.discover_resource(moment);
+        let step = flow.discover_resource(inputs);
         let step = flow.or_failed(step);
         (flow, step)
     }
 
     /// Goes on.
-    pub fn on(&mut self, event: Event, moment: &mut TimeAndRandom<'_>) -> Step {
+    pub fn on(&mut self, event: Event, inputs: &mut TimeAndRandom<'_>) -> Step {
         let state = std::mem::replace(&mut self.state, FlowState::Finished);
         let step = match (state, event) {
-            (FlowState::ResourceDiscovery(at), Event::Fetched(fetched)) => {
-                self.on_resource_metadata(at, fetched, moment)
+            (FlowState::ResourceDiscovery(at), Event::Fetched(result)) => {
+                self.on_resource_metadata(at, result, inputs)
             }
-            (FlowState::AuthServerDiscovery(at), Event::Fetched(fetched)) => {
-                self.on_auth_server_metadata(at, fetched, moment)
+            (FlowState::AuthServerDiscovery(at), Event::Fetched(result)) => {
+                self.on_auth_server_metadata(at, result, inputs)
             }
-            (FlowState::Registration(at), Event::Fetched(fetched)) => {
-                self.on_registration_response(*at, fetched, moment)
+            (FlowState::Registration(at), Event::Fetched(result)) => {
+                self.on_registration_response(*at, result, inputs)
             }
             (FlowState::AwaitingCallback(at), Event::Callback { text, source: arrived }) => {
-                self.on_callback(*at, &text, arrived, moment)
+                self.on_callback(*at, &text, arrived, inputs)
             }
-            (FlowState::Device(at), event) => self.on_device_event(*at, event, moment),
-            (FlowState::TokenRequest(at), Event::Fetched(fetched)) => {
-                self.on_token_response(*at, fetched, moment)
+            (FlowState::Device(at), event) => self.on_device_event(*at, event, inputs),
+            (FlowState::TokenRequest(at), Event::Fetched(result)) => {
+                self.on_token_response(*at, result, inputs)
             }
             (
                 FlowState::ResourceDiscovery(_)

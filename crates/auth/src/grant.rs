@@ -102,7 +102,7 @@ impl Grant {
             Grant::Revocation { token, hint } => fields
                 .extend([("token", token.reveal().into()), ("token_type_hint", (*hint).into())]),
         }
-        let says_scopes = match self {
+        let sends_scope = match self {
             Grant::ClientCredentials | Grant::JwtBearer(_) | Grant::TokenExchange { .. } => true,
             // The code knows, and a refresh without is for everything that was granted.
             Grant::AuthorizationCode { .. }
@@ -111,7 +111,7 @@ impl Grant {
             | Grant::Revocation { .. } => false,
         };
         if let Some(scopes) = scopes
-            && says_scopes
+            && sends_scope
         {
             fields.push(("scope", scopes.to_string().into()));
         }

@@ -45,7 +45,7 @@ pub enum RequiredAction {
     /// Sign in again, for more.
     GrantMoreScopes {
         /// What the server said.
-        demand: AuthChallenge,
+        challenge: AuthChallenge,
         /// What is held already and is to be kept.
         granted: Option<Scopes>,
     },
@@ -179,8 +179,8 @@ impl TokenProvider {
         self.state().current.clone()
     }
 
-    fn set_current(&self, record: LoginRecord, trial: Acceptance) -> CurrentLogin {
-        let current = CurrentLogin { acceptance: trial, ..CurrentLogin::new(record) };
+    fn set_current(&self, record: LoginRecord, acceptance: Acceptance) -> CurrentLogin {
+        let current = CurrentLogin { acceptance, ..CurrentLogin::new(record) };
         self.state().current = Some(current.clone());
         current
     }
@@ -232,7 +232,7 @@ impl TokenProvider {
                 return Some(newer);
             }
             return match self.refresh(&current, RefreshReason::Expiring).await {
-                RefreshOutcome::Refreshed(renewed) => Some(renewed),
+                RefreshOutcome::Refreshed(refreshed) => Some(refreshed),
                 // The server has the last word.
                 RefreshOutcome::LoginEnded | RefreshOutcome::RetryLater => Some(current),
             };
@@ -249,11 +249,11 @@ impl TokenProvider {
     async fn refresh(&self, current: &CurrentLogin, need: RefreshReason) -> RefreshOutcome {
         match self.refresher.refresh(&current.record, need).await {
             Ok(record) => {
-                let trial = match need {
+                let acceptance = match need {
                     RefreshReason::Rejected => Acceptance::Unproven,
                     RefreshReason::Expiring => Acceptance::Presumed,
                 };
-                RefreshOutcome::Refreshed(self.set_current(record, trial))
+                RefreshOutcome::Refreshed(self.set_current(record, acceptance))
             }
             Err(RefreshError::NeedsLogin) => RefreshOutcome::LoginEnded,
             Err(error) => {
@@ -277,13 +277,13 @@ impl TokenProvider {
         headers.insert(header::AUTHORIZATION, value);
         if let (TokenType::Dpop, Some(proof)) = (held.token_type, &current.dpop_key) {
             let nonce = self.state().nonce.clone();
-            let proven = ProofTarget {
+            let target = ProofTarget {
                 method: outbound.method.as_str(),
                 url: outbound.url,
                 nonce: nonce.as_deref(),
                 token: Some(&held.access_token),
             };
-            let proof = with_system_random(unix_now(), |moment| proof.sign_proof(proven, moment));
+            let proof = with_system_random(unix_now(), |inputs| proof.sign_proof(target, inputs));
             if let Ok(value) = HeaderValue::from_str(proof.reveal()) {
                 headers.insert(DPOP, value);
             }
@@ -306,19 +306,19 @@ impl TokenProvider {
         true
     }
 
-    async fn on_rejection(&self, refusal: ResponseHead<'_>) -> RetryDecision {
-        let demand = challenge_from_headers(refusal.headers);
-        let has_new_nonce = self.store_nonce(refusal.headers);
-        match refusal.status {
-            401 if demand.error == Some(ChallengeErrorCode::UseDpopNonce) && has_new_nonce => {
+    async fn on_rejection(&self, rejection: ResponseHead<'_>) -> RetryDecision {
+        let challenge = challenge_from_headers(rejection.headers);
+        let has_new_nonce = self.store_nonce(rejection.headers);
+        match rejection.status {
+            401 if challenge.error == Some(ChallengeErrorCode::UseDpopNonce) && has_new_nonce => {
                 RetryDecision::Retry
             }
-            401 => self.on_unauthorized(demand, refusal.authorization).await,
+            401 => self.on_unauthorized(challenge, rejection.authorization).await,
             _ => {
-                if demand.error == Some(ChallengeErrorCode::InsufficientScope) {
+                if challenge.error == Some(ChallengeErrorCode::InsufficientScope) {
                     let held = self.current().and_then(|it| it.record.scopes.clone());
                     self.state().required_action =
-                        Some(RequiredAction::GrantMoreScopes { demand, granted: held });
+                        Some(RequiredAction::GrantMoreScopes { challenge, granted: held });
                 }
                 RetryDecision::GiveUp
             }
@@ -327,7 +327,7 @@ impl TokenProvider {
 
     async fn on_unauthorized(
         &self,
-        demand: AuthChallenge,
+        challenge: AuthChallenge,
         shown: Option<&HeaderValue>,
     ) -> RetryDecision {
         // Somebody was faster: this process, or another.
@@ -344,7 +344,7 @@ impl TokenProvider {
         let current = self.current();
         if let Some(current) = current.as_ref().filter(|current| !current.is_unproven()) {
             match self.refresh(current, RefreshReason::Rejected).await {
-                RefreshOutcome::Refreshed(renewed) if !renewed.matches_header(shown) => {
+                RefreshOutcome::Refreshed(refreshed) if !refreshed.matches_header(shown) => {
                     return RetryDecision::Retry;
                 }
                 RefreshOutcome::Refreshed(_) | RefreshOutcome::LoginEnded => {}
@@ -353,18 +353,18 @@ impl TokenProvider {
             }
         }
         if self.non_interactive_planner.is_some()
-            && self.sign_in_non_interactively(&demand, current.as_ref()).await
+            && self.sign_in_non_interactively(&challenge, current.as_ref()).await
         {
             return RetryDecision::Retry;
         }
-        self.state().required_action = Some(RequiredAction::SignIn { challenge: demand });
+        self.state().required_action = Some(RequiredAction::SignIn { challenge });
         RetryDecision::GiveUp
     }
 
     /// Signs in without a person.
     async fn sign_in_non_interactively(
         &self,
-        demand: &AuthChallenge,
+        challenge: &AuthChallenge,
         refused: Option<&CurrentLogin>,
     ) -> bool {
         let Some(unattended) = &self.non_interactive_planner else { return false };
@@ -372,7 +372,7 @@ impl TokenProvider {
         if refused.is_some_and(CurrentLogin::is_unproven) {
             return false;
         }
-        let planning = unattended(demand.clone(), refused.map(|current| current.record.clone()));
+        let planning = unattended(challenge.clone(), refused.map(|current| current.record.clone()));
         let Some(plan) = planning.await else { return false };
         match self.sign_in_exclusively(plan, &NonInteractive).await {
             Ok(record) => {
@@ -395,23 +395,23 @@ impl TokenProvider {
     pub async fn sign_in(
         &self,
         plan: LoginPlan,
-        person: &dyn UserInteraction,
+        user: &dyn UserInteraction,
     ) -> Result<LoginRecord, LoginError> {
         // What is there already is what the person wants to be rid of. Where the server turned us away we know what was
         // there then, and anything newer is what somebody else got meanwhile.
         if self.required_action().is_none() {
             self.load_newer().await;
         }
-        let record = self.sign_in_exclusively(plan, person).await?;
+        let record = self.sign_in_exclusively(plan, user).await?;
         self.set_login(record.clone());
         Ok(record)
     }
 
     /// Waits for our turn to sign in. A person elsewhere may take their time with theirs.
     async fn lock_login(&self, key: &LoginKey) -> Result<StoreLock, TokenStoreError> {
-        const TIMES: u32 = 16;
+        const MAX_ATTEMPTS: u32 = 16;
         let vault = self.refresher.store();
-        for _ in 1..TIMES {
+        for _ in 1..MAX_ATTEMPTS {
             match vault.lock(key).await {
                 Err(TokenStoreError::LockTimeout(_)) => {}
                 Ok(held) => return Ok(held),
@@ -424,7 +424,7 @@ impl TokenProvider {
     async fn sign_in_exclusively(
         &self,
         plan: LoginPlan,
-        person: &dyn UserInteraction,
+        user: &dyn UserInteraction,
     ) -> Result<LoginRecord, LoginError> {
         let vault = self.refresher.store();
         let key = LoginKey {
@@ -438,7 +438,7 @@ impl TokenProvider {
         {
             return Ok(LoginRecord::clone(&newer.record));
         }
-        let signed_in = sign_in(plan, &**self.refresher.fetch(), person).await?;
+        let signed_in = sign_in(plan, &**self.refresher.fetch(), user).await?;
         let record = LoginRecord::new(signed_in, &self.server, &self.client, unix_now());
         Ok(vault::overwrite(&**vault, record).await?)
     }
@@ -487,8 +487,8 @@ impl Authorize for TokenProvider {
         })
     }
 
-    fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
-        Box::pin(self.on_rejection(refusal))
+    fn on_unauthorized<'a>(&'a self, rejection: ResponseHead<'a>) -> RetryFuture<'a> {
+        Box::pin(self.on_rejection(rejection))
     }
 
     fn on_response(&self, reception: ResponseHead<'_>) {

@@ -95,27 +95,29 @@ impl CallbackRequest {
 impl LoopbackListener {
     /// Listens on 127.0.0.1 and, where there is one, on ::1.
     pub async fn bind(port: CallbackPort) -> Result<LoopbackListener, ListenError> {
-        let wanted = match port {
+        let requested = match port {
             CallbackPort::Any => 0,
             CallbackPort::Fixed(port) => port,
         };
-        let sockets =
-            bind_dual_stack(port).await.map_err(|source| ListenError { port: wanted, source })?;
+        let sockets = bind_dual_stack(port)
+            .await
+            .map_err(|source| ListenError { port: requested, source })?;
         let bound =
-            sockets[0].local_addr().map_err(|source| ListenError { port: wanted, source })?;
-        let (tell, visits) = mpsc::channel(MAX_PENDING_CALLBACKS);
-        let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+            sockets[0].local_addr().map_err(|source| ListenError { port: requested, source })?;
+        let (sender, callbacks) = mpsc::channel(MAX_PENDING_CALLBACKS);
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut tasks = JoinSet::new();
         for socket in sockets {
-            let door = CallbackService { port: bound.port(), callbacks: tell.clone() };
-            tasks.spawn(accept(socket, door, seats.clone()));
+            let callback_service =
+                CallbackService { port: bound.port(), callbacks: sender.clone() };
+            tasks.spawn(accept(socket, callback_service, permits.clone()));
         }
-        Ok(LoopbackListener { port: bound.port(), callbacks: visits, tasks })
+        Ok(LoopbackListener { port: bound.port(), callbacks, tasks })
     }
 
     /// Where a browser is to come back to.
-    pub fn redirect_uri(&self, named: LoopbackHost) -> Url {
-        redirect(self.port, named)
+    pub fn redirect_uri(&self, host: LoopbackHost) -> Url {
+        redirect_uri(self.port, host)
     }
 
     /// The next one who comes back. There may be more than one: anybody on this machine can knock.
@@ -132,8 +134,8 @@ impl LoopbackListener {
 }
 
 /// Where a browser is to come back to, for a port.
-pub(crate) fn redirect(port: u16, named: LoopbackHost) -> Url {
-    let host = match named {
+pub(crate) fn redirect_uri(port: u16, host: LoopbackHost) -> Url {
+    let host = match host {
         LoopbackHost::Ipv4 => "127.0.0.1",
         LoopbackHost::Localhost => "localhost",
     };
@@ -149,13 +151,13 @@ async fn bind_dual_stack(port: CallbackPort) -> io::Result<Vec<TcpListener>> {
     };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..MAX_BIND_ATTEMPTS {
-        let four = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number))).await?;
-        let got = four.local_addr()?.port();
+        let ipv4 = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number))).await?;
+        let got = ipv4.local_addr()?.port();
         match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, got))).await {
-            Ok(six) => return Ok(vec![four, six]),
+            Ok(ipv6) => return Ok(vec![ipv4, ipv6]),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
             // Many machines have no such side.
-            Err(_) => return Ok(vec![four]),
+            Err(_) => return Ok(vec![ipv4]),
         }
         if let CallbackPort::Fixed(_) = port {
             break;
@@ -171,24 +173,24 @@ struct CallbackService {
 }
 
 /// Lets browsers in until nobody listens any more, and sees them out.
-async fn accept(socket: TcpListener, door: CallbackService, seats: Arc<Semaphore>) {
-    let mut inside = JoinSet::new();
+async fn accept(socket: TcpListener, callback_service: CallbackService, permits: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
     loop {
-        while inside.try_join_next().is_some() {}
-        let seat = tokio::select! {
-            () = door.callbacks.closed() => break,
-            seat = seats.clone().acquire_owned() => seat,
+        while connections.try_join_next().is_some() {}
+        let permit = tokio::select! {
+            () = callback_service.callbacks.closed() => break,
+            permit = permits.clone().acquire_owned() => permit,
         };
-        let Ok(seat) = seat else { break };
+        let Ok(permit) = permit else { break };
         let stream = tokio::select! {
-            () = door.callbacks.closed() => break,
+            () = callback_service.callbacks.closed() => break,
             accepted = socket.accept() => accepted,
         };
         let Ok((stream, _)) = stream else { continue };
-        let door = door.clone();
-        inside.spawn(async move {
-            let _seat = seat;
-            let service = service_fn(move |request| door.clone().serve(request));
+        let callback_service = callback_service.clone();
+        connections.spawn(async move {
+            let _seat = permit;
+            let service = service_fn(move |request| callback_service.clone().serve(request));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
             let served = server.serve_connection(TokioIo::new(stream), service);
@@ -196,7 +198,7 @@ async fn accept(socket: TcpListener, door: CallbackService, seats: Arc<Semaphore
         });
     }
     drop(socket);
-    while inside.join_next().await.is_some() {}
+    while connections.join_next().await.is_some() {}
 }
 
 impl CallbackService {

@@ -146,12 +146,12 @@ enum AddressClass {
 }
 
 impl AddressClass {
-    fn is_allowed_by(self, reach: AllowedAddresses) -> bool {
+    fn is_allowed_by(self, allowed: AllowedAddresses) -> bool {
         match self {
             AddressClass::Public => true,
-            AddressClass::Private => reach >= AllowedAddresses::Private,
-            AddressClass::Loopback => reach >= AllowedAddresses::Loopback,
-            AddressClass::Forbidden => reach == AllowedAddresses::Any,
+            AddressClass::Private => allowed >= AllowedAddresses::Private,
+            AddressClass::Loopback => allowed >= AllowedAddresses::Loopback,
+            AddressClass::Forbidden => allowed == AllowedAddresses::Any,
         }
     }
 }
@@ -227,10 +227,10 @@ fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// May an address be connected to?
-pub fn is_address_allowed(address: IpAddr, reach: AllowedAddresses) -> bool {
+pub fn is_address_allowed(address: IpAddr, allowed: AllowedAddresses) -> bool {
     match address {
-        IpAddr::V4(address) => classify_ipv4(address).is_allowed_by(reach),
-        IpAddr::V6(address) => classify_ipv6(address).is_allowed_by(reach),
+        IpAddr::V4(address) => classify_ipv4(address).is_allowed_by(allowed),
+        IpAddr::V6(address) => classify_ipv6(address).is_allowed_by(allowed),
     }
 }
 
@@ -250,22 +250,22 @@ pub(crate) struct GuardedResolver {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let reach = match self.exempt_hosts.iter().any(|it| it == name.as_str()) {
+        let allowed = match self.exempt_hosts.iter().any(|it| it == name.as_str()) {
             true => AllowedAddresses::Any,
             false => self.allowed,
         };
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            filter_allowed(found, reach).map(|addresses| Box::new(addresses.into_iter()) as Addrs)
+            filter_allowed(found, allowed).map(|addresses| Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }
 
 fn filter_allowed(
     found: impl Iterator<Item = SocketAddr>,
-    reach: AllowedAddresses,
+    allowed: AllowedAddresses,
 ) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
-    let (good, bad): (Vec<_>, Vec<_>) = found.partition(|it| is_address_allowed(it.ip(), reach));
+    let (good, bad): (Vec<_>, Vec<_>) = found.partition(|it| is_address_allowed(it.ip(), allowed));
     match (good.is_empty(), bad.is_empty()) {
         (true, false) => Err(PrivateAddressError.into()),
         (true, true) | (false, _) => Ok(good),
@@ -400,10 +400,10 @@ mod tests {
     fn what_a_person_typed_may_be_anywhere() {
         let typed = [url("https://169.254.1.1:8443/x"), url("https://sso.corp.example/")];
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &typed);
-        let reach = |text: &str| guard.check(text).map(|checked| checked.allowed);
-        assert_eq!(reach("https://169.254.1.1:8443/token"), Ok(AllowedAddresses::Any));
-        assert_eq!(reach("https://sso.corp.example/token"), Ok(AllowedAddresses::Any));
-        assert_eq!(reach("https://169.254.1.1/token"), Err(UrlError::PrivateAddress));
+        let allowed = |text: &str| guard.check(text).map(|checked| checked.allowed);
+        assert_eq!(allowed("https://169.254.1.1:8443/token"), Ok(AllowedAddresses::Any));
+        assert_eq!(allowed("https://sso.corp.example/token"), Ok(AllowedAddresses::Any));
+        assert_eq!(allowed("https://169.254.1.1/token"), Err(UrlError::PrivateAddress));
     }
 
     #[test]
@@ -416,9 +416,9 @@ mod tests {
 
     #[test]
     fn a_name_gives_only_addresses_within_reach() {
-        let found = |texts: &[&str], reach| {
+        let found = |texts: &[&str], allowed| {
             let texts: Vec<SocketAddr> = texts.iter().map(|it| it.parse().expect("one")).collect();
-            filter_allowed(texts.into_iter(), reach).map(|good| good.len()).map_err(|_| ())
+            filter_allowed(texts.into_iter(), allowed).map(|good| good.len()).map_err(|_| ())
         };
         assert_eq!(found(&["1.1.1.1:0", "127.0.0.1:0"], AllowedAddresses::Public), Ok(1));
         assert_eq!(found(&["127.0.0.1:0", "[::1]:0"], AllowedAddresses::Public), Err(()));
@@ -439,8 +439,8 @@ mod tests {
         let resolver =
             GuardedResolver { allowed: AllowedAddresses::Loopback, exempt_hosts: Vec::new() };
         assert!(resolver.resolve(name()).await.is_ok());
-        let exempt = vec!["localhost".to_owned()];
-        let resolver = GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts: exempt };
+        let exempt_hosts = vec!["localhost".to_owned()];
+        let resolver = GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts };
         assert!(resolver.resolve(name()).await.is_ok());
     }
 

@@ -25,10 +25,10 @@ impl TimeAndRandom<'_> {
 
 /// Runs something at this moment, with the system's chance.
 pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRandom<'_>) -> T) -> T {
-    let mut chance = |bytes: &mut [u8]| {
+    let mut random = |bytes: &mut [u8]| {
         aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
     };
-    run(&mut TimeAndRandom { now, random: &mut chance })
+    run(&mut TimeAndRandom { now, random: &mut random })
 }
 
 /// What only we know until the tokens are fetched.
@@ -37,8 +37,8 @@ pub struct PkceVerifier(Secret);
 
 impl PkceVerifier {
     /// A new one.
-    pub fn new(moment: &mut TimeAndRandom<'_>) -> PkceVerifier {
-        PkceVerifier(moment.random_token())
+    pub fn new(inputs: &mut TimeAndRandom<'_>) -> PkceVerifier {
+        PkceVerifier(inputs.random_token())
     }
 
     /// What is shown of it beforehand, by method `S256`.

@@ -92,16 +92,10 @@ impl Refresher {
         fetch: Arc<dyn Fetch>,
         trust: TrustSettings,
     ) -> Refresher {
-        let under_way = Mutex::new(JoinSet::new());
+        let tasks = Mutex::new(JoinSet::new());
         let unwritten = Mutex::default();
         Refresher {
-            inner: Arc::new(Inner {
-                store: vault,
-                fetch,
-                trust,
-                tasks: under_way,
-                unsaved: unwritten,
-            }),
+            inner: Arc::new(Inner { store: vault, fetch, trust, tasks, unsaved: unwritten }),
         }
     }
 
@@ -125,14 +119,14 @@ impl Refresher {
     pub async fn refresh(
         &self,
         held: &LoginRecord,
-        need: RefreshReason,
+        reason: RefreshReason,
     ) -> Result<LoginRecord, RefreshError> {
-        let (reply, renewed) = oneshot::channel();
+        let (reply, refreshed) = oneshot::channel();
         let (inner, held) = (self.inner.clone(), held.clone());
         self.spawn(async move {
-            let _caller_left = reply.send(inner.refresh(&held, need).await);
+            let _caller_left = reply.send(inner.refresh(&held, reason).await);
         });
-        renewed.await.unwrap_or(Err(RefreshError::Stopped))
+        refreshed.await.unwrap_or(Err(RefreshError::Stopped))
     }
 
     /// Begins a renewal that nobody waits for, unless one is under way.
@@ -148,15 +142,15 @@ impl Refresher {
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut under_way = self.tasks();
-        while under_way.try_join_next().is_some() {}
-        under_way.spawn(work);
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
     }
 
     fn is_idle(&self) -> bool {
-        let mut under_way = self.tasks();
-        while under_way.try_join_next().is_some() {}
-        under_way.is_empty()
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.is_empty()
     }
 
     fn tasks(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
@@ -165,8 +159,8 @@ impl Refresher {
 
     /// Waits for what is under way. Each has its own deadline.
     pub async fn close(&self) {
-        let mut under_way = std::mem::take(&mut *self.tasks());
-        while under_way.join_next().await.is_some() {}
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        while tasks.join_next().await.is_some() {}
     }
 }
 
@@ -174,7 +168,7 @@ impl Inner {
     async fn refresh(
         &self,
         held: &LoginRecord,
-        need: RefreshReason,
+        reason: RefreshReason,
     ) -> Result<LoginRecord, RefreshError> {
         let _held = self.store.lock(&held.key).await?;
         let Some(current) = self.store.read(&held.key).await? else {
@@ -185,7 +179,7 @@ impl Inner {
         }
         let current = self.latest(current).await;
         let is_newer = current.version > held.version && !current.tokens.is_expired(unix_now());
-        let is_fresh = need == RefreshReason::Expiring && !current.tokens.is_expiring(unix_now());
+        let is_fresh = reason == RefreshReason::Expiring && !current.tokens.is_expiring(unix_now());
         if is_newer || is_fresh {
             return Ok(current);
         }
@@ -202,19 +196,19 @@ impl Inner {
 
     /// What is written down, unless something was issued after it that could not be: that is written down now, if there
     /// is room again.
-    async fn latest(&self, written: LoginRecord) -> LoginRecord {
-        let ours = self.unsaved().take();
-        let is_later = |it: &LoginRecord| it.key == written.key && it.version > written.version;
-        let Some(ours) = ours.filter(is_later) else { return written };
-        let ours = LoginRecord { version: written.version, ..ours };
-        match self.store.compare_and_swap(&ours).await {
-            Ok(WriteOutcome::Written(version)) => LoginRecord { version, ..ours },
+    async fn latest(&self, stored: LoginRecord) -> LoginRecord {
+        let unsaved = self.unsaved().take();
+        let is_later = |it: &LoginRecord| it.key == stored.key && it.version > stored.version;
+        let Some(unsaved) = unsaved.filter(is_later) else { return stored };
+        let unsaved = LoginRecord { version: stored.version, ..unsaved };
+        match self.store.compare_and_swap(&unsaved).await {
+            Ok(WriteOutcome::Written(version)) => LoginRecord { version, ..unsaved },
             // Somebody signed in or out meanwhile.
-            Ok(WriteOutcome::Conflict(_)) => written,
+            Ok(WriteOutcome::Conflict(_)) => stored,
             Err(_) => {
-                let later = LoginRecord { version: ours.version + 1, ..ours.clone() };
+                let later = LoginRecord { version: unsaved.version + 1, ..unsaved.clone() };
                 *self.unsaved() = Some(later);
-                ours
+                unsaved
             }
         }
     }
@@ -235,10 +229,10 @@ impl Inner {
             resource: current.resource.clone(),
             ..TokenRequest::new(endpoint, Grant::RefreshToken(refresh.clone()), client)
         };
-        let mut request = with_system_random(unix_now(), |moment| asked.to_fetch_request(moment));
+        let mut request = with_system_random(unix_now(), |inputs| asked.to_fetch_request(inputs));
         loop {
             let answer = self.fetch.fetch(request).await.map_err(RefreshError::Fetch)?;
-            match with_system_random(unix_now(), |moment| asked.on(&answer, moment)) {
+            match with_system_random(unix_now(), |inputs| asked.on(&answer, inputs)) {
                 // The question counts how often.
                 TokenOutcome::Retry(again) => request = again,
                 TokenOutcome::Tokens(tokens) => return Ok(*tokens),
@@ -253,27 +247,27 @@ impl Inner {
         current: LoginRecord,
         tokens: TokenResponse,
     ) -> Result<LoginRecord, RefreshError> {
-        const TRIES: u32 = 3;
+        const MAX_ATTEMPTS: u32 = 3;
         let scopes = tokens.scopes.clone().or_else(|| current.scopes.clone());
         let held = StoredTokens::from_response(tokens, Some(&current.tokens), unix_now());
-        let mut renewed = LoginRecord { tokens: held, scopes, ..current };
-        for _ in 0..TRIES {
-            match self.store.compare_and_swap(&renewed).await {
+        let mut refreshed = LoginRecord { tokens: held, scopes, ..current };
+        for _ in 0..MAX_ATTEMPTS {
+            match self.store.compare_and_swap(&refreshed).await {
                 Ok(WriteOutcome::Written(version)) => {
-                    renewed.version = version;
-                    return Ok(renewed);
+                    refreshed.version = version;
+                    return Ok(refreshed);
                 }
                 // Somebody signed in or out meanwhile. That is newer than what we have.
-                Ok(WriteOutcome::Conflict(Some(there))) => return Ok(*there),
+                Ok(WriteOutcome::Conflict(Some(stored))) => return Ok(*stored),
                 Ok(WriteOutcome::Conflict(None)) => return Err(RefreshError::NeedsLogin),
                 Err(_) => {}
             }
         }
         // The old refresh token may be gone. To throw the new one away as well would make it worse, whether or not
         // somebody waits for it.
-        renewed.version += 1;
-        *self.unsaved() = Some(renewed.clone());
-        Ok(renewed)
+        refreshed.version += 1;
+        *self.unsaved() = Some(refreshed.clone());
+        Ok(refreshed)
     }
 
     /// Marks a login as ended only where the authorization server says so, and only if it is still the same.
@@ -304,7 +298,7 @@ impl Inner {
         let ended = LoginRecord { status: standing, ..current };
         match self.store.compare_and_swap(&ended).await? {
             WriteOutcome::Written(_) | WriteOutcome::Conflict(None) => Ok(RefreshError::NeedsLogin),
-            WriteOutcome::Conflict(Some(there)) if there.status == LoginStatus::Good => {
+            WriteOutcome::Conflict(Some(stored)) if stored.status == LoginStatus::Good => {
                 // A newer login is there; whoever asks again gets it.
                 Ok(RefreshError::Token(error))
             }

@@ -145,9 +145,9 @@ pub enum ClientChoice {
 
 /// Chooses: set up by hand, then the document, then one that was registered before, then registering.
 pub fn choose_client(
-    setup: &ClientConfig,
+    config: &ClientConfig,
     server: &AuthServerMetadata,
-    known: Option<&OAuthClient>,
+    registered: Option<&OAuthClient>,
     redirect: Option<&str>,
 ) -> ClientChoice {
     let client = |id: &str, secret: Option<Secret>, method, provenance| {
@@ -162,7 +162,7 @@ pub fn choose_client(
             provenance,
         })
     };
-    if let Some(configured) = &setup.configured {
+    if let Some(configured) = &config.configured {
         let (secret, method) = match &configured.credential {
             ClientCredential::None => (None, ClientAuthMethod::None),
             ClientCredential::Secret(secret) => (Some(secret.clone()), secret_auth_method(server)),
@@ -170,17 +170,17 @@ pub fn choose_client(
         };
         return client(&configured.id, secret, method, ClientProvenance::Configured);
     }
-    if let Some(document) = &setup.metadata_document
+    if let Some(document) = &config.metadata_document
         && server.client_id_metadata_document_supported
     {
         return client(document.as_str(), None, ClientAuthMethod::None, ClientProvenance::Document);
     }
-    if let Some(known) = known
-        && known.provenance == ClientProvenance::Registered
-        && known.issuer == server.issuer
-        && redirect.is_none_or(|redirect| known.redirect.as_deref() == Some(redirect))
+    if let Some(registered) = registered
+        && registered.provenance == ClientProvenance::Registered
+        && registered.issuer == server.issuer
+        && redirect.is_none_or(|redirect| registered.redirect.as_deref() == Some(redirect))
     {
-        return ClientChoice::Use(known.clone());
+        return ClientChoice::Use(registered.clone());
     }
     match server.registration_endpoint {
         Some(_) => ClientChoice::Register(registration_auth_method(server)),
@@ -229,18 +229,21 @@ pub struct RegistrationRequest<'a> {
 }
 
 /// The request that registers us.
-pub fn registration_request(at: CheckedUrl, application: &RegistrationRequest<'_>) -> FetchRequest {
+pub fn registration_request(
+    at: CheckedUrl,
+    registration: &RegistrationRequest<'_>,
+) -> FetchRequest {
     let mut body = json!({
-        "client_name": application.client_name,
-        "grant_types": application.grant_types,
-        "token_endpoint_auth_method": application.auth_method.name(),
+        "client_name": registration.client_name,
+        "grant_types": registration.grant_types,
+        "token_endpoint_auth_method": registration.auth_method.name(),
         "application_type": "native",
     });
-    if let Some(redirect) = application.redirect_uri {
+    if let Some(redirect) = registration.redirect_uri {
         body["redirect_uris"] = json!([redirect]);
         body["response_types"] = json!(["code"]);
     }
-    if let Some(scopes) = application.scopes {
+    if let Some(scopes) = registration.scopes {
         body["scope"] = Value::String(scopes.to_string());
     }
     FetchRequest::post_json(at, &body)
@@ -273,7 +276,7 @@ struct RawRegistration {
 pub fn parse_registration(
     answer: &FetchResponse,
     server: &AuthServerMetadata,
-    application: &RegistrationRequest<'_>,
+    registration: &RegistrationRequest<'_>,
 ) -> Result<OAuthClient, RegistrationError> {
     if !answer.is_success() {
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -291,16 +294,16 @@ pub fn parse_registration(
     if !is_good(&raw.client_id) || secret.as_deref().is_some_and(|secret| !is_good(secret)) {
         return Err(RegistrationError::Malformed);
     }
-    let told = raw.token_endpoint_auth_method.as_deref().and_then(ClientAuthMethod::parse);
-    let method = match (told, &secret) {
+    let assigned = raw.token_endpoint_auth_method.as_deref().and_then(ClientAuthMethod::parse);
+    let method = match (assigned, &secret) {
         (Some(ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost), None)
         | (Some(ClientAuthMethod::PrivateKeyJwt), _)
         | (None, None) => ClientAuthMethod::None,
-        (Some(told), _) => told,
-        (None, Some(_)) => match application.auth_method {
+        (Some(assigned), _) => assigned,
+        (None, Some(_)) => match registration.auth_method {
             ClientAuthMethod::None | ClientAuthMethod::PrivateKeyJwt => secret_auth_method(server),
             ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost => {
-                application.auth_method
+                registration.auth_method
             }
         },
     };
@@ -309,7 +312,7 @@ pub fn parse_registration(
         secret: secret.map(Secret::new),
         method,
         issuer: server.issuer.clone(),
-        redirect: application.redirect_uri.map(str::to_owned),
+        redirect: registration.redirect_uri.map(str::to_owned),
         provenance: ClientProvenance::Registered,
     })
 }
@@ -332,7 +335,7 @@ mod tests {
         }
     }
 
-    fn known(issuer: &str, redirect: &str) -> OAuthClient {
+    fn registered(issuer: &str, redirect: &str) -> OAuthClient {
         OAuthClient {
             id: "known".to_owned(),
             secret: Some(Secret::new("s")),
@@ -363,10 +366,10 @@ mod tests {
         let cimd =
             AuthServerMetadata { client_id_metadata_document_supported: true, ..server(None) };
         let closed = AuthServerMetadata { registration_endpoint: None, ..server(None) };
-        let here = known("https://as.example.com", REDIRECT);
-        let elsewhere = known("https://other.example", REDIRECT);
-        let moved = known("https://as.example.com", "http://127.0.0.1:1/callback");
-        for (setup, server, known, expected) in [
+        let here = registered("https://as.example.com", REDIRECT);
+        let elsewhere = registered("https://other.example", REDIRECT);
+        let moved = registered("https://as.example.com", "http://127.0.0.1:1/callback");
+        for (config, server, registered, expected) in [
             (&secret(), &cimd, Some(&here), "use mine by client_secret_basic"),
             (
                 &secret(),
@@ -394,11 +397,11 @@ mod tests {
             (&nothing, &server(Some(&["client_secret_basic", "none"])), None, "register by none"),
             (&document, &closed, None, "impossible"),
         ] {
-            assert_eq!(shown(&choose_client(setup, server, known, Some(REDIRECT))), expected);
+            assert_eq!(shown(&choose_client(config, server, registered, Some(REDIRECT))), expected);
         }
     }
 
-    fn application() -> RegistrationRequest<'static> {
+    fn registration() -> RegistrationRequest<'static> {
         RegistrationRequest {
             client_name: "Switchboard",
             redirect_uri: Some(REDIRECT),
@@ -413,7 +416,7 @@ mod tests {
         let url = Url::parse("https://as.example.com/register").expect("a URL");
         let request = registration_request(
             CheckedUrl { url, allowed: AllowedAddresses::Public },
-            &application(),
+            &registration(),
         );
         let body: Value = serde_json::from_slice(&request.body).expect("JSON");
         assert_eq!(
@@ -432,7 +435,7 @@ mod tests {
     fn answered(status: u16, body: &str) -> Result<(String, ClientAuthMethod), RegistrationError> {
         let body = body.to_owned().into();
         let answer = FetchResponse { status, headers: HeaderMap::new(), body };
-        parse_registration(&answer, &server(None), &application())
+        parse_registration(&answer, &server(None), &registration())
             .map(|client| (client.id, client.method))
     }
 
@@ -469,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_client_prints_no_secret() {
-        let mut client = known("https://a", REDIRECT);
+        let mut client = registered("https://a", REDIRECT);
         client.secret = Some(Secret::new("canary"));
         assert!(!format!("{client:?}").contains("canary"));
     }

@@ -64,7 +64,7 @@ fn requests(record: &LoginRecord, trust: &TrustSettings) -> Result<Vec<FetchRequ
                 record.client.clone(),
             )
         };
-        with_system_random(unix_now(), |moment| asked.to_fetch_request(moment))
+        with_system_random(unix_now(), |inputs| asked.to_fetch_request(inputs))
     });
     Ok(each.collect())
 }

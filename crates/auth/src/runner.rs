@@ -43,7 +43,7 @@ pub trait UserInteraction: Send + Sync {
     fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a>;
 
     /// Is to type a code elsewhere. Nobody waits for that here.
-    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable>;
+    fn show_device_code(&self, authorization: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
 /// Nobody: for logins that need no person.
@@ -79,17 +79,17 @@ pub enum SignInError {
 pub async fn sign_in(
     plan: LoginPlan,
     fetch: &dyn Fetch,
-    person: &dyn UserInteraction,
+    user: &dyn UserInteraction,
 ) -> Result<CompletedLogin, SignInError> {
-    let (mut flow, mut step) = with_system_random(unix_now(), |moment| Flow::start(plan, moment));
+    let (mut flow, mut step) = with_system_random(unix_now(), |inputs| Flow::start(plan, inputs));
     loop {
         let event = match step {
             Step::Fetch(request) => Event::Fetched(fetch.fetch(*request).await),
-            Step::OpenUrl(url) => await_callback(person.open_url(&url)).await?,
-            Step::CallbackRejected(error) => await_callback(person.reject_callback(error)).await?,
-            Step::ShowDeviceCode(instructions) => {
-                person.show_device_code(&instructions)?;
-                sleep(Duration::from_secs(instructions.interval)).await;
+            Step::OpenUrl(url) => await_callback(user.open_url(&url)).await?,
+            Step::CallbackRejected(error) => await_callback(user.reject_callback(error)).await?,
+            Step::ShowDeviceCode(authorization) => {
+                user.show_device_code(&authorization)?;
+                sleep(Duration::from_secs(authorization.interval)).await;
                 Event::Waited
             }
             Step::Wait(seconds) => {
@@ -97,14 +97,14 @@ pub async fn sign_in(
                 Event::Waited
             }
             Step::Done(signed_in) => return Ok(*signed_in),
-            Step::Failed(why) => return Err(why.into()),
+            Step::Failed(error) => return Err(error.into()),
         };
-        step = with_system_random(unix_now(), |moment| flow.on(event, moment));
+        step = with_system_random(unix_now(), |inputs| flow.on(event, inputs));
     }
 }
 
-async fn await_callback(returning: CallbackFuture<'_>) -> Result<Event, SignInError> {
-    match timeout(CALLBACK_TIMEOUT, returning).await {
+async fn await_callback(callback: CallbackFuture<'_>) -> Result<Event, SignInError> {
+    match timeout(CALLBACK_TIMEOUT, callback).await {
         Ok(returned) => {
             let CallbackInput { text, source: arrived } = returned?;
             Ok(Event::Callback { text, source: arrived })

@@ -19,7 +19,7 @@ pub struct Scopes(Vec<String>);
 impl Scopes {
     /// The scopes in a text, between blanks. Some servers put commas there, which no scope can hold for them.
     pub fn parse(text: &str) -> Scopes {
-        Scopes::new(text.split(|sign: char| sign.is_whitespace() || sign == ','))
+        Scopes::new(text.split(|character: char| character.is_whitespace() || character == ','))
     }
 
     /// These scopes. What is no scope (RFC 6749, section 3.3) is left out.
@@ -32,7 +32,7 @@ impl Scopes {
     }
 
     fn insert(&mut self, scope: &str) {
-        let is_scope = |sign: u8| matches!(sign, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+        let is_scope = |character: u8| matches!(character, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
         let is_good =
             !scope.is_empty() && scope.len() <= MAX_SCOPE_LENGTH && scope.bytes().all(is_scope);
         if is_good && self.0.len() < MAX_SCOPES && !self.contains(scope) {
@@ -90,24 +90,24 @@ pub struct ScopeSources<'a> {
 
 /// What to ask for: configured, else challenged, else what the server names, else nothing in particular.
 /// What is held is kept by asking for it again. A way to stay signed in is asked for where there is one.
-pub fn select_scopes(wishes: &ScopeSources<'_>) -> Option<Scopes> {
-    let base = match (wishes.configured, wishes.challenge, wishes.granted) {
+pub fn select_scopes(sources: &ScopeSources<'_>) -> Option<Scopes> {
+    let base = match (sources.configured, sources.challenge, sources.granted) {
         (Some(configured), Some(challenged), Some(_)) => Some(configured.union(challenged)),
         (Some(configured), _, _) => Some(configured.clone()),
         (None, Some(challenged), _) => Some(challenged.clone()),
-        (None, None, _) => wishes.resource.cloned(),
+        (None, None, _) => sources.resource.cloned(),
     };
-    let mut wanted = match (base, wishes.granted) {
+    let mut requested = match (base, sources.granted) {
         (Some(base), Some(held)) => held.union(&base),
         (Some(base), None) => base,
         (None, Some(held)) => held.clone(),
         (None, None) => return None,
     };
-    let is_known = wishes.supported.is_some_and(|known| known.contains(OFFLINE_ACCESS));
-    if is_known && !wanted.is_empty() {
-        wanted.insert(OFFLINE_ACCESS);
+    let is_known = sources.supported.is_some_and(|known| known.contains(OFFLINE_ACCESS));
+    if is_known && !requested.is_empty() {
+        requested.insert(OFFLINE_ACCESS);
     }
-    (!wanted.is_empty()).then_some(wanted)
+    (!requested.is_empty()).then_some(requested)
 }
 
 /// How often one operation asked for more. It belongs to the operation, so a login does not set it back.
@@ -150,14 +150,14 @@ mod tests {
         ] {
             let [configured, challenged, resource, known, held] =
                 [configured, challenged, resource, known, held].map(scopes);
-            let wishes = ScopeSources {
+            let sources = ScopeSources {
                 configured: configured.as_ref(),
                 challenge: challenged.as_ref(),
                 resource: resource.as_ref(),
                 supported: known.as_ref(),
                 granted: held.as_ref(),
             };
-            assert_eq!(select_scopes(&wishes), scopes(expected), "{wishes:?}");
+            assert_eq!(select_scopes(&sources), scopes(expected), "{sources:?}");
         }
     }
 

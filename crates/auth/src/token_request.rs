@@ -73,7 +73,7 @@ impl TokenRequest {
     }
 
     /// What to send.
-    pub fn to_fetch_request(&self, moment: &mut TimeAndRandom<'_>) -> FetchRequest {
+    pub fn to_fetch_request(&self, inputs: &mut TimeAndRandom<'_>) -> FetchRequest {
         let mut fields = self.grant.form_fields(self.scopes.as_ref(), self.resource.as_deref());
         let client = &self.client;
         let secret = client.secret.as_ref().map(|secret| secret.reveal());
@@ -90,7 +90,7 @@ impl TokenRequest {
                 ("client_secret", secret.into()),
             ]),
             (ClientAuthMethod::PrivateKeyJwt, _, Some(key)) => {
-                let assertion = key.client_assertion(&client.id, &client.issuer, moment);
+                let assertion = key.client_assertion(&client.id, &client.issuer, inputs);
                 fields.extend([
                     ("client_id", client.id.as_str().into()),
                     ("client_assertion_type", CLIENT_ASSERTION_TYPE.into()),
@@ -114,16 +114,16 @@ impl TokenRequest {
         if let Some(proof) = &self.dpop_key {
             let nonce = self.nonce.as_deref();
             let url = &self.endpoint.url;
-            let proven = ProofTarget { method: "POST", url, nonce, token: None };
-            request = request.with_secret_header(DPOP, proof.sign_proof(proven, moment).reveal());
+            let target = ProofTarget { method: "POST", url, nonce, token: None };
+            request = request.with_secret_header(DPOP, proof.sign_proof(target, inputs).reveal());
         }
         request
     }
 
     /// What came back.
-    pub fn on(&mut self, answer: &FetchResponse, moment: &mut TimeAndRandom<'_>) -> TokenOutcome {
-        let read = token::parse_token_response(answer);
-        let nonce = answer.dpop_nonce();
+    pub fn on(&mut self, response: &FetchResponse, inputs: &mut TimeAndRandom<'_>) -> TokenOutcome {
+        let read = token::parse_token_response(response);
+        let nonce = response.dpop_nonce();
         let wants_nonce = match &read {
             Err(error) => error.code() == Some(TokenErrorCode::UseDpopNonce),
             Ok(_) => false,
@@ -135,7 +135,7 @@ impl TokenRequest {
         {
             self.nonce_retries += 1;
             self.nonce = nonce;
-            return TokenOutcome::Retry(self.to_fetch_request(moment));
+            return TokenOutcome::Retry(self.to_fetch_request(inputs));
         }
         if nonce.is_some() {
             self.nonce = nonce;
@@ -181,7 +181,7 @@ mod tests {
     use crate::pkce::with_system_random;
     use crate::registration::ClientProvenance;
 
-    fn asked(method: ClientAuthMethod, secret: Option<&str>) -> TokenRequest {
+    fn token_request(method: ClientAuthMethod, secret: Option<&str>) -> TokenRequest {
         let url = Url::parse("https://as.example.com/token").expect("a URL");
         let client = OAuthClient {
             id: "me:/ä".to_owned(),
@@ -214,15 +214,17 @@ mod tests {
             (ClientAuthMethod::ClientSecretBasic, None, &["client_id", "grant_type"], false),
             (ClientAuthMethod::PrivateKeyJwt, None, &["client_id", "grant_type"], false),
         ] {
-            let request =
-                with_system_random(0, |moment| asked(method, secret).to_fetch_request(moment));
+            let request = with_system_random(0, |inputs| {
+                token_request(method, secret).to_fetch_request(inputs)
+            });
             let mut names: Vec<_> = form(&request).into_keys().collect();
             names.sort();
             assert_eq!(names, fields, "{method:?}");
             assert_eq!(request.headers.contains_key("authorization"), has_header);
         }
-        let request = with_system_random(0, |moment| {
-            asked(ClientAuthMethod::ClientSecretBasic, Some("a b+")).to_fetch_request(moment)
+        let request = with_system_random(0, |inputs| {
+            token_request(ClientAuthMethod::ClientSecretBasic, Some("a b+"))
+                .to_fetch_request(inputs)
         });
         let expected = format!("Basic {}", STANDARD.encode("me%3A%2F%C3%A4:a+b%2B"));
         assert_eq!(request.headers["authorization"], expected);
@@ -240,24 +242,29 @@ mod tests {
 
     #[test]
     fn a_number_is_put_into_the_proof_and_that_comes_to_an_end() {
-        let mut asked = asked(ClientAuthMethod::None, None);
-        asked.dpop_key = Some(DpopKey::generate());
-        with_system_random(0, |moment| {
+        let mut token_request = token_request(ClientAuthMethod::None, None);
+        token_request.dpop_key = Some(DpopKey::generate());
+        with_system_random(0, |inputs| {
             for number in ["one", "two"] {
-                let TokenOutcome::Retry(request) = asked.on(&refusal(Some(number)), moment) else {
+                let TokenOutcome::Retry(request) = token_request.on(&refusal(Some(number)), inputs)
+                else {
                     panic!("it is asked again")
                 };
                 assert!(request.headers.contains_key("dpop"));
-                assert_eq!(asked.nonce.as_deref(), Some(number));
+                assert_eq!(token_request.nonce.as_deref(), Some(number));
             }
-            assert!(matches!(asked.on(&refusal(Some("three")), moment), TokenOutcome::Refused(_)));
+            assert!(matches!(
+                token_request.on(&refusal(Some("three")), inputs),
+                TokenOutcome::Refused(_)
+            ));
         });
     }
 
     #[test]
     fn a_complaint_that_repeats_a_secret_is_cut_short() {
-        let mut asked = asked(ClientAuthMethod::ClientSecretPost, Some("client-canary"));
-        asked.grant = Grant::RefreshToken(Secret::new("refresh-canary-and-a-long-rest"));
+        let mut token_request =
+            token_request(ClientAuthMethod::ClientSecretPost, Some("client-canary"));
+        token_request.grant = Grant::RefreshToken(Secret::new("refresh-canary-and-a-long-rest"));
         for (description, expected) in [
             ("token refresh-canary-and-a-long-rest is unknown", "token …"),
             ("token refresh-canary-and", "token …"),
@@ -268,8 +275,8 @@ mod tests {
                 "error": "invalid_grant", "error_description": description,
             });
             let body = body.to_string().into();
-            let answer = FetchResponse { status: 400, headers: HeaderMap::new(), body };
-            let reply = with_system_random(0, |moment| asked.on(&answer, moment));
+            let response = FetchResponse { status: 400, headers: HeaderMap::new(), body };
+            let reply = with_system_random(0, |inputs| token_request.on(&response, inputs));
             let TokenOutcome::Refused(TokenError::Refused { code: complaint, description, .. }) =
                 reply
             else {
@@ -281,12 +288,12 @@ mod tests {
 
     #[test]
     fn without_a_key_or_a_number_there_is_no_second_question() {
-        with_system_random(0, |moment| {
-            let mut without = asked(ClientAuthMethod::None, None);
-            assert!(matches!(without.on(&refusal(Some("n")), moment), TokenOutcome::Refused(_)));
-            let mut with = asked(ClientAuthMethod::None, None);
+        with_system_random(0, |inputs| {
+            let mut without = token_request(ClientAuthMethod::None, None);
+            assert!(matches!(without.on(&refusal(Some("n")), inputs), TokenOutcome::Refused(_)));
+            let mut with = token_request(ClientAuthMethod::None, None);
             with.dpop_key = Some(DpopKey::generate());
-            assert!(matches!(with.on(&refusal(None), moment), TokenOutcome::Refused(_)));
+            assert!(matches!(with.on(&refusal(None), inputs), TokenOutcome::Refused(_)));
         });
     }
 }

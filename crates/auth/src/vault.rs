@@ -141,14 +141,14 @@ impl StoredTokens {
     /// What is held after tokens were issued. A refresh token that was not replaced is still good.
     pub fn from_response(
         tokens: TokenResponse,
-        before: Option<&StoredTokens>,
+        previous: Option<&StoredTokens>,
         now: u64,
     ) -> StoredTokens {
         StoredTokens {
             access_token: tokens.access_token,
             token_type: tokens.token_type,
-            refresh_token: tokens.refresh_token.or_else(|| before?.refresh_token.clone()),
-            id_token: tokens.id_token.or_else(|| before?.id_token.clone()),
+            refresh_token: tokens.refresh_token.or_else(|| previous?.refresh_token.clone()),
+            id_token: tokens.id_token.or_else(|| previous?.id_token.clone()),
             issued_at: now,
             expires_at: tokens.expires_in.map(|seconds| now.saturating_add(seconds)),
         }
@@ -245,8 +245,8 @@ pub async fn overwrite(
                 record.version = version;
                 return Ok(record);
             }
-            WriteOutcome::Conflict(there) => {
-                record.version = there.map_or(0, |there| there.version)
+            WriteOutcome::Conflict(stored) => {
+                record.version = stored.map_or(0, |stored| stored.version)
             }
         }
     }
@@ -326,7 +326,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_renewal_does_not_replace_is_kept() {
-        let before = record("https://a.b", "https://c.d").tokens;
+        let previous = record("https://a.b", "https://c.d").tokens;
         let tokens = TokenResponse {
             access_token: Secret::new("new"),
             token_type: TokenType::Bearer,
@@ -335,15 +335,15 @@ pub(crate) mod tests {
             expires_in: Some(10),
             scopes: None,
         };
-        let after = StoredTokens::from_response(tokens.clone(), Some(&before), 5);
+        let after = StoredTokens::from_response(tokens.clone(), Some(&previous), 5);
         assert_eq!(
             (&after.refresh_token, &after.id_token),
-            (&before.refresh_token, &before.id_token)
+            (&previous.refresh_token, &previous.id_token)
         );
         assert_eq!((after.issued_at, after.expires_at), (5, Some(15)));
         let rotated = TokenResponse { refresh_token: Some(Secret::new("r2")), ..tokens };
         assert_eq!(
-            StoredTokens::from_response(rotated, Some(&before), 5).refresh_token,
+            StoredTokens::from_response(rotated, Some(&previous), 5).refresh_token,
             Some(Secret::new("r2"))
         );
     }

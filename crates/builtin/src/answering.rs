@@ -25,17 +25,19 @@ pub(crate) async fn dispatch(
     call: MethodCall<'_>,
 ) -> Result<Json, RpcError> {
     let era = context.asker().era;
-    let stop = match run_method(server, context, call).await {
+    let error = match run_method(server, context, call).await {
         Ok(result) => return Ok(result),
-        Err(stop) => stop,
+        Err(error) => error,
     };
-    match stop {
+    match error {
         HandlerError(HandlerErrorKind::InputRequired { key, request }) => {
             let state = server.request_states.issue(&call, context.input_responses(), &key);
             Ok(reception::input_required(&json!({key: request}), &state))
         }
-        stop if call.method == "tools/call" => stop.into_tool_result(era).map(|it| it.into_json()),
-        stop => Err(stop.into_remote_error(era)),
+        error if call.method == "tools/call" => {
+            error.into_tool_result(era).map(|it| it.into_json())
+        }
+        error => Err(error.into_remote_error(era)),
     }
 }
 
@@ -137,11 +139,11 @@ fn paginate(member: &str, all: Vec<Json>, params: &Json) -> Result<Json, Handler
 
 async fn complete(server: &Server, params: &Json) -> Result<Json, HandlerError> {
     let argument = string_param(&params["argument"], "name")?;
-    let begun = string_param(&params["argument"], "value")?;
-    let about = &params["ref"];
-    let values = match about["type"].as_str() {
+    let prefix = string_param(&params["argument"], "value")?;
+    let reference = &params["ref"];
+    let values = match reference["type"].as_str() {
         Some("ref/prompt") => {
-            let name = string_param(about, "name")?;
+            let name = string_param(reference, "name")?;
             let prompt = server.prompts().iter().find(|it| it.name() == name);
             let prompt = prompt.ok_or_else(|| {
                 HandlerError::invalid_params(format!("there is no prompt `{name}`"))
@@ -150,18 +152,18 @@ async fn complete(server: &Server, params: &Json) -> Result<Json, HandlerError> 
         }
         Some("ref/resource") => {
             resource_provider(server)?
-                .complete(string_param(about, "uri")?, argument, begun)
+                .complete(string_param(reference, "uri")?, argument, prefix)
                 .await?
         }
         Some(_) | None => {
             return Err(HandlerError::invalid_params("`ref` says what is to be completed"));
         }
     };
-    let begun = begun.to_lowercase();
-    let fitting: Vec<&String> =
-        values.iter().filter(|it| it.to_lowercase().starts_with(&begun)).collect();
-    let suggested = &fitting[..fitting.len().min(MAX_COMPLETIONS)];
+    let prefix = prefix.to_lowercase();
+    let matches: Vec<&String> =
+        values.iter().filter(|it| it.to_lowercase().starts_with(&prefix)).collect();
+    let suggestions = &matches[..matches.len().min(MAX_COMPLETIONS)];
     Ok(json!({"completion": {
-        "values": suggested, "total": fitting.len(), "hasMore": fitting.len() > MAX_COMPLETIONS,
+        "values": suggestions, "total": matches.len(), "hasMore": matches.len() > MAX_COMPLETIONS,
     }}))
 }

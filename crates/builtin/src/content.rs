@@ -19,19 +19,19 @@ impl ToolOutput {
     }
 
     /// A value for machines, and the same in words.
-    pub fn structured(value: Json, in_words: impl Into<String>) -> ToolOutput {
-        ToolOutput { structured: Some(value), ..ToolOutput::text(in_words) }
+    pub fn structured(value: Json, text: impl Into<String>) -> ToolOutput {
+        ToolOutput { structured: Some(value), ..ToolOutput::text(text) }
     }
 
     /// A picture.
-    pub fn image(bytes: &[u8], mime: &str) -> ToolOutput {
-        ToolOutput::default().with_image(bytes, mime)
+    pub fn image(bytes: &[u8], mime_type: &str) -> ToolOutput {
+        ToolOutput::default().with_image(bytes, mime_type)
     }
 
     /// Another picture after what is there.
-    pub fn with_image(mut self, bytes: &[u8], mime: &str) -> ToolOutput {
+    pub fn with_image(mut self, bytes: &[u8], mime_type: &str) -> ToolOutput {
         let data = STANDARD.encode(bytes);
-        self.blocks.push(json!({"type": "image", "data": data, "mimeType": mime}));
+        self.blocks.push(json!({"type": "image", "data": data, "mimeType": mime_type}));
         self
     }
 
@@ -48,8 +48,8 @@ impl ToolOutput {
     }
 
     /// A failure, in words that a model may act on.
-    pub(crate) fn error(why: String) -> ToolOutput {
-        ToolOutput { is_error: true, ..ToolOutput::text(why) }
+    pub(crate) fn error(message: String) -> ToolOutput {
+        ToolOutput { is_error: true, ..ToolOutput::text(message) }
     }
 
     pub(crate) fn into_json(self) -> Json {

@@ -72,11 +72,11 @@ impl LogLevel {
 
     /// Reads the protocol's word.
     pub(crate) fn parse(text: &str) -> Option<LogLevel> {
-        LogLevel::ALL.into_iter().find(|(_, word)| *word == text).map(|(level, _)| level)
+        LogLevel::ALL.into_iter().find(|(_, name)| *name == text).map(|(level, _)| level)
     }
 
     fn name(self) -> &'static str {
-        LogLevel::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, word)| word)
+        LogLevel::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, name)| name)
     }
 
     /// How many levels are below.
@@ -150,14 +150,14 @@ impl HandlerContext {
 
     /// Tells what goes on, where somebody wants to hear as much.
     pub async fn log(&self, level: LogLevel, text: &str) {
-        let wanted = match self.0.asker.era {
+        let min_level = match self.0.asker.era {
             Era::Legacy => Some(self.0.min_log_level.load(Ordering::Relaxed)),
             Era::Modern => {
-                let word = self.0.asker.log_level.as_deref();
-                word.and_then(LogLevel::parse).map(LogLevel::rank)
+                let name = self.0.asker.log_level.as_deref();
+                name.and_then(LogLevel::parse).map(LogLevel::rank)
             }
         };
-        if wanted.is_some_and(|wanted| level.rank() >= wanted) {
+        if min_level.is_some_and(|min_level| level.rank() >= min_level) {
             let params = json!({"level": level.name(), "data": text});
             self.notify("notifications/message", &params).await;
         }
@@ -171,7 +171,7 @@ impl HandlerContext {
     /// The addresses of the folders that the client works in; none where it does not say. Ask before anything is
     /// done: a modern client answers by making the call anew. Hand a [`Stop`] on with `?`.
     pub async fn roots(&self) -> Result<Option<Vec<String>>, HandlerError> {
-        const KEY: &str = "roots";
+        const ROOTS_KEY: &str = "roots";
         if !self.0.asker.capabilities["roots"].is_object() {
             return Ok(None);
         }
@@ -180,12 +180,12 @@ impl HandlerContext {
                 Ok(answer) => answer.decode().unwrap_or_default(),
                 Err(_) => return Ok(None),
             },
-            Era::Modern => match self.0.input_responses.get(KEY) {
+            Era::Modern => match self.0.input_responses.get(ROOTS_KEY) {
                 Some(answer) => answer.clone(),
                 None => {
                     let request = json!({"method": "roots/list"});
                     return Err(HandlerError(HandlerErrorKind::InputRequired {
-                        key: KEY.to_owned(),
+                        key: ROOTS_KEY.to_owned(),
                         request,
                     }));
                 }
@@ -231,11 +231,11 @@ impl HandlerContext {
 
     /// A client that names no way to be asked can be asked by form: there was nothing else at first.
     fn supports_elicitation(&self, question: &Elicitation) -> bool {
-        let Some(ways) = self.0.asker.capabilities["elicitation"].as_object() else {
+        let Some(modes) = self.0.asker.capabilities["elicitation"].as_object() else {
             return false;
         };
         let mode = question.mode();
-        ways.contains_key(mode) || (mode == "form" && !ways.contains_key("url"))
+        modes.contains_key(mode) || (mode == "form" && !modes.contains_key("url"))
     }
 
     async fn elicit_legacy(

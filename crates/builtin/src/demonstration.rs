@@ -28,12 +28,12 @@ const MAX_ECHO_LENGTH: usize = 100_000;
 
 /// Makes the server. Its notes are kept in `file`, which need not be there yet.
 pub fn server(file: PathBuf) -> Arc<Server> {
-    let herald = ChangeNotifier::default();
-    let notebook = Arc::new(NoteStore::new(file, herald.clone()));
+    let changes = ChangeNotifier::default();
+    let notebook = Arc::new(NoteStore::new(file, changes.clone()));
     let server = Server::new("switchboard-demo", env!("CARGO_PKG_VERSION"))
         .title("Switchboard's demonstration")
         .instructions("A clock, notes and a few odd jobs, to try a host with.")
-        .resources(Arc::new(notes::NoteResources::new(&notebook)), &herald)
+        .resources(Arc::new(notes::NoteResources::new(&notebook)), &changes)
         .tool(clock::now_tool())
         .tool(echo())
         .tool(drawing::draw_clock_tool())

@@ -31,8 +31,8 @@ impl Default for ChangeNotifier {
 
 impl ChangeNotifier {
     /// Tells everybody who listens now.
-    pub fn notify(&self, news: ServerChange) {
-        let _nobody_listens = self.0.send(news);
+    pub fn notify(&self, change: ServerChange) {
+        let _nobody_listens = self.0.send(change);
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<ServerChange> {

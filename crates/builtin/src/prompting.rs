@@ -78,7 +78,7 @@ impl Prompt {
             name: name.to_owned(),
             description: description.to_owned(),
             arguments: Vec::new(),
-            handler: Arc::new(move |context, given| Box::pin(handler(context, given))),
+            handler: Arc::new(move |context, arguments| Box::pin(handler(context, arguments))),
         }
     }
 
@@ -106,20 +106,20 @@ impl Prompt {
     pub(crate) async fn render(
         &self,
         context: HandlerContext,
-        given: PromptArguments,
+        arguments: PromptArguments,
     ) -> Result<Json, HandlerError> {
         let missing =
-            self.arguments.iter().find(|it| it.is_required && !given.contains_key(&it.name));
+            self.arguments.iter().find(|it| it.is_required && !arguments.contains_key(&it.name));
         if let Some(argument) = missing {
             return Err(HandlerError::invalid_params(format!("`{}` is missing", argument.name)));
         }
         let known = |name: &String| self.arguments.iter().any(|it| it.name == *name);
-        if !given.keys().all(known) {
+        if !arguments.keys().all(known) {
             return Err(HandlerError::invalid_params(
                 "there is an argument that the prompt does not take",
             ));
         }
-        let spoken = (self.handler)(context, given).await?;
+        let messages = (self.handler)(context, arguments).await?;
         let message = |it: &PromptMessage| {
             let role = match it.role {
                 Role::User => "user",
@@ -127,7 +127,7 @@ impl Prompt {
             };
             json!({"role": role, "content": {"type": "text", "text": it.text}})
         };
-        let messages: Vec<Json> = spoken.iter().map(message).collect();
+        let messages: Vec<Json> = messages.iter().map(message).collect();
         Ok(json!({"description": self.description, "messages": messages}))
     }
 

@@ -98,26 +98,26 @@ impl Elicitation {
                 return Err(HandlerError::failed("the answer neither accepts nor declines"));
             }
         }
-        let mut given = Map::new();
+        let mut content = Map::new();
         let ElicitationMode::Form(fields) = &self.kind else {
-            return Ok(ElicitationResult::Accepted(given));
+            return Ok(ElicitationResult::Accepted(content));
         };
         for field in fields {
             match answer["content"].get(&field.name).filter(|it| !it.is_null()) {
                 Some(value) if field.accepts(value) => {
-                    given.insert(field.name.clone(), value.clone());
+                    content.insert(field.name.clone(), value.clone());
                 }
                 None if !field.is_required => {}
                 Some(_) | None => {
-                    let wanted = field.expected();
+                    let expected = field.expected();
                     return Err(HandlerError::failed(format!(
-                        "`{}` has to be {wanted}",
+                        "`{}` has to be {expected}",
                         field.name
                     )));
                 }
             }
         }
-        Ok(ElicitationResult::Accepted(given))
+        Ok(ElicitationResult::Accepted(content))
     }
 }
 
@@ -143,15 +143,15 @@ impl FormField {
     }
 
     /// A whole number within bounds.
-    pub fn integer(name: &str, title: &str, within: std::ops::RangeInclusive<i64>) -> FormField {
-        let (least, most) = within.into_inner();
-        FormField::new(name, title, FormFieldKind::Integer { minimum: least, maximum: most })
+    pub fn integer(name: &str, title: &str, range: std::ops::RangeInclusive<i64>) -> FormField {
+        let (minimum, maximum) = range.into_inner();
+        FormField::new(name, title, FormFieldKind::Integer { minimum, maximum })
     }
 
     /// One of several words.
-    pub fn choice(name: &str, title: &str, words: &[&str]) -> FormField {
-        let words = words.iter().map(|it| (*it).to_owned()).collect();
-        FormField::new(name, title, FormFieldKind::Choice(words))
+    pub fn choice(name: &str, title: &str, options: &[&str]) -> FormField {
+        let options = options.iter().map(|it| (*it).to_owned()).collect();
+        FormField::new(name, title, FormFieldKind::Choice(options))
     }
 
     /// Yes or no.
@@ -175,10 +175,10 @@ impl FormField {
         let mut schema = match &self.kind {
             FormFieldKind::Text => json!({"type": "string", "maxLength": MAX_TEXT_LENGTH}),
             FormFieldKind::Date => json!({"type": "string", "format": "date"}),
-            FormFieldKind::Integer { minimum: least, maximum: most } => {
-                json!({"type": "integer", "minimum": least, "maximum": most})
+            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+                json!({"type": "integer", "minimum": minimum, "maximum": maximum})
             }
-            FormFieldKind::Choice(words) => json!({"type": "string", "enum": words}),
+            FormFieldKind::Choice(options) => json!({"type": "string", "enum": options}),
             FormFieldKind::Boolean => json!({"type": "boolean"}),
         };
         schema["title"] = json!(self.title);
@@ -194,11 +194,11 @@ impl FormField {
                 value.as_str().is_some_and(|it| it.chars().count() <= MAX_TEXT_LENGTH)
             }
             FormFieldKind::Date => value.as_str().is_some_and(is_date),
-            FormFieldKind::Integer { minimum: least, maximum: most } => {
-                whole(value).is_some_and(|it| (*least..=*most).contains(&it))
+            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+                whole(value).is_some_and(|it| (*minimum..=*maximum).contains(&it))
             }
-            FormFieldKind::Choice(words) => {
-                value.as_str().is_some_and(|it| words.iter().any(|word| word == it))
+            FormFieldKind::Choice(options) => {
+                value.as_str().is_some_and(|it| options.iter().any(|word| word == it))
             }
             FormFieldKind::Boolean => value.is_boolean(),
         }
@@ -208,10 +208,10 @@ impl FormField {
         match &self.kind {
             FormFieldKind::Text => format!("a text of at most {MAX_TEXT_LENGTH} characters"),
             FormFieldKind::Date => "a day, as 2026-07-28".to_owned(),
-            FormFieldKind::Integer { minimum: least, maximum: most } => {
-                format!("a whole number from {least} to {most}")
+            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+                format!("a whole number from {minimum} to {maximum}")
             }
-            FormFieldKind::Choice(words) => format!("one of {}", words.join(", ")),
+            FormFieldKind::Choice(options) => format!("one of {}", options.join(", ")),
             FormFieldKind::Boolean => "true or false".to_owned(),
         }
     }
@@ -257,7 +257,7 @@ mod tests {
     fn check(content: Json, expected: Result<Json, &str>) {
         let read = form().parse_result(&json!({"action": "accept", "content": content}));
         let read = match read {
-            Ok(ElicitationResult::Accepted(given)) => Ok(Json::Object(given)),
+            Ok(ElicitationResult::Accepted(content)) => Ok(Json::Object(content)),
             Ok(other) => panic!("it was accepted: {other:?}"),
             Err(HandlerError(crate::refusal::HandlerErrorKind::Failed(why))) => Err(why),
             Err(other) => panic!("it failed: {other:?}"),

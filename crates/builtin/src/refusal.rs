@@ -33,13 +33,13 @@ pub(crate) enum HandlerErrorKind {
 
 impl HandlerError {
     /// It did not work out. A model is told, and may do better.
-    pub fn failed(why: impl Into<String>) -> HandlerError {
-        HandlerError(HandlerErrorKind::Failed(why.into()))
+    pub fn failed(message: impl Into<String>) -> HandlerError {
+        HandlerError(HandlerErrorKind::Failed(message.into()))
     }
 
     /// What was asked makes no sense.
-    pub fn invalid_params(why: impl Into<String>) -> HandlerError {
-        HandlerError(HandlerErrorKind::InvalidParams(why.into()))
+    pub fn invalid_params(message: impl Into<String>) -> HandlerError {
+        HandlerError(HandlerErrorKind::InvalidParams(message.into()))
     }
 
     /// There is no resource at this address.
@@ -50,7 +50,7 @@ impl HandlerError {
     /// The end of a tool's call: what a model may mend is a result, the rest is an error.
     pub(crate) fn into_tool_result(self, era: Era) -> Result<ToolOutput, RpcError> {
         match (self.0, era) {
-            (HandlerErrorKind::Failed(why), _) => Ok(ToolOutput::error(why)),
+            (HandlerErrorKind::Failed(message), _) => Ok(ToolOutput::error(message)),
             (HandlerErrorKind::MissingCapability(_), Era::Legacy) => {
                 Ok(ToolOutput::error("the client cannot ask anybody".to_owned()))
             }
@@ -61,10 +61,12 @@ impl HandlerError {
     /// The same for everything else.
     pub(crate) fn into_remote_error(self, era: Era) -> RpcError {
         match self.0 {
-            HandlerErrorKind::Failed(why) => reception::internal_error(&why),
-            HandlerErrorKind::InvalidParams(why) => reception::invalid_params(&why),
+            HandlerErrorKind::Failed(message) => reception::internal_error(&message),
+            HandlerErrorKind::InvalidParams(message) => reception::invalid_params(&message),
             HandlerErrorKind::ResourceNotFound(uri) => reception::resource_not_found(era, &uri),
-            HandlerErrorKind::MissingCapability(what) => reception::missing_capability(&what),
+            HandlerErrorKind::MissingCapability(capabilities) => {
+                reception::missing_capability(&capabilities)
+            }
             // Said as a result before it comes to this.
             HandlerErrorKind::InputRequired { key, .. } => {
                 reception::internal_error(&format!("`{key}` has no answer"))

@@ -24,9 +24,9 @@ pub trait ResourceProvider: Send + Sync + 'static {
         &'a self,
         template: &'a str,
         variable: &'a str,
-        begun: &'a str,
+        prefix: &'a str,
     ) -> HandlerFuture<'a, Vec<String>> {
-        let _no_suggestions = (template, variable, begun);
+        let _no_suggestions = (template, variable, prefix);
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }

@@ -24,10 +24,10 @@ impl RequestStates {
     pub(crate) fn issue(
         &self,
         call: &MethodCall<'_>,
-        answers: &InputResponses,
+        responses: &InputResponses,
         asked: &str,
     ) -> String {
-        let body = json!({"answers": answers, "asked": asked});
+        let body = json!({"answers": responses, "asked": asked});
         json!({"seal": self.seal(call, &body), "body": body}).to_string()
     }
 
@@ -42,25 +42,25 @@ impl RequestStates {
                 )),
             };
         };
-        let foreign = || {
+        let rejected = || {
             HandlerError::invalid_params("`requestState` is not one that was given for this call")
         };
-        let text = state.as_str().filter(|it| it.len() <= MAX_STATE_LENGTH).ok_or_else(foreign)?;
-        let state: Json = serde_json::from_str(text).map_err(|_| foreign())?;
+        let text = state.as_str().filter(|it| it.len() <= MAX_STATE_LENGTH).ok_or_else(rejected)?;
+        let state: Json = serde_json::from_str(text).map_err(|_| rejected())?;
         let body = &state["body"];
         if state["seal"] != self.seal(call, body) {
-            return Err(foreign());
+            return Err(rejected());
         }
-        let mut answers = body["answers"].as_object().cloned().unwrap_or_default();
+        let mut responses = body["answers"].as_object().cloned().unwrap_or_default();
         let asked = body["asked"].as_str().unwrap_or_default();
         if let Some(answer) = params["inputResponses"].get(asked) {
-            answers.insert(asked.to_owned(), answer.clone());
+            responses.insert(asked.to_owned(), answer.clone());
         }
-        Ok(answers)
+        Ok(responses)
     }
 
     fn seal(&self, call: &MethodCall<'_>, body: &Json) -> String {
-        let about: Map<String, Json> = call
+        let covered_params: Map<String, Json> = call
             .params
             .as_object()
             .into_iter()
@@ -68,7 +68,7 @@ impl RequestStates {
             .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(&&***name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        let text = (call.method, Json::Object(about).to_string(), body.to_string());
+        let text = (call.method, Json::Object(covered_params).to_string(), body.to_string());
         format!("{:016x}", self.0.hash_one(text))
     }
 }
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn a_state_is_good_for_its_call_alone_and_as_it_was_given() {
-        let rounds = RequestStates::default();
+        let states = RequestStates::default();
         let first = json!({"name": "book", "arguments": {"a": 1}, "_meta": {"x": 1}});
         let call = MethodCall { method: "tools/call", params: &first };
-        let state = rounds.issue(&call, &InputResponses::new(), "q");
+        let state = states.issue(&call, &InputResponses::new(), "q");
         let again = |name: &str, state: &str| {
             let params = json!({
                 "name": name, "arguments": {"a": 1}, "requestState": state,
                 "inputResponses": {"q": {"action": "accept"}, "other": 1},
             });
-            rounds.verify(&MethodCall { method: "tools/call", params: &params })
+            states.verify(&MethodCall { method: "tools/call", params: &params })
         };
         let expected = json!({"q": {"action": "accept"}});
         assert_eq!(again("book", &state).map(Json::Object).expect("ours"), expected);
@@ -103,6 +103,6 @@ mod tests {
         assert!(again("book", &state.replace("\"asked\":\"q\"", "\"asked\":\"other\"")).is_err());
         assert!(again("book", "nonsense").is_err());
         let alone = json!({"inputResponses": {}});
-        assert!(rounds.verify(&MethodCall { method: "tools/call", params: &alone }).is_err());
+        assert!(states.verify(&MethodCall { method: "tools/call", params: &alone }).is_err());
     }
 }

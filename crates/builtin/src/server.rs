@@ -72,10 +72,10 @@ impl Server {
     pub fn resources(
         mut self,
         resources: Arc<dyn ResourceProvider>,
-        herald: &ChangeNotifier,
+        changes: &ChangeNotifier,
     ) -> Server {
         self.resources = Some(resources);
-        self.changes = herald.clone();
+        self.changes = changes.clone();
         self
     }
 
@@ -94,9 +94,9 @@ impl Server {
 
     /// Takes a tool away while clients are there. They are told; calls under way go on.
     pub fn remove_tool(&self, name: &str) -> Option<Tool> {
-        let taken = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.changes.notify(ServerChange::ToolListChanged);
-        taken
+        removed
     }
 
     /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
@@ -136,17 +136,17 @@ impl Server {
 
     pub(crate) fn identity(&self) -> ServerIdentity {
         let mut capabilities = Map::new();
-        let mut can = |name: &str, how: Json| capabilities.insert(name.to_owned(), how);
-        can("logging", json!({}));
-        can("tools", json!({"listChanged": true}));
+        let mut declare = |name: &str, options: Json| capabilities.insert(name.to_owned(), options);
+        declare("logging", json!({}));
+        declare("tools", json!({"listChanged": true}));
         if self.resources.is_some() {
-            can("resources", json!({"listChanged": true, "subscribe": true}));
+            declare("resources", json!({"listChanged": true, "subscribe": true}));
         }
         if !self.prompts.is_empty() {
-            can("prompts", json!({}));
+            declare("prompts", json!({}));
         }
         if self.resources.is_some() || !self.prompts.is_empty() {
-            can("completions", json!({}));
+            declare("completions", json!({}));
         }
         ServerIdentity {
             name: self.name.clone(),

@@ -40,7 +40,7 @@ pub(crate) async fn serve<L: Transport>(
     let mut stop = pin!(stop);
     let mut news = server.changes().subscribe();
     let SpawnedPeer { peer, mut events, task } = Peer::spawn(link);
-    let mut conversation = ClientConnection {
+    let mut connection = ClientConnection {
         reception: ServerSession::new(server.identity()),
         server,
         peer,
@@ -55,31 +55,31 @@ pub(crate) async fn serve<L: Transport>(
         tokio::select! {
             () = &mut stop => break,
             event = events.recv() => match event {
-                Some(PeerEvent::Request(request)) => conversation.on_request(request).await,
+                Some(PeerEvent::Request(request)) => connection.on_request(request).await,
                 Some(PeerEvent::Notification { method, params }) => {
-                    conversation.on_notification(&method, params.as_ref());
+                    connection.on_notification(&method, params.as_ref());
                 }
                 None => break,
             },
             news = news.recv() => match news {
-                Ok(news) => conversation.notify_changed(&news).await,
-                Err(RecvError::Lagged(_)) => conversation.notify_all_changed().await,
+                Ok(news) => connection.notify_changed(&news).await,
+                Err(RecvError::Lagged(_)) => connection.notify_all_changed().await,
                 // The server holds one end itself.
                 Err(RecvError::Closed) => break,
             },
-            Some(done) = conversation.calls.join_next() => {
+            Some(done) = connection.calls.join_next() => {
                 if let Ok(id) = done {
-                    conversation.cancel_senders.remove(&id);
+                    connection.cancel_senders.remove(&id);
                 } else {
-                    conversation.cancel_senders.retain(|_, cancel| !cancel.is_closed());
+                    connection.cancel_senders.retain(|_, cancel| !cancel.is_closed());
                 }
             }
         }
     }
-    conversation.calls.shutdown().await;
+    connection.calls.shutdown().await;
     // Handlers may have left something to threads that holds the connection too.
-    conversation.peer.close();
-    drop(conversation);
+    connection.peer.close();
+    drop(connection);
     let _statistics = task.await;
 }
 
@@ -115,7 +115,7 @@ impl ClientConnection {
             Ok(asker) => asker,
             Err(error) => return request.reject(error).await,
         };
-        let answered = match request.method.as_ref() {
+        let result = match request.method.as_ref() {
             "initialize" => Ok(self.reception.initialize(&params)),
             "server/discover" => Ok(self.reception.discover()),
             "logging/setLevel" => self.set_log_level(&params),
@@ -127,7 +127,7 @@ impl ClientConnection {
             "subscriptions/listen" => return self.open_subscription(request, params).await,
             _ => return self.spawn_handler(request, asker, params).await,
         };
-        match answered {
+        match result {
             Ok(result) => {
                 let result = self.reception.encode_result(asker.era, &request.method, result);
                 request.respond(result).await;
@@ -155,19 +155,19 @@ impl ClientConnection {
 
     /// Tells the client that it is heard; from now on it is told of what it wants.
     async fn open_subscription(&mut self, request: IncomingRequest, params: Json) {
-        let wants = params["notifications"].clone();
-        let uris = wants["resourceSubscriptions"].as_array().map_or(0, Vec::len);
-        if !wants.is_object() {
+        let filter = params["notifications"].clone();
+        let uris = filter["resourceSubscriptions"].as_array().map_or(0, Vec::len);
+        if !filter.is_object() {
             let error = reception::invalid_params("`notifications` says what to listen to");
             return request.reject(error).await;
         }
         if self.subscriptions.len() >= MAX_SUBSCRIPTIONS || uris > MAX_SUBSCRIBED_RESOURCES {
             return request.reject(reception::internal_error("too much is listened to")).await;
         }
-        let acknowledged = with_subscription_id(json!({"notifications": wants}), &request.id);
+        let acknowledged = with_subscription_id(json!({"notifications": filter}), &request.id);
         let method = "notifications/subscriptions/acknowledged";
         request.notifier().notify(method, Some(payload(&acknowledged))).await;
-        self.subscriptions.push(Subscription { request, filter: wants });
+        self.subscriptions.push(Subscription { request, filter });
     }
 
     /// Answers in the background. Who cancels gets no answer.
@@ -204,7 +204,7 @@ impl ClientConnection {
         let (server, reception) = (self.server.clone(), self.reception.clone());
         self.calls.spawn(async move {
             let id = request.id.clone();
-            let over = CancelOnDrop(context.clone());
+            let cancel_on_drop = CancelOnDrop(context.clone());
             let call = MethodCall { method: &method, params: &params };
             tokio::select! {
                 biased;
@@ -217,7 +217,7 @@ impl ClientConnection {
                     Err(error) => request.reject(error).await,
                 },
             }
-            drop(over);
+            drop(cancel_on_drop);
             id
         });
     }
@@ -268,22 +268,22 @@ impl ClientConnection {
                 ("notifications/resources/updated", json!({"uri": uri}))
             }
         };
-        let wants = |wants: &Json| match news {
-            ServerChange::ToolListChanged => wants["toolsListChanged"] == true,
-            ServerChange::ResourceListChanged => wants["resourcesListChanged"] == true,
-            ServerChange::ResourceUpdated { uri } => wants["resourceSubscriptions"]
+        let filter = |filter: &Json| match news {
+            ServerChange::ToolListChanged => filter["toolsListChanged"] == true,
+            ServerChange::ResourceListChanged => filter["resourcesListChanged"] == true,
+            ServerChange::ResourceUpdated { uri } => filter["resourceSubscriptions"]
                 .as_array()
                 .is_some_and(|it| it.iter().any(|it| it == uri.as_str())),
         };
-        for listener in self.subscriptions.iter().filter(|it| wants(&it.filter)) {
-            let tagged = with_subscription_id(params.clone(), &listener.request.id);
-            listener.request.notifier().notify(method, Some(payload(&tagged))).await;
+        for subscription in self.subscriptions.iter().filter(|it| filter(&it.filter)) {
+            let tagged = with_subscription_id(params.clone(), &subscription.request.id);
+            subscription.request.notifier().notify(method, Some(payload(&tagged))).await;
         }
-        let is_followed = match news {
+        let is_subscribed = match news {
             ServerChange::ToolListChanged | ServerChange::ResourceListChanged => true,
             ServerChange::ResourceUpdated { uri } => self.subscribed_uris.contains(uri),
         };
-        if self.reception.is_initialized() && is_followed {
+        if self.reception.is_initialized() && is_subscribed {
             let _connection_over = self.peer.notify(method, Some(payload(&params))).await;
         }
     }

@@ -70,8 +70,8 @@ impl Tool {
             Arc::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
                 Ok(arguments) => Box::pin(handler(context, arguments)),
                 Err(error) => {
-                    let stop = HandlerError::failed(format!("the arguments do not fit: {error}"));
-                    Box::pin(std::future::ready(Err(stop)))
+                    let error = HandlerError::failed(format!("the arguments do not fit: {error}"));
+                    Box::pin(std::future::ready(Err(error)))
                 }
             });
         Tool {

@@ -90,28 +90,28 @@ pub async fn serve_until(
     link: impl Transport,
     stop: impl Future<Output = ()>,
 ) {
-    let place = WorkspaceSession::new(settings);
-    server(&place).serve_until(link, stop).await;
-    place.shut_down().await;
+    let session = WorkspaceSession::new(settings);
+    server(&session).serve_until(link, stop).await;
+    session.shut_down().await;
 }
 
-fn server(place: &Arc<WorkspaceSession>) -> Arc<Server> {
+fn server(session: &Arc<WorkspaceSession>) -> Arc<Server> {
     let server = Server::new("switchboard-workspace", env!("CARGO_PKG_VERSION"))
         .title("Switchboard's workspace")
         .instructions(
             "Works on files in the allowed folders. Read a file before you Edit or Write it. Search with Glob and \
              Grep rather than with Bash. Relative paths begin at the first allowed folder.",
         )
-        .tool(read_tool::tool(place))
-        .tool(write_tool::tool(place))
-        .tool(edit_tool::tool(place))
-        .tool(multi_edit_tool::tool(place))
-        .tool(glob_tool::tool(place))
-        .tool(grep_tool::tool(place))
-        .tool(ls_tool::tool(place))
-        .tool(bash_tool::tool(place))
-        .tool(bash_output_tool::tool(place))
-        .tool(kill_bash_tool::tool(place))
+        .tool(read_tool::tool(session))
+        .tool(write_tool::tool(session))
+        .tool(edit_tool::tool(session))
+        .tool(multi_edit_tool::tool(session))
+        .tool(glob_tool::tool(session))
+        .tool(grep_tool::tool(session))
+        .tool(ls_tool::tool(session))
+        .tool(bash_tool::tool(session))
+        .tool(bash_output_tool::tool(session))
+        .tool(kill_bash_tool::tool(session))
         .prompt(review_prompt::prompt());
     Arc::new(server)
 }

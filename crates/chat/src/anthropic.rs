@@ -15,16 +15,16 @@ const DEFAULT_MAX_TOKENS: u64 = 16_000;
 const MAX_BLOCKS: u64 = 10_000;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
-    let thinking = manner.thinking_budget.map(|it| it.max(1024));
-    let length = manner.max_output_tokens(request).unwrap_or(DEFAULT_MAX_TOKENS);
+pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
+    let thinking = settings.thinking_budget.map(|it| it.max(1024));
+    let length = settings.max_output_tokens(request).unwrap_or(DEFAULT_MAX_TOKENS);
     // What is thought counts as part of the answer.
     let length = length.saturating_add(thinking.unwrap_or_default());
     let mut body = json!({
-        "model": manner.model,
+        "model": settings.model,
         "max_tokens": length,
         "stream": true,
-        "messages": messages(&request.messages, manner),
+        "messages": messages(&request.messages, settings),
     });
     if !request.system_prompt.trim().is_empty() {
         body["system"] = json!([{"type": "text", "text": &*request.system_prompt}]);
@@ -52,18 +52,18 @@ fn mark_cacheable(list: &mut Json) {
     }
 }
 
-fn messages(said: &[Message], manner: &RequestSettings) -> Json {
+fn messages(history: &[Message], settings: &RequestSettings) -> Json {
     let mut messages: Vec<(Role, Vec<Json>)> = Vec::new();
-    for utterance in said {
-        let content = utterance.content.iter().filter_map(|part| content(part, manner));
+    for utterance in history {
+        let content = utterance.content.iter().filter_map(|part| content(part, settings));
         match messages.last_mut() {
-            Some((speaker, blocks)) if *speaker == utterance.role => blocks.extend(content),
+            Some((role, blocks)) if *role == utterance.role => blocks.extend(content),
             Some(_) | None => messages.push((utterance.role, content.collect())),
         }
     }
     messages.retain(|(_, blocks)| !blocks.is_empty());
-    let message = |(speaker, blocks): (Role, Vec<Json>)| {
-        let role = match speaker {
+    let message = |(role, blocks): (Role, Vec<Json>)| {
+        let role = match role {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
@@ -76,7 +76,7 @@ fn messages(said: &[Message], manner: &RequestSettings) -> Json {
     Json::Array(messages)
 }
 
-fn content(part: &ContentBlock, manner: &RequestSettings) -> Option<Json> {
+fn content(part: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
     Some(match part {
         // The service refuses empty texts.
         ContentBlock::Text { text } if text.trim().is_empty() => return None,
@@ -85,9 +85,10 @@ fn content(part: &ContentBlock, manner: &RequestSettings) -> Option<Json> {
             let source = json!({"type": "base64", "media_type": mime, "data": base64});
             json!({"type": "image", "source": source})
         }
-        ContentBlock::Thinking { provider_block: proof, .. } => {
-            let proof = proof.as_ref().filter(|it| it["by"] == *manner.model_id)?;
-            proof["block"].clone()
+        ContentBlock::Thinking { provider_block: provider_block, .. } => {
+            let provider_block =
+                provider_block.as_ref().filter(|it| it["by"] == *settings.model_id)?;
+            provider_block["block"].clone()
         }
         ContentBlock::ToolUse(call) => {
             let input = match call.arguments.is_object() {
@@ -99,7 +100,7 @@ fn content(part: &ContentBlock, manner: &RequestSettings) -> Option<Json> {
         }
         ContentBlock::ToolResult(result) => {
             let inner: Vec<Json> =
-                result.content.iter().filter_map(|it| content(it, manner)).collect();
+                result.content.iter().filter_map(|it| content(it, settings)).collect();
             json!({
                 "type": "tool_result", "tool_use_id": safe_id(&result.id),
                 "content": inner, "is_error": result.is_error,
@@ -144,7 +145,7 @@ impl MessagesParser {
         }
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
-        let begun = match block["type"].as_str() {
+        let partial = match block["type"].as_str() {
             Some("text") => {
                 if !text("text").is_empty() {
                     deltas.push(ResponseDelta::Text(text("text")));
@@ -163,7 +164,7 @@ impl MessagesParser {
             },
             Some(_) | None => PartialBlock::Other,
         };
-        self.blocks.insert(at, begun);
+        self.blocks.insert(at, partial);
         Ok(deltas)
     }
 
@@ -237,14 +238,14 @@ impl ResponseParser for MessagesParser {
         let Some(stop) = self.stop.filter(|_| self.is_complete) else {
             return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
-        let thinker = self.model_id;
-        let part = |block: PartialBlock| content_block(block, &thinker, stop);
+        let model_id = self.model_id;
+        let part = |block: PartialBlock| content_block(block, &model_id, stop);
         let parts = self.blocks.into_values().filter_map(part).collect();
         Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
     }
 }
 
-fn content_block(block: PartialBlock, thinker: &str, stop: StopReason) -> Option<ContentBlock> {
+fn content_block(block: PartialBlock, model_id: &str, stop: StopReason) -> Option<ContentBlock> {
     Some(match block {
         PartialBlock::Text(text) if text.is_empty() => return None,
         PartialBlock::Text(text) => ContentBlock::Text { text },
@@ -252,12 +253,12 @@ fn content_block(block: PartialBlock, thinker: &str, stop: StopReason) -> Option
             let block = json!({"type": "thinking", "thinking": text, "signature": signature});
             ContentBlock::Thinking {
                 text,
-                provider_block: Some(json!({"by": thinker, "block": block})),
+                provider_block: Some(json!({"by": model_id, "block": block})),
             }
         }
         PartialBlock::Redacted(block) => {
-            let proof = Some(json!({"by": thinker, "block": block}));
-            ContentBlock::Thinking { text: String::new(), provider_block: proof }
+            let provider_block = Some(json!({"by": model_id, "block": block}));
+            ContentBlock::Thinking { text: String::new(), provider_block }
         }
         PartialBlock::ToolUse { id, name, input, arguments } => {
             let arguments = parse_arguments(input, &arguments);

@@ -34,11 +34,11 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// How long to wait after so many attempts; none where it is enough.
-    pub(crate) fn backoff(&self, attempt: u32, again: RetryAdvice) -> Option<Duration> {
+    pub(crate) fn backoff(&self, attempt: u32, advice: RetryAdvice) -> Option<Duration> {
         if attempt >= self.max_attempts {
             return None;
         }
-        match again {
+        match advice {
             RetryAdvice::Never => None,
             RetryAdvice::After(wait) => Some(wait),
             RetryAdvice::WithBackoff => {
@@ -59,16 +59,16 @@ mod tests {
 
     #[test]
     fn waits_grow_and_end_and_a_services_word_counts() {
-        let temper = RetryPolicy::default();
+        let policy = RetryPolicy::default();
         for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (4, 4000)] {
-            let wait = temper.backoff(attempt, RetryAdvice::WithBackoff).expect("it goes on");
+            let wait = policy.backoff(attempt, RetryAdvice::WithBackoff).expect("it goes on");
             let most = Duration::from_millis(most);
             assert!(wait >= most / 2 && wait <= most, "{attempt}: {wait:?}");
         }
-        assert_eq!(temper.backoff(5, RetryAdvice::WithBackoff), None);
-        assert_eq!(temper.backoff(1, RetryAdvice::Never), None);
-        let said = Duration::from_secs(7);
-        assert_eq!(temper.backoff(3, RetryAdvice::After(said)), Some(said));
-        assert_eq!(temper.backoff(5, RetryAdvice::After(said)), None);
+        assert_eq!(policy.backoff(5, RetryAdvice::WithBackoff), None);
+        assert_eq!(policy.backoff(1, RetryAdvice::Never), None);
+        let stated = Duration::from_secs(7);
+        assert_eq!(policy.backoff(3, RetryAdvice::After(stated)), Some(stated));
+        assert_eq!(policy.backoff(5, RetryAdvice::After(stated)), None);
     }
 }

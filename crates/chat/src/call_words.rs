@@ -32,12 +32,12 @@ pub(crate) fn from_text(text: String) -> ResultContent {
 
 /// A result as it was bounded by the host.
 pub(crate) fn from_output(yielded: ToolOutput) -> ResultContent {
-    let remarks = yielded.notes.iter().map(|it| format!("[note: {it}]"));
-    let remarks: Vec<ContentBlock> = remarks.map(|text| ContentBlock::Text { text }).collect();
+    let notes = yielded.notes.iter().map(|it| format!("[note: {it}]"));
+    let notes: Vec<ContentBlock> = notes.map(|text| ContentBlock::Text { text }).collect();
     let is_error = yielded.is_error;
     let mut parts: Vec<ContentBlock> = yielded.blocks.into_iter().map(content_block).collect();
     parts.retain(|part| !matches!(part, ContentBlock::Text { text } if text.is_empty()));
-    parts.extend(remarks);
+    parts.extend(notes);
     if parts.is_empty() {
         parts.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
     }

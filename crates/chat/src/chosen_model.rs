@@ -116,30 +116,30 @@ pub enum ModelConfigError {
 /// Makes the choice; none where nothing says which. `reveal` puts variables and secrets into a key.
 pub fn resolve_model(
     settings: Option<&ModelSettings>,
-    wishes: &ModelOverrides,
+    overrides: &ModelOverrides,
     reveal: impl Fn(&Template) -> Result<Secret, String>,
 ) -> Result<Option<ModelConfig>, ModelConfigError> {
     let (wanted_provider, wanted_name) =
-        wishes.model.as_deref().map_or((None, None), split_provider);
-    let of_name = wanted_name.and_then(|name| {
+        overrides.model.as_deref().map_or((None, None), split_provider);
+    let provider_of_name = wanted_name.and_then(|name| {
         let begins =
             |it: &&ProviderDefaults| it.model_prefixes.iter().any(|start| name.starts_with(start));
         PROVIDERS.iter().find(begins).map(|it| it.provider)
     });
     let Some(provider) = wanted_provider
         .or(settings.map(|it| it.provider))
-        .or(of_name.filter(|it| wishes.has_access(*it)))
-        .or_else(|| wishes.default_provider(wanted_name))
+        .or(provider_of_name.filter(|it| overrides.has_access(*it)))
+        .or_else(|| overrides.default_provider(wanted_name))
     else {
-        return match (wanted_provider.or(of_name), wanted_name) {
+        return match (wanted_provider.or(provider_of_name), wanted_name) {
             (Some(provider), _) => Err(ModelConfigError::MissingKey(provider)),
             (None, Some(_)) => Err(ModelConfigError::MissingKey(ModelProvider::Anthropic)),
             (None, None) => Ok(None),
         };
     };
     let settings = settings.filter(|it| it.provider == provider);
-    let of_settings = settings.filter(|it| it.base_url.is_some() || it.api_key.is_some());
-    let access = match of_settings {
+    let settings_access = settings.filter(|it| it.base_url.is_some() || it.api_key.is_some());
+    let access = match settings_access {
         Some(it) => {
             let key = it
                 .api_key
@@ -149,7 +149,7 @@ pub fn resolve_model(
                 .map_err(ModelConfigError::UnusableKey)?;
             ApiAccess { key, base_url: it.base_url.clone() }
         }
-        None => wishes.access(provider).clone(),
+        None => overrides.access(provider).clone(),
     };
     if access.key.is_none() && access.base_url.is_none() {
         return Err(ModelConfigError::MissingKey(provider));
@@ -162,14 +162,14 @@ pub fn resolve_model(
     // A window that was written down belongs to the model that was.
     let is_written = settings.is_some_and(|it| it.name.as_ref().is_none_or(|it| *it == name));
     let window = settings.filter(|_| is_written).and_then(|it| it.context_window);
-    let usual_window =
+    let default_window =
         || CONTEXT_WINDOWS.iter().find(|(start, _)| name.starts_with(start)).map(|it| it.1);
     Ok(Some(ModelConfig {
         provider,
         base_url: base_url.ok_or(ModelConfigError::InvalidBaseUrl)?,
         key: access.key,
         max_tokens: settings.and_then(|it| it.max_tokens),
-        context_window: window.or_else(usual_window),
+        context_window: window.or_else(default_window),
         thinking_budget: settings.and_then(|it| it.thinking_tokens),
         name,
     }))
@@ -231,13 +231,13 @@ mod tests {
             key: get(key).map(Secret::new),
             base_url: get(base),
         };
-        let wishes = ModelOverrides {
+        let overrides = ModelOverrides {
             model: get("wanted"),
             anthropic: access("akey", "abase"),
             openai: access("okey", "obase"),
         };
         let reveal = |key: &Template| Ok(Secret::new(key.as_str().to_owned()));
-        match resolve_model(settings.as_ref(), &wishes, reveal) {
+        match resolve_model(settings.as_ref(), &overrides, reveal) {
             Ok(None) => "none".to_owned(),
             Ok(Some(it)) => {
                 let key = it.key.as_ref().map_or("-", |it| it.reveal());

@@ -97,20 +97,20 @@ impl TranscriptStore {
 
     /// One by its name, to go on with.
     pub fn resume(&self, id: &str) -> Result<(Transcript, Vec<Message>), TranscriptError> {
-        let no_such = || TranscriptError::NotFound(id.chars().take(80).collect());
+        let not_found = || TranscriptError::NotFound(id.chars().take(80).collect());
         if !is_id(id) {
-            return Err(no_such());
+            return Err(not_found());
         }
         let path = self.path(id);
         let unreadable = |error| TranscriptError::Unreadable { id: id.to_owned(), error };
-        let said = match read(&path) {
-            Ok(said) => said,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_such()),
+        let messages = match read(&path) {
+            Ok(messages) => messages,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
             Err(error) => return Err(unreadable(error)),
         };
         let file = open_for_append(&path).map_err(unreadable)?;
-        let chronicle = Transcript { store: self.clone(), file: Some((id.to_owned(), file)) };
-        Ok((chronicle, repaired(said)))
+        let transcript = Transcript { store: self.clone(), file: Some((id.to_owned(), file)) };
+        Ok((transcript, repaired(messages)))
     }
 
     fn path(&self, id: &str) -> PathBuf {
@@ -233,32 +233,32 @@ fn read(path: &Path) -> io::Result<Vec<Message>> {
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
     }
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for line in BufReader::new(file.take(MAX_FILE_BYTES)).split(b'\n') {
         // What was not finished, and what somebody else wrote, is no utterance.
         if let Ok(line) = serde_json::from_slice::<TranscriptLine>(&line?) {
-            said.push(line.message);
+            messages.push(line.message);
         }
     }
-    Ok(said)
+    Ok(messages)
 }
 
 fn summary(path: PathBuf) -> Option<TranscriptSummary> {
     let id = id_of(&path)?;
     let file = File::open(&path).ok()?;
     let when = file.metadata().ok()?.modified().ok()?;
-    let (mut utterances, mut first_words) = (0, String::new());
+    let (mut messages, mut preview) = (0, String::new());
     for line in BufReader::new(file.take(MAX_FILE_BYTES)).split(b'\n') {
         let line = line.ok()?;
-        if first_words.is_empty() {
+        if preview.is_empty() {
             let Ok(line) = serde_json::from_slice::<TranscriptLine>(&line) else { continue };
-            first_words = first_text(&line.message);
-            utterances += 1;
+            preview = first_text(&line.message);
+            messages += 1;
         } else if !line.is_empty() {
-            utterances += 1;
+            messages += 1;
         }
     }
-    Some(TranscriptSummary { id, modified: when, preview: first_words, messages: utterances })
+    Some(TranscriptSummary { id, modified: when, preview, messages })
 }
 
 fn first_text(utterance: &Message) -> String {
@@ -274,15 +274,15 @@ fn first_text(utterance: &Message) -> String {
 }
 
 /// Models refuse a conversation in which a call has no result, or a result no call.
-fn repaired(said: Vec<Message>) -> Vec<Message> {
-    let mut whole: Vec<Message> = Vec::with_capacity(said.len() + 1);
+fn repaired(messages: Vec<Message>) -> Vec<Message> {
+    let mut repaired_messages: Vec<Message> = Vec::with_capacity(messages.len() + 1);
     let mut open: Vec<String> = Vec::new();
-    for mut utterance in said {
+    for mut utterance in messages {
         if utterance.role == Role::User {
             utterance.content.retain(|part| match part {
                 ContentBlock::ToolResult(result) => {
-                    let known = open.iter().position(|id| *id == result.id);
-                    known.map(|at| open.remove(at)).is_some()
+                    let position = open.iter().position(|id| *id == result.id);
+                    position.map(|at| open.remove(at)).is_some()
                 }
                 ContentBlock::Text { .. }
                 | ContentBlock::Image { .. }
@@ -294,7 +294,7 @@ fn repaired(said: Vec<Message>) -> Vec<Message> {
         } else {
             if !open.is_empty() {
                 let parts = open.drain(..).map(missing_result).collect();
-                whole.push(Message { role: Role::User, content: parts });
+                repaired_messages.push(Message { role: Role::User, content: parts });
             }
             open.extend(utterance.content.iter().filter_map(|part| match part {
                 ContentBlock::ToolUse(call) => Some(call.id.clone()),
@@ -305,14 +305,14 @@ fn repaired(said: Vec<Message>) -> Vec<Message> {
             }));
         }
         if !utterance.content.is_empty() {
-            whole.push(utterance);
+            repaired_messages.push(utterance);
         }
     }
     if !open.is_empty() {
         let parts = open.drain(..).map(missing_result).collect();
-        whole.push(Message { role: Role::User, content: parts });
+        repaired_messages.push(Message { role: Role::User, content: parts });
     }
-    whole
+    repaired_messages
 }
 
 fn missing_result(id: String) -> ContentBlock {

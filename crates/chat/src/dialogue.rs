@@ -51,37 +51,37 @@ pub(crate) struct AgentLoop {
 
 impl AgentLoop {
     pub(crate) fn prepare(
-        setting: ConversationSetup,
+        setup: ConversationSetup,
         chronicle: Option<Transcript>,
-        standing: watch::Sender<ConversationStatus>,
+        status: watch::Sender<ConversationStatus>,
     ) -> AgentTask {
         let ConversationSetup {
             host,
-            call_context: desk,
+            call_context: call_context,
             model,
             system_prompt: system,
-            history: before,
+            history: history,
             max_rounds: rounds,
-        } = setting;
+        } = setup;
         let mut offers = OfferedTools::default();
-        offers.restore(&before);
+        offers.restore(&history);
         let id = chronicle.as_ref().and_then(|it| it.id()).map(Arc::from);
-        standing.send_modify(|it| it.id = id);
-        let (said, spent, calls) = (before, Usage::default(), 0);
-        let dialogue = AgentLoop {
+        status.send_modify(|it| it.id = id);
+        let (messages, total_usage, calls) = (history, Usage::default(), 0);
+        let agent_loop = AgentLoop {
             host,
-            call_context: desk,
+            call_context,
             system_prompt: system,
             max_rounds: rounds,
-            messages: said,
+            messages,
             offered_tools: offers,
-            total_usage: spent,
+            total_usage,
             call_count: calls,
             transcript: chronicle,
-            status: standing,
+            status,
             has_waited_for_servers: false,
         };
-        AgentTask { agent_loop: dialogue, model }
+        AgentTask { agent_loop, model }
     }
 
     /// One turn: from what waits to be heard to the model's last word.
@@ -89,19 +89,19 @@ impl AgentLoop {
         self.accept_queued(mouth, Vec::new()).await;
         self.wait_for_servers(mouth).await;
         for _round in 0..self.max_rounds {
-            if let Some(desk) = mouth.take_call_context() {
-                self.call_context = desk;
+            if let Some(call_context) = mouth.take_call_context() {
+                self.call_context = call_context;
             }
             let Some(model) = mouth.model() else { return TurnEnd::Failed(model_not_configured()) };
-            let answered = match self.request_response(&*model, mouth).await {
-                ModelOutcome::Response(answered) => self.with_call_ids(answered),
+            let response = match self.request_response(&*model, mouth).await {
+                ModelOutcome::Response(response) => self.with_call_ids(response),
                 ModelOutcome::Failed(error) => return TurnEnd::Failed(error),
                 ModelOutcome::Stopped { text } => {
                     self.keep_partial_response(text).await;
                     return TurnEnd::Interrupted;
                 }
             };
-            let ModelResponse { content: parts, stop_reason: stop, usage } = answered;
+            let ModelResponse { content: parts, stop_reason: stop, usage } = response;
             self.add_usage(&usage);
             let calls = tool_uses(&parts);
             if !parts.is_empty() {
@@ -121,13 +121,13 @@ impl AgentLoop {
                 return TurnEnd::Finished;
             }
             let results = self.run_calls(&calls, mouth).await;
-            let is_halted = mouth.stop_cause().is_some();
+            let is_stopped = mouth.stop_cause().is_some();
             let results = results.into_iter().map(ContentBlock::ToolResult).collect();
-            match is_halted {
+            match is_stopped {
                 true => self.add(Message { role: Role::User, content: results }).await,
                 false => self.accept_queued(mouth, results).await,
             }
-            if is_halted {
+            if is_stopped {
                 return TurnEnd::Interrupted;
             }
         }
@@ -156,14 +156,14 @@ impl AgentLoop {
 
     /// What waits becomes part of the conversation, behind the results of calls where there are some.
     async fn accept_queued(&mut self, mouth: &mut LoopChannel, results: Vec<ContentBlock>) {
-        let waiting = mouth.take_queued();
-        let (sayings, mut parts) = (waiting.len(), results);
-        parts.extend(waiting.into_iter().flatten());
+        let queued = mouth.take_queued();
+        let (count, mut parts) = (queued.len(), results);
+        parts.extend(queued.into_iter().flatten());
         if !parts.is_empty() {
             self.add(Message { role: Role::User, content: parts }).await;
         }
-        if sayings > 0 {
-            mouth.send(ConversationEvent::MessagesAccepted { count: sayings }).await;
+        if count > 0 {
+            mouth.send(ConversationEvent::MessagesAccepted { count }).await;
         }
     }
 
@@ -222,9 +222,9 @@ impl AgentLoop {
     }
 
     /// Calls that have no name of their own get one: their results must find them.
-    fn with_call_ids(&mut self, mut answered: ModelResponse) -> ModelResponse {
+    fn with_call_ids(&mut self, mut response: ModelResponse) -> ModelResponse {
         let mut seen: Vec<String> = Vec::new();
-        for part in &mut answered.content {
+        for part in &mut response.content {
             if let ContentBlock::ToolUse(call) = part {
                 self.call_count += 1;
                 if call.id.is_empty() || seen.contains(&call.id) {
@@ -233,7 +233,7 @@ impl AgentLoop {
                 seen.push(call.id.clone());
             }
         }
-        answered
+        response
     }
 
     fn clear(&mut self) {
@@ -271,15 +271,15 @@ impl AgentTask {
     /// Listens until nobody is there any more.
     pub(crate) async fn run(
         self,
-        orders: mpsc::Receiver<Command>,
-        out: mpsc::Sender<ConversationEvent>,
+        commands: mpsc::Receiver<Command>,
+        events: mpsc::Sender<ConversationEvent>,
     ) {
-        let AgentTask { agent_loop: mut dialogue, model } = self;
-        let mut mouth = LoopChannel::new(orders, out, model);
+        let AgentTask { agent_loop: mut agent_loop, model } = self;
+        let mut mouth = LoopChannel::new(commands, events, model);
         loop {
             match mouth.stop_cause() {
                 Some(StopCause::Disconnected) => return,
-                Some(StopCause::Clear) => dialogue.clear(),
+                Some(StopCause::Clear) => agent_loop.clear(),
                 // What is to be stopped has ended by itself.
                 Some(StopCause::Interrupt) | None => {}
             }
@@ -288,7 +288,7 @@ impl AgentTask {
                 mouth.receive().await;
                 continue;
             }
-            let ended = dialogue.turn(&mut mouth).await;
+            let ended = agent_loop.turn(&mut mouth).await;
             mouth.send(ConversationEvent::TurnEnded(ended)).await;
         }
     }

@@ -24,7 +24,7 @@ pub trait LanguageModel: Send + Sync {
     fn respond<'a>(
         &'a self,
         request: ModelRequest,
-        said: mpsc::Sender<ResponseDelta>,
+        deltas: mpsc::Sender<ResponseDelta>,
     ) -> ResponseFuture<'a>;
 }
 

@@ -91,9 +91,9 @@ impl fmt::Debug for ModelClient {
 impl ModelClient {
     /// A client for the model that was chosen. It follows no redirects.
     pub fn new(
-        chosen: &ModelConfig,
+        config: &ModelConfig,
         network: &HttpClient,
-        temper: RetryPolicy,
+        retry_policy: RetryPolicy,
     ) -> Result<ModelClient, HttpSetupError> {
         let client = network.reqwest_client(|builder| builder)?;
         let ModelConfig {
@@ -104,8 +104,8 @@ impl ModelClient {
             max_tokens,
             context_window: window,
             thinking_budget: thinking,
-        } = chosen;
-        let manner = RequestSettings {
+        } = config;
+        let settings = RequestSettings {
             model: name.clone(),
             max_tokens: *max_tokens,
             thinking_budget: *thinking,
@@ -118,10 +118,10 @@ impl ModelClient {
             headers: request_headers(*provider, key.as_ref()),
             key: key.clone(),
             provider: *provider,
-            settings: Arc::new(manner),
+            settings: Arc::new(settings),
             name: name.clone(),
             context_window: *window,
-            retry_policy: temper,
+            retry_policy,
         })
     }
 
@@ -135,12 +135,12 @@ impl ModelClient {
     }
 
     fn response_parser(&self) -> Box<dyn ResponseParser> {
-        let thinker = self.settings.model_id.clone();
+        let model_id = self.settings.model_id.clone();
         match self.provider {
-            ModelProvider::Anthropic => Box::new(anthropic::MessagesParser::new(thinker)),
+            ModelProvider::Anthropic => Box::new(anthropic::MessagesParser::new(model_id)),
             ModelProvider::OpenAi => Box::new(openai_chat::ChatCompletionsParser::default()),
             ModelProvider::OpenAiResponses => {
-                Box::new(openai_responses::ResponsesParser::new(thinker))
+                Box::new(openai_responses::ResponsesParser::new(model_id))
             }
         }
     }
@@ -149,22 +149,22 @@ impl ModelClient {
     async fn respond_with_retries(
         &self,
         request: &ModelRequest,
-        said: &mpsc::Sender<ResponseDelta>,
+        deltas: &mpsc::Sender<ResponseDelta>,
     ) -> Result<ModelResponse, ModelError> {
         let mut attempt = 1;
         loop {
-            let trouble = match self.attempt(self.request_body(request), said).await {
-                Ok(answered) => return Ok(answered),
-                Err(trouble) => self.without_key(trouble),
+            let error = match self.attempt(self.request_body(request), deltas).await {
+                Ok(response) => return Ok(response),
+                Err(error) => self.without_key(error),
             };
-            let Some(after) = self.retry_policy.backoff(attempt, trouble.retry) else {
+            let Some(after) = self.retry_policy.backoff(attempt, error.retry) else {
                 let host = self.endpoint.host_str().unwrap_or_default();
                 let model = format!("{} at {host}", printable(&self.name));
-                return Err(ModelError { model, kind: trouble.kind });
+                return Err(ModelError { model, kind: error.kind });
             };
-            let because = trouble.kind.to_string();
+            let reason = error.kind.to_string();
             let _nobody_listens =
-                said.send(ResponseDelta::Retrying { attempt, after, reason: because }).await;
+                deltas.send(ResponseDelta::Retrying { attempt, after, reason }).await;
             tokio::time::sleep(after).await;
             attempt += 1;
         }
@@ -173,18 +173,18 @@ impl ModelClient {
     async fn attempt(
         &self,
         body: Bytes,
-        said: &mpsc::Sender<ResponseDelta>,
+        deltas: &mpsc::Sender<ResponseDelta>,
     ) -> Result<ModelResponse, AttemptError> {
         let response = self.send(body).await?;
-        let mut flow = SseStream::new(response, self.retry_policy.idle_timeout);
-        let mut heard = self.response_parser();
-        while !heard.is_complete() {
-            let Some(event) = flow.next().await? else { break };
-            for delta in heard.push_event(&event)? {
-                let _nobody_listens = said.send(delta).await;
+        let mut events = SseStream::new(response, self.retry_policy.idle_timeout);
+        let mut parser = self.response_parser();
+        while !parser.is_complete() {
+            let Some(event) = events.next().await? else { break };
+            for delta in parser.push_event(&event)? {
+                let _nobody_listens = deltas.send(delta).await;
             }
         }
-        heard.finish()
+        parser.finish()
     }
 
     async fn send(&self, body: Bytes) -> Result<Response, AttemptError> {
@@ -201,15 +201,15 @@ impl ModelClient {
         if response.status() != StatusCode::OK {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = error_body(response).await;
-            let mut trouble = AttemptError::from_status(status, &headers, &body);
-            let is_about_thoughts =
+            let mut error = AttemptError::from_status(status, &headers, &body);
+            let rejects_reasoning =
                 AttemptError::rejected_parameter(&body).is_some_and(|it| it.starts_with("include"));
-            if is_about_thoughts
+            if rejects_reasoning
                 && self.settings.returns_encrypted_reasoning.swap(false, Ordering::Relaxed)
             {
-                trouble.retry = RetryAdvice::After(Duration::ZERO);
+                error.retry = RetryAdvice::After(Duration::ZERO);
             }
-            return Err(trouble);
+            return Err(error);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
         match kind {
@@ -228,26 +228,26 @@ impl ModelClient {
     }
 
     /// A service that quotes what it was shown is not quoted with it.
-    fn without_key(&self, trouble: AttemptError) -> AttemptError {
+    fn without_key(&self, error: AttemptError) -> AttemptError {
         let Some(key) = self.key.as_ref().map(Secret::reveal).filter(|it| !it.is_empty()) else {
-            return trouble;
+            return error;
         };
-        let hush = |text: String| text.replace(key, "…");
-        let kind = match trouble.kind {
+        let redact = |text: String| text.replace(key, "…");
+        let kind = match error.kind {
             ModelErrorKind::NotConfigured => ModelErrorKind::NotConfigured,
-            ModelErrorKind::Unreachable(text) => ModelErrorKind::Unreachable(hush(text)),
-            ModelErrorKind::KeyRejected(text) => ModelErrorKind::KeyRejected(hush(text)),
-            ModelErrorKind::Overloaded(text) => ModelErrorKind::Overloaded(hush(text)),
-            ModelErrorKind::ContextTooLong(text) => ModelErrorKind::ContextTooLong(hush(text)),
+            ModelErrorKind::Unreachable(text) => ModelErrorKind::Unreachable(redact(text)),
+            ModelErrorKind::KeyRejected(text) => ModelErrorKind::KeyRejected(redact(text)),
+            ModelErrorKind::Overloaded(text) => ModelErrorKind::Overloaded(redact(text)),
+            ModelErrorKind::ContextTooLong(text) => ModelErrorKind::ContextTooLong(redact(text)),
             ModelErrorKind::Rejected { status, message } => {
-                ModelErrorKind::Rejected { status, message: hush(message) }
+                ModelErrorKind::Rejected { status, message: redact(message) }
             }
-            ModelErrorKind::InvalidResponse(text) => ModelErrorKind::InvalidResponse(hush(text)),
+            ModelErrorKind::InvalidResponse(text) => ModelErrorKind::InvalidResponse(redact(text)),
             ModelErrorKind::StreamInterrupted(text) => {
-                ModelErrorKind::StreamInterrupted(hush(text))
+                ModelErrorKind::StreamInterrupted(redact(text))
             }
         };
-        AttemptError { kind, ..trouble }
+        AttemptError { kind, ..error }
     }
 }
 
@@ -263,9 +263,9 @@ impl LanguageModel for ModelClient {
     fn respond<'a>(
         &'a self,
         request: ModelRequest,
-        said: mpsc::Sender<ResponseDelta>,
+        deltas: mpsc::Sender<ResponseDelta>,
     ) -> ResponseFuture<'a> {
-        Box::pin(async move { self.respond_with_retries(&request, &said).await })
+        Box::pin(async move { self.respond_with_retries(&request, &deltas).await })
     }
 }
 
@@ -273,9 +273,9 @@ impl LanguageModel for ModelClient {
 async fn error_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
-        while let Ok(Some(piece)) = response.chunk().await {
+        while let Ok(Some(chunk_bytes)) = response.chunk().await {
             let room = MAX_ERROR_BODY_BYTES - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
+            body.extend_from_slice(&chunk_bytes[..chunk_bytes.len().min(room)]);
             if body.len() >= MAX_ERROR_BODY_BYTES {
                 break;
             }

@@ -84,10 +84,10 @@ impl AttemptError {
         headers: &HeaderMap,
         body: &[u8],
     ) -> AttemptError {
-        let said = ErrorBody::parse(body);
-        let message = match said.message.is_empty() {
+        let error_body = ErrorBody::parse(body);
+        let message = match error_body.message.is_empty() {
             true => status.to_string(),
-            false => format!("{} ({})", said.message, status.as_u16()),
+            false => format!("{} ({})", error_body.message, status.as_u16()),
         };
         let kind = match status.as_u16() {
             401 | 403 => ModelErrorKind::KeyRejected(message),
@@ -97,7 +97,7 @@ impl AttemptError {
                 ModelErrorKind::Rejected { status: 404, message }
             }
             413 => ModelErrorKind::ContextTooLong(message),
-            400 if said.is_too_long() => ModelErrorKind::ContextTooLong(message),
+            400 if error_body.is_too_long() => ModelErrorKind::ContextTooLong(message),
             300..=399 => {
                 let message = "it sends us elsewhere, and we follow nobody there".to_owned();
                 ModelErrorKind::Rejected { status: status.as_u16(), message }
@@ -105,12 +105,12 @@ impl AttemptError {
             429 | 503 | 529 => ModelErrorKind::Overloaded(message),
             status => ModelErrorKind::Rejected { status, message },
         };
-        let helps = match headers.get("x-should-retry").and_then(|it| it.to_str().ok()) {
+        let is_retryable = match headers.get("x-should-retry").and_then(|it| it.to_str().ok()) {
             Some("true") => true,
             Some("false") => false,
-            Some(_) | None => said.code != "insufficient_quota" && is_transient(status),
+            Some(_) | None => error_body.code != "insufficient_quota" && is_transient(status),
         };
-        let retry = match (helps, retry_after(headers)) {
+        let retry = match (is_retryable, retry_after(headers)) {
             (false, _) => RetryAdvice::Never,
             (true, None) => RetryAdvice::WithBackoff,
             (true, Some(wait)) => RetryAdvice::After(wait),
@@ -189,8 +189,8 @@ mod tests {
     fn check(name: &'static str, value: &str, expected: RetryAdvice) {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().expect("a header"));
-        let trouble = AttemptError::from_status(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}");
-        assert_eq!(trouble.retry, expected, "{name}: {value}");
+        let error = AttemptError::from_status(StatusCode::TOO_MANY_REQUESTS, &headers, b"{}");
+        assert_eq!(error.retry, expected, "{name}: {value}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct OfferedTools {
 
 impl OfferedTools {
     /// Tools that were used in a conversation that is gone on with.
-    pub(crate) fn restore(&mut self, said: &[Message]) {
+    pub(crate) fn restore(&mut self, messages: &[Message]) {
         let name = |part: &ContentBlock| match part {
             ContentBlock::ToolUse(call) => Some(call.tool.clone()),
             ContentBlock::Text { .. }
@@ -39,7 +39,7 @@ impl OfferedTools {
             | ContentBlock::ToolResult(_) => None,
         };
         self.add_discovered(
-            said.iter().flat_map(|it| it.content.iter().filter_map(name)).collect(),
+            messages.iter().flat_map(|it| it.content.iter().filter_map(name)).collect(),
         );
     }
 
@@ -57,23 +57,23 @@ impl OfferedTools {
 
     /// What the model is shown of this pool.
     pub(crate) fn definitions(&mut self, pool: &Pool) -> Arc<[ToolDefinition]> {
-        if let Some((revision, offers)) = &self.cached
+        if let Some((revision, definitions)) = &self.cached
             && *revision == pool.revision()
         {
-            return offers.clone();
+            return definitions.clone();
         }
-        let (deferred, at_once): (Vec<&Arc<Tool>>, Vec<&Arc<Tool>>) =
+        let (deferred, immediate): (Vec<&Arc<Tool>>, Vec<&Arc<Tool>>) =
             pool.tools().iter().partition(|it| pool.is_deferred(it));
-        let mut offers = Vec::with_capacity(at_once.len() + self.discovered.len() + 1);
+        let mut definitions = Vec::with_capacity(immediate.len() + self.discovered.len() + 1);
         if !deferred.is_empty() {
-            offers.push(search_tool_definition(deferred.len()));
+            definitions.push(search_tool_definition(deferred.len()));
         }
-        offers.extend(at_once.iter().map(|it| definition(it)));
-        let learnt = self.discovered.iter().filter_map(|name| pool.find(name));
-        offers.extend(learnt.filter(|it| pool.is_deferred(it)).map(|it| definition(it)));
-        let offers: Arc<[ToolDefinition]> = offers.into();
-        self.cached = Some((pool.revision(), offers.clone()));
-        offers
+        definitions.extend(immediate.iter().map(|it| definition(it)));
+        let discovered = self.discovered.iter().filter_map(|name| pool.find(name));
+        definitions.extend(discovered.filter(|it| pool.is_deferred(it)).map(|it| definition(it)));
+        let definitions: Arc<[ToolDefinition]> = definitions.into();
+        self.cached = Some((pool.revision(), definitions.clone()));
+        definitions
     }
 }
 

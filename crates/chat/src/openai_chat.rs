@@ -14,7 +14,7 @@ use crate::utterance::{ContentBlock, Message, Role, ToolResult, ToolUse};
 const MAX_CALLS: usize = 256;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
+pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     let mut messages = Vec::new();
     if !request.system_prompt.trim().is_empty() {
         messages.push(json!({"role": "system", "content": &*request.system_prompt}));
@@ -26,7 +26,7 @@ pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
         }
     }
     let mut body = json!({
-        "model": manner.model,
+        "model": settings.model,
         "messages": messages,
         "stream": true,
         "stream_options": {"include_usage": true},
@@ -34,14 +34,14 @@ pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.max_output_tokens(request) {
+    if let Some(tokens) = settings.max_output_tokens(request) {
         body["max_completion_tokens"] = json!(tokens);
     }
     body
 }
 
-fn tool(offer: &ToolDefinition) -> Json {
-    let ToolDefinition { name, description, input_schema: schema } = offer;
+fn tool(definition: &ToolDefinition) -> Json {
+    let ToolDefinition { name, description, input_schema: schema } = definition;
     // The service wants to see that nothing is taken.
     let mut schema = schema.clone();
     if schema["properties"].is_null() {
@@ -170,20 +170,20 @@ impl ChatCompletionsParser {
         let (id, name) = (text(&piece["id"]), text(&piece["function"]["name"]));
         // Some give every call the same number; a second id begins a second call.
         let is_full = self.calls.len() >= MAX_CALLS;
-        let known = self.calls.iter_mut().rev().find(|it| it.index == index);
-        let known = known.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
+        let existing = self.calls.iter_mut().rev().find(|it| it.index == index);
+        let existing = existing.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
         let arguments = &piece["function"]["arguments"];
         let arguments =
             if arguments.is_null() { String::new() } else { arguments_to_text(arguments) };
-        match known {
-            Some(begun) => {
-                if begun.id.is_empty() {
-                    begun.id = id;
+        match existing {
+            Some(partial) => {
+                if partial.id.is_empty() {
+                    partial.id = id;
                 }
-                if begun.name.is_empty() {
-                    begun.name = name;
+                if partial.name.is_empty() {
+                    partial.name = name;
                 }
-                begun.arguments.push_str(&arguments);
+                partial.arguments.push_str(&arguments);
             }
             None if is_full => {
                 return Err(AttemptError::invalid_response("an answer of too many calls"));
@@ -199,8 +199,8 @@ impl ResponseParser for ChatCompletionsParser {
         let error = &event["error"];
         if !error.is_null() {
             let text = |name: &str| error[name].as_str();
-            let word = text("code").or(text("type")).unwrap_or_default();
-            return Err(AttemptError::from_error_event(word, text("message").unwrap_or_default()));
+            let code = text("code").or(text("type")).unwrap_or_default();
+            return Err(AttemptError::from_error_event(code, text("message").unwrap_or_default()));
         }
         if let Some(usage) = Some(&event["usage"]).filter(|it| it.is_object()) {
             let number = |json: &Json| json.as_u64().unwrap_or_default();

@@ -17,15 +17,15 @@ use crate::utterance::{ContentBlock, Message, Role, ToolResult, ToolUse};
 const MAX_ITEMS: usize = 10_000;
 
 /// A request.
-pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
-    let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, manner)).collect();
+pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
+    let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, settings)).collect();
     let mut body = json!({
-        "model": manner.model,
+        "model": settings.model,
         "input": input,
         "stream": true,
         "store": false,
     });
-    if manner.returns_encrypted_reasoning.load(Ordering::Relaxed) {
+    if settings.returns_encrypted_reasoning.load(Ordering::Relaxed) {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
     if !request.system_prompt.trim().is_empty() {
@@ -44,13 +44,13 @@ pub(crate) fn body(request: &ModelRequest, manner: &RequestSettings) -> Json {
         };
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    if let Some(tokens) = manner.max_output_tokens(request) {
+    if let Some(tokens) = settings.max_output_tokens(request) {
         body["max_output_tokens"] = json!(tokens);
     }
     body
 }
 
-fn items(utterance: &Message, manner: &RequestSettings) -> Vec<Json> {
+fn items(utterance: &Message, settings: &RequestSettings) -> Vec<Json> {
     let mut items: Vec<Json> = Vec::new();
     for part in &utterance.content {
         let content = match part {
@@ -59,9 +59,10 @@ fn items(utterance: &Message, manner: &RequestSettings) -> Vec<Json> {
                 Role::Assistant => json!({"type": "output_text", "text": text}),
             },
             ContentBlock::Image { mime, base64 } => image_part(mime, base64),
-            ContentBlock::Thinking { provider_block: proof, .. } => {
-                let proof = proof.as_ref().filter(|it| it["by"] == *manner.model_id);
-                items.extend(proof.map(|it| it["block"].clone()));
+            ContentBlock::Thinking { provider_block: provider_block, .. } => {
+                let provider_block =
+                    provider_block.as_ref().filter(|it| it["by"] == *settings.model_id);
+                items.extend(provider_block.map(|it| it["block"].clone()));
                 continue;
             }
             ContentBlock::ToolUse(call) => {
@@ -167,8 +168,8 @@ impl ResponseParser for ResponsesParser {
         let piece = || event["delta"].as_str().unwrap_or_default().to_owned();
         let told = |error: &Json| {
             let text = |name: &str| error[name].as_str();
-            let word = text("code").or(text("type")).unwrap_or_default();
-            AttemptError::from_error_event(word, text("message").unwrap_or_default())
+            let code = text("code").or(text("type")).unwrap_or_default();
+            AttemptError::from_error_event(code, text("message").unwrap_or_default())
         };
         match event["type"].as_str() {
             Some("response.output_text.delta" | "response.refusal.delta") => {
@@ -226,12 +227,12 @@ impl ResponseParser for ResponsesParser {
                 Some(_) | None => {}
             }
         }
-        let wants_calls = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
+        let has_tool_use = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
         let stop = match end {
             ResponseEnd::CutShort => StopReason::MaxTokens,
             ResponseEnd::Filtered => StopReason::Refusal,
             ResponseEnd::Completed if is_refusal => StopReason::Refusal,
-            ResponseEnd::Completed if wants_calls => StopReason::ToolUse,
+            ResponseEnd::Completed if has_tool_use => StopReason::ToolUse,
             ResponseEnd::Completed => StopReason::EndTurn,
         };
         Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
@@ -251,17 +252,17 @@ fn push_message_text(item: &Json, parts: &mut Vec<ContentBlock>) -> bool {
     is_refusal
 }
 
-fn thinking_block(item: &Json, thinker: &str) -> ContentBlock {
+fn thinking_block(item: &Json, model_id: &str) -> ContentBlock {
     let pieces = item["summary"].as_array().into_iter().flatten();
     let texts: Vec<&str> = pieces.filter_map(|it| it["text"].as_str()).collect();
     // What is not sealed lies with the service, which forgets it: it cannot be given back.
     let is_sealed = item["encrypted_content"].is_string();
-    let proof = is_sealed.then(|| {
+    let provider_block = is_sealed.then(|| {
         let mut block = item.clone();
         if let Some(members) = block.as_object_mut() {
             members.retain(|name, _| name != "status");
         }
-        json!({"by": thinker, "block": block})
+        json!({"by": model_id, "block": block})
     });
-    ContentBlock::Thinking { text: texts.join("\n\n"), provider_block: proof }
+    ContentBlock::Thinking { text: texts.join("\n\n"), provider_block }
 }

@@ -77,13 +77,13 @@ pub struct ScriptedModel {
 
 impl ScriptedModel {
     /// Follows this script, with such a pause before every word.
-    pub fn new(script: &str, pace: Duration) -> Result<ScriptedModel, ScriptError> {
-        Ok(ScriptedModel { script: serde_json::from_str(script)?, delay_per_word: pace })
+    pub fn new(script: &str, delay_per_word: Duration) -> Result<ScriptedModel, ScriptError> {
+        Ok(ScriptedModel { script: serde_json::from_str(script)?, delay_per_word })
     }
 
     /// Follows the demonstration's script, which uses the demonstration's server under the name `demo`.
-    pub fn demo(pace: Duration) -> ScriptedModel {
-        ScriptedModel::new(DEMO_SCRIPT, pace).expect("a test reads it")
+    pub fn demo(delay_per_word: Duration) -> ScriptedModel {
+        ScriptedModel::new(DEMO_SCRIPT, delay_per_word).expect("a test reads it")
     }
 
     /// What the person says in the script, turn by turn.
@@ -93,29 +93,29 @@ impl ScriptedModel {
 
     async fn next_response(
         &self,
-        said: &[Message],
-        heard: &mpsc::Sender<ResponseDelta>,
+        messages: &[Message],
+        deltas: &mpsc::Sender<ResponseDelta>,
     ) -> ModelResponse {
         let Some((turn, at)) =
-            script_position(said).filter(|(turn, _)| *turn < self.script.turns.len())
+            script_position(messages).filter(|(turn, _)| *turn < self.script.turns.len())
         else {
-            self.stream_words(END_OF_SCRIPT, heard, ResponseDelta::Text).await;
-            return model_response(vec![text(END_OF_SCRIPT)], said);
+            self.stream_words(END_OF_SCRIPT, deltas, ResponseDelta::Text).await;
+            return model_response(vec![text(END_OF_SCRIPT)], messages);
         };
         let Some(answer) = self.script.turns[turn].answers.get(at) else {
-            return model_response(Vec::new(), said);
+            return model_response(Vec::new(), messages);
         };
-        let results = last_results(said);
+        let results = last_results(messages);
         let failed = results.iter().any(|it| it.is_error);
         let words = answer.otherwise.as_ref().filter(|_| failed).unwrap_or(&answer.say);
         let words = fill_placeholders(words, &results);
         let mut parts = Vec::new();
         if !answer.think.is_empty() {
-            self.stream_words(&answer.think, heard, ResponseDelta::Thinking).await;
+            self.stream_words(&answer.think, deltas, ResponseDelta::Thinking).await;
             parts.push(ContentBlock::Thinking { text: answer.think.clone(), provider_block: None });
         }
         if !words.is_empty() {
-            self.stream_words(&words, heard, ResponseDelta::Text).await;
+            self.stream_words(&words, deltas, ResponseDelta::Text).await;
             parts.push(text(&words));
         }
         let call = |(number, it): (usize, &ScriptedCall)| {
@@ -127,21 +127,21 @@ impl ScriptedModel {
             })
         };
         parts.extend(answer.calls.iter().enumerate().map(call));
-        model_response(parts, said)
+        model_response(parts, messages)
     }
 
     /// Word by word, as models speak.
     async fn stream_words(
         &self,
         words: &str,
-        heard: &mpsc::Sender<ResponseDelta>,
+        deltas: &mpsc::Sender<ResponseDelta>,
         delta: fn(String) -> ResponseDelta,
     ) {
         for word in words.split_inclusive([' ', '\n']) {
             if !self.delay_per_word.is_zero() {
                 tokio::time::sleep(self.delay_per_word).await;
             }
-            let _nobody_listens = heard.send(delta(word.to_owned())).await;
+            let _nobody_listens = deltas.send(delta(word.to_owned())).await;
         }
     }
 }
@@ -158,9 +158,9 @@ impl LanguageModel for ScriptedModel {
     fn respond<'a>(
         &'a self,
         request: ModelRequest,
-        said: mpsc::Sender<ResponseDelta>,
+        messages: mpsc::Sender<ResponseDelta>,
     ) -> ResponseFuture<'a> {
-        Box::pin(async move { Ok(self.next_response(&request.messages, &said).await) })
+        Box::pin(async move { Ok(self.next_response(&request.messages, &messages).await) })
     }
 }
 
@@ -168,12 +168,12 @@ fn text(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
-fn model_response(parts: Vec<ContentBlock>, said: &[Message]) -> ModelResponse {
+fn model_response(parts: Vec<ContentBlock>, messages: &[Message]) -> ModelResponse {
     let calls = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
     let stop = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
     // Four characters make about one token.
     let size = |parts: &[ContentBlock]| -> usize { parts.iter().map(content_size).sum() };
-    let input = said.iter().map(|it| size(&it.content)).sum::<usize>() / 4 + 1000;
+    let input = messages.iter().map(|it| size(&it.content)).sum::<usize>() / 4 + 1000;
     let output = size(&parts) / 4 + 1;
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
     let usage = Usage { input: number(input), cached: 1000, output: number(output) };
@@ -190,8 +190,8 @@ fn content_size(part: &ContentBlock) -> usize {
 }
 
 /// Which turn it is, and how many answers of it were given. A turn begins with words of the person alone.
-fn script_position(said: &[Message]) -> Option<(usize, usize)> {
-    let begins = |it: &&Message| {
+fn script_position(messages: &[Message]) -> Option<(usize, usize)> {
+    let starts_turn = |it: &&Message| {
         it.role == Role::User
             && it
                 .content
@@ -200,9 +200,9 @@ fn script_position(said: &[Message]) -> Option<(usize, usize)> {
             && !it.content.iter().any(|part| matches!(part, ContentBlock::ToolResult(_)))
             && !is_interrupted_marker(it)
     };
-    let turn = said.iter().filter(begins).count().checked_sub(1)?;
-    let last = said.iter().rposition(|it| begins(&it))?;
-    let answers = said[last..].iter().filter(|it| it.role == Role::Assistant).count();
+    let turn = messages.iter().filter(starts_turn).count().checked_sub(1)?;
+    let last = messages.iter().rposition(|it| starts_turn(&it))?;
+    let answers = messages[last..].iter().filter(|it| it.role == Role::Assistant).count();
     Some((turn, answers))
 }
 
@@ -212,7 +212,7 @@ fn is_interrupted_marker(utterance: &Message) -> bool {
 }
 
 /// The results that came last.
-fn last_results(said: &[Message]) -> Vec<&ToolResult> {
+fn last_results(messages: &[Message]) -> Vec<&ToolResult> {
     let result: fn(&ContentBlock) -> Option<&ToolResult> = |part| match part {
         ContentBlock::ToolResult(result) => Some(result),
         ContentBlock::Text { .. }
@@ -220,30 +220,30 @@ fn last_results(said: &[Message]) -> Vec<&ToolResult> {
         | ContentBlock::Thinking { .. }
         | ContentBlock::ToolUse(_) => None,
     };
-    said.last().map(|it| it.content.iter().filter_map(result).collect()).unwrap_or_default()
+    messages.last().map(|it| it.content.iter().filter_map(result).collect()).unwrap_or_default()
 }
 
 fn fill_placeholders(words: &str, results: &[&ToolResult]) -> String {
     let mut words = words.to_owned();
     for (number, result) in (1..).zip(results) {
-        let whole = result.content.iter().filter_map(|part| match part {
+        let result_text = result.content.iter().filter_map(|part| match part {
             ContentBlock::Text { text } => Some(text.as_str()),
             ContentBlock::Image { .. }
             | ContentBlock::Thinking { .. }
             | ContentBlock::ToolUse(_)
             | ContentBlock::ToolResult(_) => None,
         });
-        let whole: String =
-            whole.collect::<Vec<_>>().join("\n").chars().take(MAX_QUOTE_CHARS).collect();
+        let result_text: String =
+            result_text.collect::<Vec<_>>().join("\n").chars().take(MAX_QUOTE_CHARS).collect();
         let row = |line: &str| {
             let (first, rest) = line.split_once(": ").unwrap_or((line, ""));
             format!("| {first} | {} |", rest.replace('|', "\\|"))
         };
-        let rows: Vec<String> = whole.lines().map(row).collect();
-        let first = whole.lines().next().unwrap_or_default();
+        let rows: Vec<String> = result_text.lines().map(row).collect();
+        let first = result_text.lines().next().unwrap_or_default();
         words = words.replace(&format!("{{rows:{number}}}"), &rows.join("\n"));
         words = words.replace(&format!("{{line:{number}}}"), first);
-        words = words.replace(&format!("{{result:{number}}}"), whole.trim_end());
+        words = words.replace(&format!("{{result:{number}}}"), result_text.trim_end());
     }
     words
 }

@@ -29,16 +29,16 @@ impl Sampler {
 
     async fn answer(&self, params: &Json) -> Result<Json, String> {
         let request = parse_request(params)?;
-        let (say, mut heard) = mpsc::channel::<ResponseDelta>(DELTA_BUFFER);
-        let answering = self.0.respond(request, say);
+        let (deltas_in, mut deltas) = mpsc::channel::<ResponseDelta>(DELTA_BUFFER);
+        let responding = self.0.respond(request, deltas_in);
         // Nobody reads along.
-        let unheard = async { while heard.recv().await.is_some() {} };
-        let (answered, ()) = tokio::join!(answering, unheard);
-        let answered = answered.map_err(|error| match error.source() {
+        let discard = async { while deltas.recv().await.is_some() {} };
+        let (response, ()) = tokio::join!(responding, discard);
+        let response = response.map_err(|error| match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         })?;
-        let reason = match answered.stop_reason {
+        let reason = match response.stop_reason {
             StopReason::EndTurn | StopReason::ToolUse => "endTurn",
             StopReason::MaxTokens => "maxTokens",
             StopReason::Refusal => "refusal",
@@ -50,7 +50,7 @@ impl Sampler {
             | ContentBlock::ToolUse(_)
             | ContentBlock::ToolResult(_) => None,
         };
-        let text: String = answered.content.iter().filter_map(text).collect();
+        let text: String = response.content.iter().filter_map(text).collect();
         Ok(json!({
             "role": "assistant",
             "content": {"type": "text", "text": text},
@@ -74,18 +74,18 @@ fn parse_request(params: &Json) -> Result<ModelRequest, String> {
     if messages.len() > MAX_MESSAGES {
         return Err(format!("at most {MAX_MESSAGES} messages are answered"));
     }
-    let said: Vec<Message> = messages.iter().map(parse_message).collect();
-    let most = params["maxTokens"].as_u64().filter(|it| *it > 0).unwrap_or(MAX_OUTPUT_TOKENS);
+    let history: Vec<Message> = messages.iter().map(parse_message).collect();
+    let max_tokens = params["maxTokens"].as_u64().filter(|it| *it > 0).unwrap_or(MAX_OUTPUT_TOKENS);
     Ok(ModelRequest {
         system_prompt: params["systemPrompt"].as_str().unwrap_or_default().into(),
-        messages: said.into(),
+        messages: history.into(),
         tools: [].into(),
-        max_tokens: Some(most.min(MAX_OUTPUT_TOKENS)),
+        max_tokens: Some(max_tokens.min(MAX_OUTPUT_TOKENS)),
     })
 }
 
 fn parse_message(message: &Json) -> Message {
-    let speaker = match message["role"].as_str() {
+    let role = match message["role"].as_str() {
         Some("assistant") => Role::Assistant,
         Some(_) | None => Role::User,
     };
@@ -94,7 +94,7 @@ fn parse_message(message: &Json) -> Message {
         Some(list) => list.iter().map(parse_content).collect(),
         None => vec![parse_content(content)],
     };
-    Message { role: speaker, content: parts }
+    Message { role, content: parts }
 }
 
 fn parse_content(content: &Json) -> ContentBlock {

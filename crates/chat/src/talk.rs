@@ -68,29 +68,29 @@ impl Conversation {
     /// Begins one that nobody keeps. What happens in it comes out of the receiver; the task ends after the last `Talk`
     /// is gone, and what is under way then is stopped.
     pub fn start(
-        setting: ConversationSetup,
+        setup: ConversationSetup,
     ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
-        Conversation::spawn(setting, None)
+        Conversation::spawn(setup, None)
     }
 
     /// The same, kept on disk as it goes.
     pub fn start_recorded(
-        setting: ConversationSetup,
+        setup: ConversationSetup,
         chronicle: Transcript,
     ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
-        Conversation::spawn(setting, Some(chronicle))
+        Conversation::spawn(setup, Some(chronicle))
     }
 
     fn spawn(
-        setting: ConversationSetup,
+        setup: ConversationSetup,
         chronicle: Option<Transcript>,
     ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
-        let (orders, heard) = mpsc::channel(COMMAND_BUFFER);
-        let (out, happenings) = mpsc::channel(EVENT_BUFFER);
-        let (shown, standing) = watch::channel(ConversationStatus::default());
-        let dialogue = AgentLoop::prepare(setting, chronicle, shown);
-        let task = tokio::spawn(dialogue.run(heard, out));
-        (Conversation { commands: orders, status: standing }, happenings, task)
+        let (commands, command_receiver) = mpsc::channel(COMMAND_BUFFER);
+        let (event_sender, events) = mpsc::channel(EVENT_BUFFER);
+        let (status_sender, status) = watch::channel(ConversationStatus::default());
+        let dialogue = AgentLoop::prepare(setup, chronicle, status_sender);
+        let task = tokio::spawn(dialogue.run(command_receiver, event_sender));
+        (Conversation { commands, status }, events, task)
     }
 
     /// Says something. While a turn is under way it waits, and is taken up as soon as the model can hear it: after the
@@ -115,15 +115,15 @@ impl Conversation {
     }
 
     /// Goes on at another desk, from the next round on: other rules, or more or less to be asked.
-    pub async fn set_call_context(&self, desk: Arc<CallContext>) {
-        let _ended = self.commands.send(Command::SetCallContext(desk)).await;
+    pub async fn set_call_context(&self, call_context: Arc<CallContext>) {
+        let _ended = self.commands.send(Command::SetCallContext(call_context)).await;
     }
 
     /// Takes back what was said last. Says whether it still waited: what was taken up stays said.
     pub async fn withdraw_last(&self) -> bool {
-        let (reply, taken) = oneshot::channel();
+        let (reply, withdrawn) = oneshot::channel();
         let _ended = self.commands.send(Command::WithdrawLast(reply)).await;
-        taken.await.unwrap_or(false)
+        withdrawn.await.unwrap_or(false)
     }
 
     /// How the conversation stands.

@@ -43,20 +43,20 @@ pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision
 }
 
 /// What is said to another run of the program.
-pub async fn respond(room: Option<&ApprovalQueue>, wish: &str, request: &Json) -> Json {
-    let queue = room.map(ApprovalQueue::pending).unwrap_or_default();
-    if wish == "list" {
+pub async fn respond(approvals: Option<&ApprovalQueue>, action: &str, request: &Json) -> Json {
+    let queue = approvals.map(ApprovalQueue::pending).unwrap_or_default();
+    if action == "list" {
         return json!({"waiting": queue.iter().map(|it| to_json(it)).collect::<Vec<_>>()});
     }
     let number = request["number"].as_u64().unwrap_or_default();
     let unknown = || json!({"unknown": number});
-    let Some((room, waiting)) = room.zip(queue.iter().find(|it| it.id == number)) else {
+    let Some((approvals, waiting)) = approvals.zip(queue.iter().find(|it| it.id == number)) else {
         return unknown();
     };
-    let Some(decision) = parse_decision(waiting, wish, request) else {
+    let Some(decision) = parse_decision(waiting, action, request) else {
         return json!({"error": "this request is not known"});
     };
-    match room.decide(number, decision).await {
+    match approvals.decide(number, decision).await {
         Some(waiting) => json!({"decided": to_json(&waiting)}),
         None => unknown(),
     }
@@ -64,10 +64,10 @@ pub async fn respond(room: Option<&ApprovalQueue>, wish: &str, request: &Json) -
 
 fn parse_decision(
     waiting: &PendingApproval,
-    wish: &str,
+    action: &str,
     request: &Json,
 ) -> Option<PermissionDecision> {
-    if wish == "deny" {
+    if action == "deny" {
         let because = &waiting.reason;
         return Some(PermissionDecision::Deny(match request["reason"].as_str() {
             Some(reason) => format!("{because}, and whoever runs the gateway says: {reason}"),
@@ -85,7 +85,7 @@ fn parse_decision(
         Some(_) => return None,
     };
     let who = "whoever runs the gateway said yes".to_owned();
-    (wish == "allow").then_some(PermissionDecision::Allow { decided_by: who, scope: holds })
+    (action == "allow").then_some(PermissionDecision::Allow { decided_by: who, scope: holds })
 }
 
 /// A call, for programs.
@@ -170,8 +170,8 @@ mod tests {
             }),
             requested_at: SystemTime::now(),
         };
-        let heard = from_json(&to_json(&waiting)).expect("it makes sense");
-        assert_eq!(PendingApproval { requested_at: waiting.requested_at, ..heard }, waiting);
+        let parsed = from_json(&to_json(&waiting)).expect("it makes sense");
+        assert_eq!(PendingApproval { requested_at: waiting.requested_at, ..parsed }, waiting);
         let rule = waiting.suggestions[0].rule.clone();
         let yes = PermissionDecision::Allow {
             decided_by: String::new(),

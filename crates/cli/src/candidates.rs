@@ -182,8 +182,8 @@ impl<'c> CursorPosition<'c> {
             }
             (command, id) => {
                 // A configuration that cannot be read completes nothing; the command itself will say why.
-                let known = CompletionSource::load(session, current).ok();
-                known.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
+                let source = CompletionSource::load(session, current).ok();
+                source.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
             }
         }
     }

@@ -60,27 +60,27 @@ pub enum ReconnectOutcome {
 }
 
 /// Listens for other runs. Where that is not possible nobody can speak to us, and nothing else is lost.
-pub fn serve(subjects: ControlTargets, folder: &Path) -> ControlSocket {
+pub fn serve(targets: ControlTargets, folder: &Path) -> ControlSocket {
     let Ok((listener, path)) = bind(folder) else { return ControlSocket { end: None, task: None } };
     let (end, mut ended) = oneshot::channel();
     let task = tokio::spawn(async move {
-        let mut speakers = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 _ = &mut ended => break,
-                accepted = listener.accept(), if speakers.len() < MAX_CONNECTIONS => {
+                accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     if let Ok((stream, _)) = accepted {
-                        let subjects = subjects.clone();
-                        speakers.spawn(async move {
-                            let talk = serve_connection(stream, subjects);
-                            let _took_too_long = timeout(TIMEOUT, talk).await;
+                        let targets = targets.clone();
+                        connections.spawn(async move {
+                            let serving = serve_connection(stream, targets);
+                            let _took_too_long = timeout(TIMEOUT, serving).await;
                         });
                     }
                 }
-                Some(_) = speakers.join_next() => {}
+                Some(_) = connections.join_next() => {}
             }
         }
-        speakers.shutdown().await;
+        connections.shutdown().await;
         let _already_gone = fs::remove_file(path);
     });
     ControlSocket { end: Some(end), task: Some(task) }
@@ -109,7 +109,7 @@ fn bind(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// One request, one answer. Only our own person is listened to.
-async fn serve_connection(mut stream: Stream, subjects: ControlTargets) -> io::Result<()> {
+async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Result<()> {
     let ours = rustix::process::geteuid().as_raw();
     if stream.peer_cred()?.uid() != ours {
         return Ok(());
@@ -119,12 +119,12 @@ async fn serve_connection(mut stream: Stream, subjects: ControlTargets) -> io::R
     tokio::io::BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
     let request: Json = serde_json::from_str(&line).unwrap_or_default();
     let answer = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
-        (Some(name), _) => match subjects.host.reconnect(name).await {
+        (Some(name), _) => match targets.host.reconnect(name).await {
             Some(()) => json!({"reconnecting": name}),
             None => json!({"unknown": name}),
         },
         (None, Some(wish)) => {
-            approval_lines::respond(subjects.approvals.as_ref(), wish, &request).await
+            approval_lines::respond(targets.approvals.as_ref(), wish, &request).await
         }
         (None, None) => json!({"error": "this request is not known"}),
     };

@@ -42,7 +42,7 @@ pub fn call_context_with_warning(
 ) -> Result<(CallContext, String), Failure> {
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
-    let usual =
+    let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     let audit = AuditLog::open(&session.env.paths.audit()).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be kept").caused_by(error)
@@ -63,7 +63,7 @@ pub fn call_context_with_warning(
         rules: ActiveRules::new(configuration.rules.clone())
             .with_settings_file(session.env.paths.clone(), RuleFile::Local { project_root }),
         tool_pins: pins,
-        mode: mode.unwrap_or(usual),
+        mode: mode.unwrap_or(default_mode),
         trusted_servers: trusted,
         prompt: Arc::new(session.prompt.clone()),
         audit,

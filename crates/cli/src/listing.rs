@@ -31,14 +31,14 @@ pub struct ListLayout {
 pub fn list_items(
     session: &Invocation,
     names: &[String],
-    shapes: &[ListLayout],
+    layouts: &[ListLayout],
 ) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let ConnectedServers { snapshot, notes, .. } =
         live::connect_once(session, &configuration, names)?;
     let done = match session.wants_json() {
-        true => super::commands::json_output(&as_json(&snapshot, shapes)),
-        false => CommandOutput::text(as_text(session, &snapshot, shapes)),
+        true => super::commands::json_output(&as_json(&snapshot, layouts)),
+        false => CommandOutput::text(as_text(session, &snapshot, layouts)),
     };
     Ok(done.note(notes))
 }
@@ -48,37 +48,42 @@ fn items(snapshot: &Snapshot, list: ListKind) -> impl Iterator<Item = (&ServerVi
     views.flat_map(move |view| view.catalogue.items(list).iter().map(move |item| (&**view, item)))
 }
 
-fn as_json(snapshot: &Snapshot, shapes: &[ListLayout]) -> Json {
+fn as_json(snapshot: &Snapshot, layouts: &[ListLayout]) -> Json {
     let mut answer = json!({});
-    for shape in shapes {
-        let list: Vec<Json> = items(snapshot, shape.list)
+    for layout in layouts {
+        let list: Vec<Json> = items(snapshot, layout.list)
             .map(|(view, item)| {
                 let mut json: Json = item.raw.decode().unwrap_or_default();
                 json["server"] = view.name.as_str().into();
                 json
             })
             .collect();
-        answer[shape.key] = list.into();
+        answer[layout.key] = list.into();
     }
     answer
 }
 
 /// The lists as tables.
-pub fn as_text(session: &Invocation, snapshot: &Snapshot, shapes: &[ListLayout]) -> String {
+pub fn as_text(session: &Invocation, snapshot: &Snapshot, layouts: &[ListLayout]) -> String {
     let mut text = String::new();
-    for shape in shapes {
-        let rows: Vec<Vec<Cell>> = items(snapshot, shape.list)
-            .map(|(view, item)| item_row(view, item, shape.columns))
+    for layout in layouts {
+        let rows: Vec<Vec<Cell>> = items(snapshot, layout.list)
+            .map(|(view, item)| item_row(view, item, layout.columns))
             .collect();
         if rows.is_empty() {
-            text.push_str(shape.empty_text);
+            text.push_str(layout.empty_text);
             continue;
         }
         let mut header = vec!["SERVER"];
-        header.extend(shape.columns.iter().map(|(title, _)| *title));
+        header.extend(layout.columns.iter().map(|(title, _)| *title));
         let last = header.len() - 1;
-        let yielding = [Truncate::End(last), Truncate::End(1)];
-        text.push_str(&table::render(&header, &rows, session.env.terminal.width, &yielding));
+        let truncated_columns = [Truncate::End(last), Truncate::End(1)];
+        text.push_str(&table::render(
+            &header,
+            &rows,
+            session.env.terminal.width,
+            &truncated_columns,
+        ));
     }
     text
 }

@@ -86,10 +86,10 @@ pub fn with_host_and_interrupts<T>(
 pub fn with_custom_host<T>(
     session: &Invocation,
     persistence: RetryPolicy,
-    adapt: impl FnOnce(HostOptions) -> HostOptions,
+    customize: impl FnOnce(HostOptions) -> HostOptions,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let options = adapt(host_options(session, persistence)?);
+    let options = customize(host_options(session, persistence)?);
     process::raise_file_limit();
     let runtime = tokio_runtime()?;
     let outcome = runtime.block_on(async {
@@ -163,12 +163,12 @@ impl Interrupts {
 
 fn host_options(session: &Invocation, persistence: RetryPolicy) -> Result<HostOptions, Failure> {
     let machine = &session.env;
-    let around = HostEnv {
+    let environment = HostEnv {
         home: machine.home.clone(),
         working_folder: machine.working_folder.clone(),
         variables: BTreeMap::clone(&machine.variables),
     };
-    let usual = HostOptions::new(machine.paths.clone(), around);
+    let usual = HostOptions::new(machine.paths.clone(), environment);
     Ok(HostOptions {
         max_concurrent_local: positive_number(
             session,
@@ -203,14 +203,14 @@ pub fn elicitor(
 ) -> Result<Arc<dyn Elicitor>, Failure> {
     let Some(file) = &session.global.answers else { return Ok(person) };
     let path = session.env.working_folder.join(file);
-    let unreadable = |why: &str| {
+    let unreadable_file = |why: &str| {
         let message = format!("--answers: `{}` cannot be read", printable(file));
         Failure { causes: vec![printable(why)], ..Failure::new(Exit::Usage, &message) }
     };
     let text = match read::read_text(&path, AllowedFiles::PipesToo) {
         Ok(FileContent::Text(text)) => text,
-        Ok(FileContent::Absent) => return Err(unreadable("there is no such file")),
-        Err(error) => return Err(unreadable(&error.to_string())),
+        Ok(FileContent::Absent) => return Err(unreadable_file("there is no such file")),
+        Err(error) => return Err(unreadable_file(&error.to_string())),
     };
     let prepared = ScriptedAnswers::parse(&text, person).map_err(|error| {
         let failure = Failure::new(Exit::Usage, &format!("--answers: {error}"));
@@ -253,8 +253,8 @@ pub fn max_output_tokens(session: &Invocation) -> Result<Option<usize>, Failure>
 
 /// A way out for what is no server.
 pub fn outbound_network(session: &Invocation) -> Result<network::HttpClient, Failure> {
-    let around = HostEnv::default();
-    let usual = HostOptions::new(session.env.paths.clone(), around).network;
+    let environment = HostEnv::default();
+    let usual = HostOptions::new(session.env.paths.clone(), environment).network;
     network::HttpClient::new(&network_settings(session, usual)?).map_err(|error| {
         Failure::new(Exit::Configuration, "there is no way out to the network").caused_by(error)
     })

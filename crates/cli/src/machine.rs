@@ -201,18 +201,18 @@ fn detect_terminal() -> Terminal {
         Some((terminal_size::Width(columns), _)) if stdout.is_terminal() => usize::from(columns),
         Some(_) | None => usize::MAX,
     };
-    let is_watched = stdout.is_terminal();
-    let progress_width = match terminal_size::terminal_size_of(std::io::stderr()) {
+    let stdout_is_terminal = stdout.is_terminal();
+    let stderr_width = match terminal_size::terminal_size_of(std::io::stderr()) {
         Some((terminal_size::Width(columns), _)) if columns > 0 => usize::from(columns),
         Some(_) | None => 80,
     };
     Terminal {
-        is_interactive: std::io::stdin().is_terminal() && is_watched,
+        is_interactive: std::io::stdin().is_terminal() && stdout_is_terminal,
         can_prompt: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
         width,
-        stdout_is_terminal: is_watched,
+        stdout_is_terminal,
         stderr_is_terminal: std::io::stderr().is_terminal(),
-        stderr_width: progress_width,
+        stderr_width,
     }
 }
 

@@ -60,15 +60,15 @@ pub fn open(
 
 /// What servers may ask, where something says that there is a model.
 pub fn sampler(session: &Invocation) -> Option<Arc<dyn SamplingModel>> {
-    let wishes = model_selection(session, None);
+    let selection = model_selection(session, None);
     let has_key = |it: &ApiAccess| it.key.is_some();
     let is_set = session.providers().model.is_some()
-        || wishes.model.is_some()
-        || has_key(&wishes.anthropic)
-        || has_key(&wishes.openai);
+        || selection.model.is_some()
+        || has_key(&selection.anthropic)
+        || has_key(&selection.openai);
     is_set.then(|| {
-        let late = LazySampler { session: session.clone(), sampler: OnceCell::new() };
-        Arc::new(late) as Arc<dyn SamplingModel>
+        let lazy = LazySampler { session: session.clone(), sampler: OnceCell::new() };
+        Arc::new(lazy) as Arc<dyn SamplingModel>
     })
 }
 
@@ -82,8 +82,8 @@ impl LazySampler {
     async fn initialize(&self) -> Result<Sampler, String> {
         let session = self.session.clone();
         // Keys may come from a command that asks the person for a touch.
-        let made = tokio::task::spawn_blocking(move || open(&session, None)).await;
-        match made {
+        let opened = tokio::task::spawn_blocking(move || open(&session, None)).await;
+        match opened {
             Ok(Ok(Some(model))) => Ok(Sampler::new(model)),
             Ok(Ok(None)) | Err(_) => Err("no model is set up".to_owned()),
             Ok(Err(failure)) => Err(failure.message),

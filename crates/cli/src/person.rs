@@ -118,7 +118,7 @@ impl TerminalPrompt {
             "{} asks:\n",
             paint(TextStyle::Bold, printable(&inquiry.server))
         ));
-        let mut on_screen = OpenQuestion { is_answered: false };
+        let mut open_question = OpenQuestion { is_answered: false };
         let reply = match &inquiry.kind {
             ElicitationKind::Form(form) => form_prompt::fill(keyboard, form, &inquiry.server).await,
             ElicitationKind::Url(visit) => {
@@ -126,7 +126,7 @@ impl TerminalPrompt {
             }
             ElicitationKind::Sampling(sample) => sampling_prompt(keyboard, sample).await,
         };
-        on_screen.is_answered = true;
+        open_question.is_answered = true;
         reply
     }
 

@@ -115,7 +115,7 @@ pub enum ClientAuth {
 /// Serves until whoever started us has enough.
 pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let adapted = |mut options: switchboard::engine::HostOptions| {
+    let customize = |mut options: switchboard::engine::HostOptions| {
         // Questions that belong to no client's call.
         options.elicitor = Arc::new(DeclineAll("nobody is here to answer".to_owned()));
         options.lent_capabilities = vec![ClientCapability::Sampling];
@@ -129,22 +129,22 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
     live::with_custom_host(
         session,
         RetryPolicy::RetryWithBackoff,
-        adapted,
+        customize,
         async |host, interrupts| {
             service.source.apply(host, &configuration).await;
             let mut desk = desk::call_context(session, &configuration, host, service.mode)?;
             if let ToolSource::Workspace(_) = &service.source {
                 desk.trusted_servers.insert(workspace::NAME.to_owned());
             }
-            let (room, keeping) = ApprovalQueue::new(service.approval_timeout);
-            let keeping = tokio::spawn(keeping);
-            desk.prompt = Arc::new(room.clone());
+            let (approvals, approval_task) = ApprovalQueue::new(service.approval_timeout);
+            let approval_task = tokio::spawn(approval_task);
+            desk.prompt = Arc::new(approvals.clone());
             let audit = desk.audit.clone();
             let (tracer, exporting) = trace_setup::tracer(session)?;
             let (gateway, task) = Gateway::open_with_tracer(host, desk, service.serving, tracer);
             gateway.set_rules(&configuration.rules, &configuration.principals);
             let subjects =
-                control::ControlTargets { host: host.clone(), approvals: Some(room.clone()) };
+                control::ControlTargets { host: host.clone(), approvals: Some(approvals.clone()) };
             let control = control::serve(subjects, &session.env.paths.control_sockets());
             let served = {
                 let following = follow_configuration(
@@ -154,7 +154,7 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
                     &configuration,
                 );
                 let serving = serve_clients(session, &gateway, service.http, interrupts);
-                let announcing = announce_approvals(room.watch());
+                let announcing = announce_approvals(approvals.watch());
                 tokio::pin!(following, serving, announcing);
                 tokio::select! {
                     served = &mut serving => served,
@@ -163,10 +163,10 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
                 }
             };
             control.close().await;
-            drop((gateway, room));
+            drop((gateway, approvals));
             host.shutdown().await;
             let _panicked = task.await;
-            let _panicked = keeping.await;
+            let _panicked = approval_task.await;
             exporting.finish().await;
             audit.flush().await;
             served.map(|()| CommandOutput::default())
@@ -207,16 +207,16 @@ async fn follow_configuration(
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
     }
-    let mut told = String::new();
+    let mut last_problems = String::new();
     while let Some(configuration) = follower.next().await {
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
         let text = report::problems(&session.env, errors);
-        if text != told {
+        if text != last_problems {
             report::print_stderr(&text);
-            told = text;
+            last_problems = text;
         }
     }
     std::future::pending().await
@@ -229,12 +229,12 @@ async fn serve_clients(
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let Some(http) = http else {
-        let (link, written) = standard_streams::transport().map_err(|error| {
+        let (link, flushed) = standard_streams::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
         gateway.wait_until_ready(SETTLE_TIMEOUT).await;
         gateway.serve_exclusive(link, "stdio", interrupts.next()).await;
-        written.wait().await;
+        flushed.wait().await;
         return Ok(());
     };
     let cannot_listen = |error| {
@@ -300,7 +300,7 @@ fn authenticator(
 /// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
 async fn reload_token_file(list: Option<Arc<TokenFile>>) {
     let Some(list) = list else { return std::future::pending().await };
-    let mut said = String::new();
+    let mut last_error = String::new();
     loop {
         tokio::time::sleep(TOKEN_FILE_POLL).await;
         let reading = list.clone();
@@ -309,10 +309,10 @@ async fn reload_token_file(list: Option<Arc<TokenFile>>) {
             Ok(Err(error)) => format!("{error}"),
             Ok(Ok(_)) | Err(_) => String::new(),
         };
-        if now != said && !now.is_empty() {
+        if now != last_error && !now.is_empty() {
             report::print_stderr(&format!("{now}; the tokens that were read last still count\n"));
         }
-        said = now;
+        last_error = now;
     }
 }
 

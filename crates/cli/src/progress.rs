@@ -49,9 +49,9 @@ impl ProgressBar {
     }
 
     /// Takes a sign of progress, and draws it now or soon.
-    pub fn update(&mut self, sign: &Progress) {
+    pub fn update(&mut self, notification: &Progress) {
         let Some(width) = self.width else { return };
-        self.pending = Some(progress_line(&sign.0.decode().unwrap_or_default(), width));
+        self.pending = Some(progress_line(&notification.0.decode().unwrap_or_default(), width));
         if Instant::now() >= self.next_draw {
             self.draw();
         }
@@ -87,8 +87,8 @@ impl Drop for ProgressBar {
 }
 
 /// One line: a bar and a percentage where the total is known, a number where it is not, and the server's words.
-fn progress_line(sign: &Json, width: usize) -> String {
-    let part = match (sign["progress"].as_f64(), sign["total"].as_f64()) {
+fn progress_line(notification: &Json, width: usize) -> String {
+    let part = match (notification["progress"].as_f64(), notification["total"].as_f64()) {
         (Some(done), Some(total)) if total > 0.0 => {
             let share = (done / total).clamp(0.0, 1.0);
             let filled = filled_cells(share);
@@ -98,7 +98,7 @@ fn progress_line(sign: &Json, width: usize) -> String {
         (Some(done), Some(_) | None) => format!("{done}"),
         (None, Some(_) | None) => String::new(),
     };
-    let message = printable(sign["message"].as_str().unwrap_or_default());
+    let message = printable(notification["message"].as_str().unwrap_or_default());
     let text = format!("{part}  {message}");
     // A terminal that wraps at its last column would leave a line behind.
     truncate_end(text.trim(), width.saturating_sub(1))
@@ -121,8 +121,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(sign: Json, width: usize, expected: &str) {
-        assert_eq!(progress_line(&sign, width), expected);
+    fn check(notification: Json, width: usize, expected: &str) {
+        assert_eq!(progress_line(&notification, width), expected);
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub async fn choose_rule(
     keyboard: &mut Keyboard,
     suggestions: &[Suggestion],
 ) -> Option<Suggestion> {
-    let usual = suggestions.iter().position(|it| it.coverage == RuleCoverage::Tool)?;
+    let default_index = suggestions.iter().position(|it| it.coverage == RuleCoverage::Tool)?;
     let mut text = String::from("Which calls?\n");
     for (index, it) in suggestions.iter().enumerate() {
         let about = match it.coverage {
@@ -153,10 +153,10 @@ pub async fn choose_rule(
     }
     report::print_stderr(&text);
     loop {
-        report::print_stderr(&format!("[{}] ", usual + 1));
+        report::print_stderr(&format!("[{}] ", default_index + 1));
         let line = keyboard.next_line().await?;
         let chosen = match line.trim() {
-            "" => Some(usual),
+            "" => Some(default_index),
             number => number.parse::<usize>().ok().and_then(|it| it.checked_sub(1)),
         };
         match chosen.and_then(|it| suggestions.get(it)) {

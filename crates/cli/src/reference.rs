@@ -136,10 +136,10 @@ fn section(command: &Command, prefix: &str, depth: usize) -> String {
     text
 }
 
-fn options(command: &Command, wanted: impl Fn(&Arg) -> bool) -> String {
+fn options(command: &Command, is_listed: impl Fn(&Arg) -> bool) -> String {
     let arguments = command
         .get_arguments()
-        .filter(|arg| wanted(arg) && !matches!(arg.get_id().as_str(), "help" | "version"));
+        .filter(|arg| is_listed(arg) && !matches!(arg.get_id().as_str(), "help" | "version"));
     arguments.map(option).collect()
 }
 

@@ -68,7 +68,7 @@ complete -c swb -f -a '(__swb_complete)'
 pub fn complete_if_requested(managed: PathBuf) -> bool {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
-    let [first, manner, rest @ ..] = &words[..] else { return false };
+    let [first, format, rest @ ..] = &words[..] else { return false };
     if first != COMPLETE_ARGUMENT {
         return false;
     }
@@ -78,7 +78,7 @@ pub fn complete_if_requested(managed: PathBuf) -> bool {
         return true;
     };
     let session = Invocation::new(machine, arguments.global);
-    let text = match (manner.as_str(), rest) {
+    let text = match (format.as_str(), rest) {
         ("bash", [line, breaks]) => {
             bash_lines(line, breaks, |words| candidates::complete(&session, words))
         }

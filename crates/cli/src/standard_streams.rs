@@ -22,15 +22,15 @@ pub struct PendingOutput(oneshot::Receiver<()>);
 /// The link, and what to wait for once it is dropped. Must be called inside a runtime. The thread that reads ends
 /// with its input, or with the process.
 pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream>, PendingOutput)> {
-    let (reader, to_link) = tokio::io::duplex(BUFFER_SIZE);
-    let (writer, from_link) = tokio::io::duplex(BUFFER_SIZE);
+    let (reader, to_transport) = tokio::io::duplex(BUFFER_SIZE);
+    let (writer, from_transport) = tokio::io::duplex(BUFFER_SIZE);
     let (done, written) = oneshot::channel();
     let (reading, writing) = (Handle::current(), Handle::current());
     std::thread::Builder::new().name("standard input".to_owned()).spawn(move || {
-        read_stdin(&reading, to_link);
+        read_stdin(&reading, to_transport);
     })?;
     std::thread::Builder::new().name("standard output".to_owned()).spawn(move || {
-        write_stdout(&writing, from_link);
+        write_stdout(&writing, from_transport);
         let _nobody_waits = done.send(());
     })?;
     Ok((StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE), PendingOutput(written)))
@@ -43,7 +43,7 @@ impl PendingOutput {
     }
 }
 
-fn read_stdin(runtime: &Handle, mut to_link: DuplexStream) {
+fn read_stdin(runtime: &Handle, mut to_transport: DuplexStream) {
     let mut input = std::io::stdin().lock();
     let mut buffer = vec![0; BUFFER_SIZE];
     loop {
@@ -51,7 +51,7 @@ fn read_stdin(runtime: &Handle, mut to_link: DuplexStream) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
             Ok(count) => {
-                if runtime.block_on(to_link.write_all(&buffer[..count])).is_err() {
+                if runtime.block_on(to_transport.write_all(&buffer[..count])).is_err() {
                     return;
                 }
             }
@@ -59,10 +59,10 @@ fn read_stdin(runtime: &Handle, mut to_link: DuplexStream) {
     }
 }
 
-fn write_stdout(runtime: &Handle, mut from_link: DuplexStream) {
+fn write_stdout(runtime: &Handle, mut from_transport: DuplexStream) {
     let mut output = std::io::stdout().lock();
     let mut buffer = vec![0; BUFFER_SIZE];
-    while let Ok(count @ 1..) = runtime.block_on(from_link.read(&mut buffer)) {
+    while let Ok(count @ 1..) = runtime.block_on(from_transport.read(&mut buffer)) {
         if output.write_all(&buffer[..count]).and_then(|()| output.flush()).is_err() {
             return;
         }

@@ -28,13 +28,13 @@ pub fn set_enabled(
     session: &Invocation,
     name: &str,
     scope: Option<WritableScope>,
-    position: Toggle,
+    toggle: Toggle,
 ) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
     let definitions = session.definitions(&configuration, name)?;
     let server = definitions[0];
-    let changes = match position {
+    let changes = match toggle {
         Toggle::Disable => vec![disable_edit(session, server, scope)],
         Toggle::Enable => enable_edits(session, &configuration, server),
     };
@@ -47,7 +47,7 @@ pub fn set_enabled(
         }
     }
     let after = session.load()?;
-    Ok(toggle_output(session, &after, name, position, &places))
+    Ok(toggle_output(session, &after, name, toggle, &places))
 }
 
 /// One edit of one file.
@@ -113,7 +113,7 @@ fn toggle_output(
     session: &Invocation,
     after: &Configuration,
     name: &str,
-    position: Toggle,
+    toggle: Toggle,
     places: &[String],
 ) -> CommandOutput {
     let state = after.effective.winner(name).map(|server| &server.state);
@@ -126,7 +126,7 @@ fn toggle_output(
     }
     let name = printable(name);
     let place = places.join(" and ");
-    CommandOutput::text(match (position, places.is_empty(), is_off) {
+    CommandOutput::text(match (toggle, places.is_empty(), is_off) {
         (Toggle::Disable, _, _) => format!("`{name}` is switched off in {place}\n"),
         (Toggle::Enable, true, false) => format!("`{name}` is not switched off\n"),
         (Toggle::Enable, false, false) => {

@@ -18,8 +18,8 @@ impl Cell {
     }
 
     /// A cell with colour.
-    pub fn styled(meaning: TextStyle, text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), style: Some(meaning) }
+    pub fn styled(style: TextStyle, text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), style: Some(style) }
     }
 }
 
@@ -46,7 +46,12 @@ const COLUMN_GAP: usize = 2;
 
 /// Lays out rows under a header, each line at most `width` columns wide where that is possible.
 /// The widest yielding column gives way first.
-pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Truncate]) -> String {
+pub fn render(
+    header: &[&str],
+    rows: &[Vec<Cell>],
+    width: usize,
+    truncated_columns: &[Truncate],
+) -> String {
     let mut widths: Vec<usize> = header.iter().map(|title| title.width()).collect();
     for row in rows {
         for (column, cell) in row.iter().enumerate() {
@@ -55,7 +60,8 @@ pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Tru
     }
     let total: usize = widths.iter().sum::<usize>() + COLUMN_GAP * (widths.len() - 1);
     for _ in 0..total.saturating_sub(width) {
-        let widest = yielding.iter().map(|it| it.column()).max_by_key(|column| widths[*column]);
+        let widest =
+            truncated_columns.iter().map(|it| it.column()).max_by_key(|column| widths[*column]);
         match widest {
             Some(column) if widths[column] > MIN_COLUMN_WIDTH => widths[column] -= 1,
             Some(_) | None => break,
@@ -63,7 +69,7 @@ pub fn render(header: &[&str], rows: &[Vec<Cell>], width: usize, yielding: &[Tru
     }
     let ends: Vec<Truncate> = (0..widths.len())
         .map(|column| {
-            let found = yielding.iter().find(|it| it.column() == column);
+            let found = truncated_columns.iter().find(|it| it.column() == column);
             found.copied().unwrap_or(Truncate::End(column))
         })
         .collect();
@@ -81,7 +87,7 @@ fn row_line(row: &[Cell], widths: &[usize], ends: &[Truncate]) -> String {
         let last = index + 1 == row.len();
         let padding = if last { 0 } else { width.saturating_sub(text.width()) + COLUMN_GAP };
         match cell.style {
-            Some(meaning) if !text.is_empty() => line.push_str(&paint(meaning, &text)),
+            Some(style) if !text.is_empty() => line.push_str(&paint(style, &text)),
             Some(_) | None => line.push_str(&text),
         }
         line.push_str(&" ".repeat(padding));

@@ -200,13 +200,13 @@ mod tests {
         let read = parse_pairs("Authorization=Basic%20YWE+=, x=a&b,,bad");
         let expected = [("Authorization", "Basic YWE+="), ("x", "a&b")];
         assert_eq!(read, expected.map(|it| (it.0.to_owned(), it.1.to_owned())));
-        let told = resource_attributes(&variables(&[
+        let attributes = resource_attributes(&variables(&[
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,k=v"),
             ("OTEL_SERVICE_NAME", "b"),
         ]));
-        assert_eq!(told[0], ("k".to_owned(), "v".to_owned()));
-        assert_eq!(told[1], ("service.name".to_owned(), "b".to_owned()));
-        assert_eq!(told[2].0, "service.version");
+        assert_eq!(attributes[0], ("k".to_owned(), "v".to_owned()));
+        assert_eq!(attributes[1], ("service.name".to_owned(), "b".to_owned()));
+        assert_eq!(attributes[2].0, "service.version");
     }
 
     #[test]

@@ -69,23 +69,23 @@ pub fn check_entry(
         environment: session.env.template_environment(),
         ..MergeInputs::default()
     };
-    let judged = cascade::resolve(inputs).servers.into_iter().next();
-    let Some(judged) = judged else {
+    let resolved = cascade::resolve(inputs).servers.into_iter().next();
+    let Some(resolved) = resolved else {
         return Err(Failure::new(Exit::Usage, "the entry defines no server"));
     };
     let errors: Vec<_> =
-        judged.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
+        resolved.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
     if !errors.is_empty() {
         let message = format!("`{}` cannot be added as it is", server.name);
         let detail = report::problems(&session.env, errors.into_iter());
         return Err(Failure::new(Exit::Configuration, &message).detail(detail));
     }
-    if let ServerState::Refused(refusal) = &judged.state {
+    if let ServerState::Refused(refusal) = &resolved.state {
         let message = format!("`{}` may not be added: a policy refuses it", server.name);
         let reason = describe::refusal_text(session, refusal);
         return Err(Failure::new(Exit::Policy, &message).hint(&reason));
     }
-    Ok(judged)
+    Ok(resolved)
 }
 
 /// Fails where the scope's file already has a server of that name.
@@ -175,12 +175,12 @@ pub fn expect_inside(
     file: &Path,
 ) -> Result<(), Failure> {
     let root = switchboard::places::project_root(&session.env.working_folder);
-    let is_fine = match (scope, file.canonicalize()) {
+    let is_inside = match (scope, file.canonicalize()) {
         (WritableScope::Project, Ok(real)) => real.starts_with(root),
         (WritableScope::Project, Err(_)) => !file.is_symlink(),
         (WritableScope::Local | WritableScope::User, _) => true,
     };
-    if is_fine {
+    if is_inside {
         return Ok(());
     }
     let message = format!("{} is a link that leads out of the project", session.display_path(file));
@@ -318,12 +318,12 @@ pub fn added_notes(
     before: &Configuration,
     scope: WritableScope,
     server: &NewServer,
-    judged: &ResolvedServer,
+    resolved: &ResolvedServer,
 ) -> String {
     let name = printable(&server.name);
     let mut text = String::new();
-    let hides = before.effective.winner(&server.name).filter(|it| it.scope() != scope.scope());
-    match hides {
+    let shadowed = before.effective.winner(&server.name).filter(|it| it.scope() != scope.scope());
+    match shadowed {
         Some(other) if other.scope() < scope.scope() => text.push_str(&format!(
             "note: `{name}` of the {} scope ({}) wins over it\n",
             other.scope(),
@@ -345,7 +345,7 @@ pub fn added_notes(
             );
         }
     }
-    let warnings = judged.problems.iter().filter(|it| it.severity() == Severity::Warning);
+    let warnings = resolved.problems.iter().filter(|it| it.severity() == Severity::Warning);
     for problem in warnings {
         text.push_str(&format!("warning: {}\n", printable(&problem.kind.to_string())));
         if let Some(hint) = problem.hint() {

@@ -179,33 +179,27 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         disabled,
         approvals,
         environment,
-        exclusive_source: lock,
-        scope_filter: breadth,
+        exclusive_source: exclusive_source,
+        scope_filter: scope_filter,
     } = inputs;
-    let judge = Resolver {
-        policy,
-        disabled,
-        approvals,
-        environment,
-        exclusive_source: lock,
-        scope_filter: breadth,
-    };
+    let resolver =
+        Resolver { policy, disabled, approvals, environment, exclusive_source, scope_filter };
     let mut problems = Vec::new();
     let mut servers = Vec::new();
     for layer in layers {
         problems.extend(layer.problems);
-        let mut environment = Cow::Borrowed(&judge.environment);
+        let mut environment = Cow::Borrowed(&resolver.environment);
         for (name, value) in &layer.variables {
             environment = Cow::Owned(environment.with(name, value));
         }
-        let opened =
-            layer.definitions.into_iter().map(|it| judge.resolve_definition(it, &environment));
-        servers.extend(opened);
+        let resolved =
+            layer.definitions.into_iter().map(|it| resolver.resolve_definition(it, &environment));
+        servers.extend(resolved);
     }
     servers.sort_by(|a, b| (&a.name, a.scope()).cmp(&(&b.name, b.scope())));
-    judge.mark_shadowed(&mut servers);
+    resolver.mark_shadowed(&mut servers);
     mark_duplicates(&mut servers);
-    EffectiveConfig { servers, problems, exclusive_source: judge.exclusive_source }
+    EffectiveConfig { servers, problems, exclusive_source: resolver.exclusive_source }
 }
 
 struct Resolver {
@@ -224,10 +218,10 @@ impl Resolver {
         definition: ServerDefinition,
         environment: &Environment,
     ) -> ResolvedServer {
-        let ServerDefinition { name, server_name: checked, origin, entry, mut problems } =
+        let ServerDefinition { name, server_name: server_name, origin, entry, mut problems } =
             definition;
         let mut missing = BTreeSet::new();
-        let spec = match (&entry, checked) {
+        let spec = match (&entry, server_name) {
             (Some(entry), Ok(name)) => Some(entry.expand(name, environment, &mut missing)),
             (None, _) | (_, Err(_)) => None,
         };
@@ -261,8 +255,8 @@ impl Resolver {
         let (Some(spec), Some(fingerprint)) = (&server.spec, &server.fingerprint) else {
             return ServerState::Invalid;
         };
-        let standing = self.approval_status(server, fingerprint);
-        if standing == ApprovalStatus::Rejected {
+        let status = self.approval_status(server, fingerprint);
+        if status == ApprovalStatus::Rejected {
             return ServerState::Rejected;
         }
         if let PolicyDecision::Refused(refusal) = self.policy.evaluate(spec, &self.environment) {
@@ -271,7 +265,7 @@ impl Resolver {
         if let Some(origin) = self.disabled_by(server) {
             return ServerState::Disabled(origin);
         }
-        match standing {
+        match status {
             ApprovalStatus::New => ServerState::Pending(PendingReason::New),
             ApprovalStatus::Changed => ServerState::Pending(PendingReason::Changed),
             ApprovalStatus::Approved | ApprovalStatus::Rejected => ServerState::Ready,
@@ -400,10 +394,10 @@ fn mark_duplicates(servers: &mut [ResolvedServer]) {
     }
     for server in servers.iter_mut().filter(|it| ready(it) && !it.scope().is_manual()) {
         let Some(signature) = server.signature.clone() else { continue };
-        let twin = manual
+        let original = manual
             .get(&signature)
             .or_else(|| plugins.get(&signature).filter(|_| server.scope() == Scope::Plugin));
-        if let Some((of, by)) = twin {
+        if let Some((of, by)) = original {
             server.state = ServerState::Duplicate { of: of.clone(), by: by.clone() };
         } else if server.scope() == Scope::Plugin {
             plugins.insert(signature, (server.name.clone(), server.origin.clone()));
@@ -421,12 +415,12 @@ mod tests {
 
     /// A scenario: sources by scope (`project:near` names the file), each with the text under `mcpServers`.
     #[derive(Default)]
-    struct Scene {
+    struct Scenario {
         inputs: MergeInputs,
     }
 
-    impl Scene {
-        fn with(mut self, place: &str, servers: &str) -> Scene {
+    impl Scenario {
+        fn with(mut self, place: &str, servers: &str) -> Scenario {
             let (scope, file) = place.split_once(':').unwrap_or((place, place));
             let scope = Scope::parse(scope).expect("a scope");
             let naming = if scope == Scope::Plugin { Naming::Plugin(file) } else { Naming::Plain };
@@ -439,7 +433,7 @@ mod tests {
             self
         }
 
-        fn settings(mut self, text: &str) -> Scene {
+        fn settings(mut self, text: &str) -> Scenario {
             let source = Source::file(Scope::User, "settings");
             let settings = Settings::read(&source, text, Authority::User);
             self.inputs.policy = settings.policy;
@@ -448,7 +442,7 @@ mod tests {
         }
 
         /// Approves what the project file `file` defines now.
-        fn approve(mut self, file: &str, name: &str) -> Scene {
+        fn approve(mut self, file: &str, name: &str) -> Scenario {
             let source = Source::file(Scope::Project, file).to_string();
             let decision = self.fingerprint(file, name).map(ApprovalDecision::Approved);
             self.inputs.approvals.record(&source, name, decision.expect("it is defined"));
@@ -458,14 +452,16 @@ mod tests {
         fn fingerprint(&self, file: &str, name: &str) -> Option<Fingerprint> {
             let layer = self.inputs.layers.iter().find(|it| it.source.to_string() == file)?;
             let definition = layer.definitions.iter().find(|it| it.name == name)?;
-            let checked = definition.server_name.clone().ok()?;
+            let server_name = definition.server_name.clone().ok()?;
             let entry = definition.entry.as_ref()?;
             Some(
-                entry.expand(checked, &self.inputs.environment, &mut BTreeSet::new()).fingerprint(),
+                entry
+                    .expand(server_name, &self.inputs.environment, &mut BTreeSet::new())
+                    .fingerprint(),
             )
         }
 
-        fn set(mut self, name: &str, value: &str) -> Scene {
+        fn set(mut self, name: &str, value: &str) -> Scenario {
             self.inputs.environment = self.inputs.environment.with(name, value);
             self
         }
@@ -496,7 +492,7 @@ mod tests {
 
     #[test]
     fn the_highest_scope_wins_whole_and_losers_stay_visible() {
-        Scene::default()
+        Scenario::default()
             .with("user", X)
             .with("project:p", X)
             .with("local", X)
@@ -511,7 +507,7 @@ mod tests {
 
     #[test]
     fn project_beats_local_beats_user_and_the_nearest_project_file_wins() {
-        Scene::default()
+        Scenario::default()
             .with("project:near", X)
             .with("project:far", X)
             .with("local", X)
@@ -527,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_bad_entry_never_hides_a_good_one_of_the_same_name() {
-        Scene::default()
+        Scenario::default()
             .with("local", r#""s": {"command": 1}"#)
             .with("user", X)
             .check(&["s local invalid", "s user ready"]);
@@ -535,7 +531,7 @@ mod tests {
 
     #[test]
     fn a_managed_server_file_is_the_only_source_except_for_the_embedding_program() {
-        Scene::default()
+        Scenario::default()
             .with("enterprise", r#""corp": {"command": "c"}"#)
             .with("dynamic", r#""tool": {"type": "sdk"}, "own": {"command": "x"}"#)
             .with("user", X)
@@ -551,22 +547,24 @@ mod tests {
     #[test]
     fn strict_leaves_the_dynamic_scope_alone_and_never_lifts_the_lock() {
         let mut strict =
-            Scene::default().with("dynamic", X).with("user", r#""u": {"command": "x"}"#);
+            Scenario::default().with("dynamic", X).with("user", r#""u": {"command": "x"}"#);
         strict.inputs.scope_filter = ScopeFilter::DynamicOnly;
         strict.check(&["s dynamic ready", "u user not dynamic"]);
-        let mut locked =
-            Scene::default().with("enterprise", r#""corp": {"command": "c"}"#).with("dynamic", X);
+        let mut locked = Scenario::default()
+            .with("enterprise", r#""corp": {"command": "c"}"#)
+            .with("dynamic", X);
         locked.inputs.scope_filter = ScopeFilter::DynamicOnly;
         locked.check(&["corp enterprise ready", "s dynamic locked out"]);
     }
 
     #[test]
     fn a_project_server_waits_for_a_person_and_again_after_any_change() {
-        let scene = |entry: &str| Scene::default().with("project:p", &format!("\"s\": {entry}"));
+        let scenario =
+            |entry: &str| Scenario::default().with("project:p", &format!("\"s\": {entry}"));
         let first = r#"{"command": "x", "args": ["a"], "env": {"K": "$V"}}"#;
-        scene(first).check(&["s p pending New"]);
-        scene(first).approve("p", "s").check(&["s p ready"]);
-        let approvals = scene(first).set("V", "1").approve("p", "s").inputs.approvals;
+        scenario(first).check(&["s p pending New"]);
+        scenario(first).approve("p", "s").check(&["s p ready"]);
+        let approvals = scenario(first).set("V", "1").approve("p", "s").inputs.approvals;
         for changed in [
             r#"{"command": "x", "args": ["b"], "env": {"K": "$V"}}"#,
             r#"{"command": "x", "args": ["a", ""], "env": {"K": "$V"}}"#,
@@ -578,15 +576,15 @@ mod tests {
             r#"{"command": "x", "args": ["a"], "env": {"K": "$V"}, "sandbox": "off"}"#,
             r#"{"type": "http", "url": "https://x/"}"#,
         ] {
-            let mut scene = scene(changed).set("V", "1");
-            scene.inputs.approvals = approvals.clone();
-            scene.check(&["s p pending Changed"]);
+            let mut scenario = scenario(changed).set("V", "1");
+            scenario.inputs.approvals = approvals.clone();
+            scenario.check(&["s p pending Changed"]);
         }
-        let mut other_value = scene(first).set("V", "2");
+        let mut other_value = scenario(first).set("V", "2");
         other_value.inputs.approvals = approvals.clone();
         other_value.check(&["s p pending Changed"]);
         let mut described =
-            scene(r#"{"command": "x", "args": ["a"], "env": {"K": "$V"}, "description": "d"}"#)
+            scenario(r#"{"command": "x", "args": ["a"], "env": {"K": "$V"}, "description": "d"}"#)
                 .set("V", "1");
         described.inputs.approvals = approvals;
         described.check(&["s p ready"]);
@@ -594,9 +592,10 @@ mod tests {
 
     #[test]
     fn remote_entries_are_bound_to_url_headers_and_sign_in() {
-        let scene = |entry: &str| Scene::default().with("project:p", &format!("\"s\": {entry}"));
+        let scenario =
+            |entry: &str| Scenario::default().with("project:p", &format!("\"s\": {entry}"));
         let first = r#"{"type": "http", "url": "https://h/a", "headers": {"A": "b"}}"#;
-        let approvals = scene(first).approve("p", "s").inputs.approvals;
+        let approvals = scenario(first).approve("p", "s").inputs.approvals;
         for changed in [
             r#"{"type": "http", "url": "https://h/b", "headers": {"A": "b"}}"#,
             r#"{"type": "http", "url": "https://h/a", "headers": {"A": "c"}}"#,
@@ -604,33 +603,33 @@ mod tests {
             r#"{"type": "http", "url": "https://h/a", "headers": {"A": "b"}, "oauth": {"clientId": "x"}}"#,
             r#"{"type": "sse", "url": "https://h/a", "headers": {"A": "b"}}"#,
         ] {
-            let mut scene = scene(changed);
-            scene.inputs.approvals = approvals.clone();
-            scene.check(&["s p pending Changed"]);
+            let mut scenario = scenario(changed);
+            scenario.inputs.approvals = approvals.clone();
+            scenario.check(&["s p pending Changed"]);
         }
     }
 
     #[test]
     fn a_rejected_project_server_gives_the_name_back() {
-        let mut scene = Scene::default().with("project:p", X).with("user", X);
-        scene.inputs.approvals.record("p", "s", ApprovalDecision::Rejected);
-        scene.check(&["s p rejected", "s user ready"]);
+        let mut scenario = Scenario::default().with("project:p", X).with("user", X);
+        scenario.inputs.approvals.record("p", "s", ApprovalDecision::Rejected);
+        scenario.check(&["s p rejected", "s user ready"]);
     }
 
     #[test]
     fn an_approval_in_one_project_file_says_nothing_of_another() {
-        let mut scene = Scene::default()
+        let mut scenario = Scenario::default()
             .with("project:p", X)
             .approve("p", "s")
             .with("project:q", r#""t": {"command": "x"}"#);
-        let stolen = scene.fingerprint("p", "s").expect("it is there");
-        scene.inputs.approvals.record("p", "t", ApprovalDecision::Approved(stolen));
-        scene.check(&["s p ready", "t q pending New"]);
+        let stolen = scenario.fingerprint("p", "s").expect("it is there");
+        scenario.inputs.approvals.record("p", "t", ApprovalDecision::Approved(stolen));
+        scenario.check(&["s p ready", "t q pending New"]);
     }
 
     #[test]
     fn switched_off_servers_say_where() {
-        Scene::default()
+        Scenario::default()
             .with("user", X)
             .settings(r#"{"disabledMcpServers": ["s"]}"#)
             .check(&["s user disabled by settings"]);
@@ -639,19 +638,19 @@ mod tests {
     #[test]
     fn manual_beats_plugin_and_the_first_plugin_beats_the_second() {
         let db = |name: &str| format!(r#""{name}": {{"command": "db", "args": ["1"]}}"#);
-        Scene::default()
+        Scenario::default()
             .with("managed:a", &db("one"))
             .with("managed:b", &db("two"))
             .check(&["plugin:a:one a ready", "plugin:b:two b duplicate of plugin:a:one"]);
-        Scene::default()
+        Scenario::default()
             .with("managed:a", &db("one"))
             .with("user", &db("mine"))
             .check(&["mine user ready", "plugin:a:one a duplicate of mine"]);
-        Scene::default()
+        Scenario::default()
             .with("managed:a", &db("one"))
             .with("project:p", &db("theirs"))
             .check(&["plugin:a:one a ready", "theirs p pending New"]);
-        Scene::default()
+        Scenario::default()
             .with("user", &format!("{},{}", db("mine"), db("again")))
             .check(&["again user ready", "mine user ready"]);
     }
@@ -659,11 +658,11 @@ mod tests {
     #[test]
     fn an_enabled_manual_server_hides_its_connector_twin_and_a_disabled_one_does_not() {
         let connector = r#""claude.ai Vendor": {"type": "claudeai-proxy", "url": "https://proxy.example/?mcp_url=https%3A%2F%2Fmcp.vendor.example%2F"}"#;
-        Scene::default()
+        Scenario::default()
             .with("connectors", connector)
             .with("user", r#""vendor": {"type": "http", "url": "https://mcp.vendor.example"}"#)
             .check(&["claude.ai Vendor connectors duplicate of vendor", "vendor user ready"]);
-        Scene::default()
+        Scenario::default()
             .with("connectors", connector)
             .with("user", r#""vendor": {"type": "http", "url": "https://mcp.vendor.example", "disabled": true}"#)
             .check(&["claude.ai Vendor connectors ready", "vendor user disabled by user"]);
@@ -671,7 +670,7 @@ mod tests {
 
     #[test]
     fn policy_reaches_every_scope() {
-        Scene::default()
+        Scenario::default()
             .with("dynamic", r#""a": {"command": "x"}"#)
             .with("connectors", r#""b": {"type": "http", "url": "https://x/"}"#)
             .with("project:p", r#""c": {"command": "x"}"#)
@@ -687,7 +686,7 @@ mod tests {
                 "e user refused",
                 "plugin:f:f f refused",
             ]);
-        Scene::default()
+        Scenario::default()
             .with("enterprise", X)
             .settings(r#"{"deniedMcpServers": [{"serverName": "s"}]}"#)
             .check(&["s enterprise refused"]);
@@ -696,14 +695,14 @@ mod tests {
     #[test]
     fn a_missing_variable_warns_and_blocks_nothing() {
         let effective = resolve(
-            Scene::default()
+            Scenario::default()
                 .with("user", r#""s": {"type": "http", "url": "https://$HOST/"}"#)
                 .inputs,
         );
         let server = &effective.servers[0];
         assert!(matches!(server.state, ServerState::Ready));
         assert_eq!(server.problems[0].kind.to_string(), "the variable HOST is not set");
-        Scene::default()
+        Scenario::default()
             .with("user", r#""s": {"type": "http", "url": "$URL"}"#)
             .set("URL", "not a url")
             .check(&["s user invalid"]);
@@ -712,29 +711,29 @@ mod tests {
     #[test]
     fn secrets_may_be_named_by_a_persons_own_files_only_and_never_hide_the_host() {
         let header = r#""s": {"type": "http", "url": "https://h/", "headers": {"A": "${cmd:id}"}}"#;
-        Scene::default().with("user", header).check(&["s user ready"]);
-        Scene::default().with("local", header).check(&["s local ready"]);
+        Scenario::default().with("user", header).check(&["s user ready"]);
+        Scenario::default().with("local", header).check(&["s local ready"]);
         for scope in ["project:p", "dynamic", "enterprise", "connectors"] {
             let file = scope.split(':').next_back().expect("a file");
-            Scene::default().with(scope, header).check(&[&format!("s {file} invalid")]);
+            Scenario::default().with(scope, header).check(&[&format!("s {file} invalid")]);
         }
         let host = r#""s": {"type": "http", "url": "https://${cmd:echo h}/x"}"#;
-        Scene::default().with("user", host).check(&["s user invalid"]);
+        Scenario::default().with("user", host).check(&["s user invalid"]);
         let path = r#""s": {"type": "http", "url": "https://h/${file:/t}"}"#;
-        Scene::default().with("user", path).check(&["s user ready"]);
+        Scenario::default().with("user", path).check(&["s user ready"]);
     }
 
     #[test]
     fn nothing_of_it_prints_a_secret() {
-        let scene = Scene::default()
+        let scenario = Scenario::default()
             .with(
                 "user",
                 r#""a": {"command": "canary", "args": ["canary"], "env": {"K": "canary"}, "cwd": "canary", "x": "canary"},
                    "b": {"type": "http", "url": "https://canary/?canary", "headers": {"A": "canary"}, "headersHelper": "canary", "oauth": {"clientId": "canary", "clientSecret": "canary"}}"#,
             )
             .set("V", "canary");
-        let before = format!("{:?}", scene.inputs);
-        let after = format!("{:?}", resolve(scene.inputs));
+        let before = format!("{:?}", scenario.inputs);
+        let after = format!("{:?}", resolve(scenario.inputs));
         assert!(!before.contains("canary") && !after.contains("canary"), "{before}\n{after}");
         assert!(after.contains("\"a\"") && after.contains("\"b\""));
     }
@@ -742,9 +741,9 @@ mod tests {
     #[test]
     fn trust_counts_only_where_the_server_may_run() {
         let trusting = r#""s": {"command": "x", "trust": true}"#;
-        let trusted = |scene: Scene| resolve(scene.inputs).servers[0].is_trusted();
-        assert!(trusted(Scene::default().with("user", trusting)));
-        assert!(!trusted(Scene::default().with("project:p", trusting)));
-        assert!(trusted(Scene::default().with("project:p", trusting).approve("p", "s")));
+        let trusted = |scenario: Scenario| resolve(scenario.inputs).servers[0].is_trusted();
+        assert!(trusted(Scenario::default().with("user", trusting)));
+        assert!(!trusted(Scenario::default().with("project:p", trusting)));
+        assert!(trusted(Scenario::default().with("project:p", trusting).approve("p", "s")));
     }
 }

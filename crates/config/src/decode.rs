@@ -231,7 +231,7 @@ fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<TlsConfig<Template>> {
         client_certificate: text("clientCertificate"),
         client_key: text("clientKey"),
     };
-    let _kept_in_the_file = inner.report_unknown_keys(TLS_KEYS);
+    let _unknown_keys = inner.report_unknown_keys(TLS_KEYS);
     Some(tls)
 }
 
@@ -262,7 +262,7 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuthConfig<Template>> {
         private_key,
         workload_token,
     };
-    let _kept_in_the_file = inner.report_unknown_keys(OAUTH_KEYS);
+    let _unknown_keys = inner.report_unknown_keys(OAUTH_KEYS);
     Some(oauth)
 }
 
@@ -321,7 +321,7 @@ fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {
         allow: inner.strings("allow"),
         deny: inner.strings("deny").unwrap_or_default(),
     };
-    let _kept_in_the_file = inner.report_unknown_keys(TOOLS_KEYS);
+    let _unknown_keys = inner.report_unknown_keys(TOOLS_KEYS);
     filter
 }
 
@@ -524,12 +524,12 @@ mod tests {
     use crate::source::Source;
 
     /// Decodes `text` and lists what was said of it, a line a problem.
-    fn decoded(text: &str) -> (Option<ServerEntry>, Vec<String>) {
+    fn decode_text(text: &str) -> (Option<ServerEntry>, Vec<String>) {
         let document = Document::parse(text).expect("the text is JSON");
         let lines = LineIndex::new(text);
         let mut reporter = Reporter::new(&Source::file(Scope::User, "f"), &lines);
         let entry = decode_entry("s", document.root.as_ref().expect("a value"), &mut reporter);
-        let said = reporter
+        let messages = reporter
             .problems
             .iter()
             .map(|it| {
@@ -538,26 +538,26 @@ mod tests {
                 format!("{mark} {column} {}: {}", it.key.as_deref().unwrap_or("-"), it.kind)
             })
             .collect();
-        (entry, said)
+        (entry, messages)
     }
 
     #[track_caller]
-    fn check(text: &str, is_there: &str, said: &[&str]) {
-        let (entry, found) = decoded(text);
+    fn check(text: &str, is_there: &str, messages: &[&str]) {
+        let (entry, found) = decode_text(text);
         assert_eq!(
             (if entry.is_some() { "kept" } else { "left out" }, found),
-            (is_there, said.iter().map(|s| (*s).to_owned()).collect())
+            (is_there, messages.iter().map(|s| (*s).to_owned()).collect())
         );
     }
 
     #[test]
     fn a_full_stdio_entry_is_read() {
-        let (entry, said) = decoded(
+        let (entry, messages) = decode_text(
             r#"{"command": "npx", "args": ["-y", "x"], "env": {"A": "$B"}, "cwd": "/srv",
                 "trust": true, "timeout": 5000, "tools": {"allow": ["a"], "deny": ["b"]}, "disabled": true}"#,
         );
         let entry = entry.expect("nothing is wrong with it");
-        assert_eq!(said, Vec::<String>::new());
+        assert_eq!(messages, Vec::<String>::new());
         let TransportConfig::Stdio(stdio) = &entry.transport else {
             panic!("stdio is the default")
         };
@@ -580,10 +580,14 @@ mod tests {
             ("connector-proxy", "https://h/", "connector-proxy"),
             ("claudeai-proxy", "https://h/", "connector-proxy"),
         ] {
-            let (entry, said) = decoded(&format!(r#"{{"type": "{kind}", "url": "{url}"}}"#));
-            assert_eq!((entry.map(|it| it.transport.kind().id()), said), (Some(id), Vec::new()));
+            let (entry, messages) =
+                decode_text(&format!(r#"{{"type": "{kind}", "url": "{url}"}}"#));
+            assert_eq!(
+                (entry.map(|it| it.transport.kind().id()), messages),
+                (Some(id), Vec::new())
+            );
         }
-        let (entry, _) = decoded(r#"{"type": "sdk", "name": "calc"}"#);
+        let (entry, _) = decode_text(r#"{"type": "sdk", "name": "calc"}"#);
         assert_eq!(
             entry.map(|it| it.transport),
             Some(TransportConfig::Sdk { name: "calc".to_owned() })
@@ -592,11 +596,11 @@ mod tests {
 
     #[test]
     fn sign_in_settings_are_read() {
-        let (entry, said) = decoded(
+        let (entry, messages) = decode_text(
             r#"{"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "clientSecret": "$S", "callbackPort": 3118,
                 "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
         );
-        assert_eq!(said, Vec::<String>::new());
+        assert_eq!(messages, Vec::<String>::new());
         let Some(TransportConfig::Http(remote)) = entry.map(|it| it.transport) else {
             panic!("it is http")
         };
@@ -708,7 +712,7 @@ mod tests {
                 "W 29 headers: has no effect on a server of type `stdio`",
             ],
         );
-        let (entry, _) = decoded(r#"{"command": "x", "alwaysLoad": true}"#);
+        let (entry, _) = decode_text(r#"{"command": "x", "alwaysLoad": true}"#);
         assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
     }
 

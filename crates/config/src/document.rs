@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn positions_count_characters_and_survive_crlf() {
         let text = "{\r\n  \"é\": yes\r\n}";
-        let fault = Document::parse(text).expect_err("yes is no value");
+        let error = Document::parse(text).expect_err("yes is no value");
         let lines = LineIndex::new(text);
-        assert_eq!(lines.position(fault.span().start), Position { line: 2, column: 8 });
+        assert_eq!(lines.position(error.span().start), Position { line: 2, column: 8 });
         assert_eq!(lines.line(2), "  \"é\": yes");
     }
 
@@ -292,8 +292,8 @@ mod tests {
     #[test]
     fn deep_nesting_is_an_error_not_a_crash() {
         let text = "[".repeat(100_000);
-        let fault = Document::parse(&text).expect_err("no end in sight");
-        assert!(matches!(fault.kind(), ParseErrorKind::NestingDepthExceeded));
+        let error = Document::parse(&text).expect_err("no end in sight");
+        assert!(matches!(error.kind(), ParseErrorKind::NestingDepthExceeded));
     }
 
     #[test]

@@ -404,7 +404,7 @@ mod tests {
     use super::*;
     use crate::document::Document;
 
-    fn put_server(name: &str, entry: Json) -> Edit {
+    fn set_server(name: &str, entry: Json) -> Edit {
         Edit::SetServer { name: name.to_owned(), entry }
     }
 
@@ -421,7 +421,7 @@ mod tests {
     fn a_new_file_is_laid_out_for_people() {
         check(
             "",
-            put_server("a", json!({"command": "x", "args": ["-y"]})),
+            set_server("a", json!({"command": "x", "args": ["-y"]})),
             "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\",\n      \"args\": [\"-y\"]\n    }\n  }\n}\n",
         );
     }
@@ -430,7 +430,7 @@ mod tests {
     fn comments_indentation_and_trailing_commas_stay() {
         check(
             "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t},\n}\n",
-            put_server("b", json!({"command": "y"})),
+            set_server("b", json!({"command": "y"})),
             "// mine\n{\n\t\"other\": [1,2], // keep\n\t\"mcpServers\": {\n\t\t/* a */ \"a\": {\"command\": \"x\"}, // first\n\t\t\"b\": {\n\t\t\t\"command\": \"y\"\n\t\t},\n\t},\n}\n",
         );
     }
@@ -439,7 +439,7 @@ mod tests {
     fn a_file_of_comments_keeps_its_line_endings() {
         check(
             "// nothing yet\r\n",
-            put_server("a", json!({"command": "x"})),
+            set_server("a", json!({"command": "x"})),
             "// nothing yet\r\n{\r\n  \"mcpServers\": {\r\n    \"a\": {\r\n      \"command\": \"x\"\r\n    }\r\n  }\r\n}\r\n",
         );
     }
@@ -448,7 +448,7 @@ mod tests {
     fn line_endings_and_the_byte_order_mark_stay() {
         check(
             "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n",
-            put_server("b", json!({"command": "y"})),
+            set_server("b", json!({"command": "y"})),
             "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {},\r\n    \"b\": {\r\n      \"command\": \"y\"\r\n    }\r\n  }\r\n}\r\n",
         );
     }
@@ -538,13 +538,13 @@ mod tests {
 
     #[test]
     fn a_text_that_makes_no_sense_is_left_alone() {
-        for (text, said) in [
+        for (text, message) in [
             ("{", "the file is not valid JSON, so it was left alone"),
             ("[]", "`the top level` is not an object, so the file was left alone"),
             ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was left alone"),
         ] {
-            let error = apply(text, &[put_server("a", json!({}))]).expect_err("it makes no sense");
-            assert_eq!(error.to_string(), said);
+            let error = apply(text, &[set_server("a", json!({}))]).expect_err("it makes no sense");
+            assert_eq!(error.to_string(), message);
         }
         let error = apply("{}", &[remove_server("a")]).expect_err("it is not there");
         assert_eq!(error.to_string(), "there is no server `a` in the file");
@@ -560,7 +560,7 @@ mod tests {
     fn of_a_doubled_server_the_one_that_counts_is_changed() {
         check(
             "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": {\"k\": 2}}}",
-            put_server("a", json!(3)),
+            set_server("a", json!(3)),
             "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": 3}}",
         );
     }
@@ -678,7 +678,7 @@ mod tests {
 
         #[test]
         fn adding_a_server_changes_nothing_else(before in file()) {
-            let after = apply(&before, &[put_server("new", json!({"command": "x"}))]).expect("it can be changed");
+            let after = apply(&before, &[set_server("new", json!({"command": "x"}))]).expect("it can be changed");
             let mut expected = json(&before);
             expected["mcpServers"]["new"] = json!({"command": "x"});
             prop_assert_eq!(json(&after), expected);
@@ -690,7 +690,7 @@ mod tests {
 
         #[test]
         fn adding_and_removing_again_leaves_the_same_content_and_comments(before in file()) {
-            let edits = [put_server("new", json!({"command": "x"})), remove_server("new")];
+            let edits = [set_server("new", json!({"command": "x"})), remove_server("new")];
             let after = apply(&before, &edits).expect("it can be changed");
             prop_assert_eq!(json(&after), json(&before));
             prop_assert_eq!(comments(&after), comments(&before));
@@ -708,7 +708,7 @@ mod tests {
         #[test]
         fn replacing_a_server_keeps_every_other_byte_of_content(before in file()) {
             prop_assume!(json(&before)["mcpServers"].get("s0").is_some());
-            let after = apply(&before, &[put_server("s0", json!({"url": "u"}))]).expect("it can be changed");
+            let after = apply(&before, &[set_server("s0", json!({"url": "u"}))]).expect("it can be changed");
             let mut expected = json(&before);
             expected["mcpServers"]["s0"] = json!({"url": "u"});
             prop_assert_eq!(json(&after), expected);

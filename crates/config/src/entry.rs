@@ -251,64 +251,72 @@ impl<T> TransportConfig<T> {
         }
     }
 
-    /// The same transport with every text changed by `change`.
-    pub fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> TransportConfig<U> {
+    /// The same transport with every text changed by `transform`.
+    pub fn map<U>(&self, transform: &mut impl FnMut(&T) -> U) -> TransportConfig<U> {
         match self {
             TransportConfig::Stdio(it) => TransportConfig::Stdio(StdioConfig {
-                command: change(&it.command),
-                args: it.args.iter().map(&mut *change).collect(),
-                env: map_values(&it.env, change),
-                cwd: it.cwd.as_ref().map(&mut *change),
+                command: transform(&it.command),
+                args: it.args.iter().map(&mut *transform).collect(),
+                env: map_values(&it.env, transform),
+                cwd: it.cwd.as_ref().map(&mut *transform),
             }),
-            TransportConfig::Sse(it) => TransportConfig::Sse(it.map(change)),
-            TransportConfig::Http(it) => TransportConfig::Http(it.map(change)),
-            TransportConfig::Ws(it) => TransportConfig::Ws(it.map(change)),
-            TransportConfig::ConnectorProxy(it) => TransportConfig::ConnectorProxy(it.map(change)),
-            TransportConfig::SseIde(it) => TransportConfig::SseIde(it.map(change)),
-            TransportConfig::WsIde(it) => TransportConfig::WsIde(it.map(change)),
+            TransportConfig::Sse(it) => TransportConfig::Sse(it.map(transform)),
+            TransportConfig::Http(it) => TransportConfig::Http(it.map(transform)),
+            TransportConfig::Ws(it) => TransportConfig::Ws(it.map(transform)),
+            TransportConfig::ConnectorProxy(it) => {
+                TransportConfig::ConnectorProxy(it.map(transform))
+            }
+            TransportConfig::SseIde(it) => TransportConfig::SseIde(it.map(transform)),
+            TransportConfig::WsIde(it) => TransportConfig::WsIde(it.map(transform)),
             TransportConfig::Sdk { name } => TransportConfig::Sdk { name: name.clone() },
         }
     }
 }
 
 impl<T> RemoteConfig<T> {
-    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> RemoteConfig<U> {
+    fn map<U>(&self, transform: &mut impl FnMut(&T) -> U) -> RemoteConfig<U> {
         RemoteConfig {
-            url: change(&self.url),
-            headers: map_values(&self.headers, change),
+            url: transform(&self.url),
+            headers: map_values(&self.headers, transform),
             headers_helper: self.headers_helper.clone(),
             oauth: self.oauth.as_ref().map(|oauth| OAuthConfig {
-                client_id: oauth.client_id.as_ref().map(&mut *change),
-                client_secret: oauth.client_secret.as_ref().map(&mut *change),
+                client_id: oauth.client_id.as_ref().map(&mut *transform),
+                client_secret: oauth.client_secret.as_ref().map(&mut *transform),
                 callback_port: oauth.callback_port,
-                auth_server_metadata_url: oauth.auth_server_metadata_url.as_ref().map(&mut *change),
+                auth_server_metadata_url: oauth
+                    .auth_server_metadata_url
+                    .as_ref()
+                    .map(&mut *transform),
                 scopes: oauth.scopes.clone(),
                 xaa: oauth.xaa,
                 grant: oauth.grant,
-                private_key: oauth.private_key.as_ref().map(&mut *change),
-                workload_token: oauth.workload_token.as_ref().map(&mut *change),
+                private_key: oauth.private_key.as_ref().map(&mut *transform),
+                workload_token: oauth.workload_token.as_ref().map(&mut *transform),
             }),
             tls: self.tls.as_ref().map(|tls| TlsConfig {
-                ca_file: tls.ca_file.as_ref().map(&mut *change),
-                client_certificate: tls.client_certificate.as_ref().map(&mut *change),
-                client_key: tls.client_key.as_ref().map(&mut *change),
+                ca_file: tls.ca_file.as_ref().map(&mut *transform),
+                client_certificate: tls.client_certificate.as_ref().map(&mut *transform),
+                client_key: tls.client_key.as_ref().map(&mut *transform),
             }),
         }
     }
 }
 
 impl<T> IdeConfig<T> {
-    fn map<U>(&self, change: &mut impl FnMut(&T) -> U) -> IdeConfig<U> {
+    fn map<U>(&self, transform: &mut impl FnMut(&T) -> U) -> IdeConfig<U> {
         IdeConfig {
-            url: change(&self.url),
+            url: transform(&self.url),
             ide_name: self.ide_name.clone(),
-            auth_token: self.auth_token.as_ref().map(&mut *change),
+            auth_token: self.auth_token.as_ref().map(&mut *transform),
         }
     }
 }
 
-fn map_values<T, U>(pairs: &[(String, T)], change: &mut impl FnMut(&T) -> U) -> Vec<(String, U)> {
-    pairs.iter().map(|(key, value)| (key.clone(), change(value))).collect()
+fn map_values<T, U>(
+    pairs: &[(String, T)],
+    transform: &mut impl FnMut(&T) -> U,
+) -> Vec<(String, U)> {
+    pairs.iter().map(|(key, value)| (key.clone(), transform(value))).collect()
 }
 
 /// Which of a server's tools come into the pool.
@@ -469,10 +477,10 @@ impl ServerSpec {
     /// The hash that approvals and live reloads go by: everything that is written, and what it comes to.
     /// Keys without effect count: they may mean something tomorrow.
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut canon = FingerprintHasher(Sha256::new());
-        canon.write_str(&self.common.raw.0.to_string());
-        canon.write_transport(&self.transport);
-        Fingerprint(format!("sha256:{}", to_hex(&canon.0.finalize())))
+        let mut hasher = FingerprintHasher(Sha256::new());
+        hasher.write_str(&self.common.raw.0.to_string());
+        hasher.write_transport(&self.transport);
+        Fingerprint(format!("sha256:{}", to_hex(&hasher.0.finalize())))
     }
 }
 

@@ -143,8 +143,8 @@ pub struct HostAppFile {
 ///
 /// Named VS Code profiles (`User/profiles/<id>/mcp.json`) cannot be known without listing a folder,
 /// and `CODEX_HOME` or `CLAUDE_CONFIG_DIR` not without the environment; make a [`PeerFile`] of them.
-pub fn config_files(peer: HostApp, folders: &ConfigDirs<'_>) -> Vec<HostAppFile> {
-    let ConfigDirs { home, config, project, platform } = *folders;
+pub fn config_files(app: HostApp, config_dirs: &ConfigDirs<'_>) -> Vec<HostAppFile> {
+    let ConfigDirs { home, config, project, platform } = *config_dirs;
     // Electron applications share one rule for where their data lies.
     let electron = match platform {
         Platform::Linux | Platform::Windows => config.to_owned(),
@@ -155,10 +155,10 @@ pub fn config_files(peer: HostApp, folders: &ConfigDirs<'_>) -> Vec<HostAppFile>
         Platform::Linux => config.to_owned(),
         Platform::MacOs | Platform::Windows => home.join(".config"),
     };
-    let user = |path: PathBuf| HostAppFile { app: peer, path, scope: FileScope::User };
+    let user = |path: PathBuf| HostAppFile { app, path, scope: FileScope::User };
     let project =
-        |path: &str| HostAppFile { app: peer, path: project.join(path), scope: FileScope::Project };
-    match peer {
+        |path: &str| HostAppFile { app, path: project.join(path), scope: FileScope::Project };
+    match app {
         HostApp::ClaudeCode => vec![user(home.join(".claude.json"))],
         HostApp::ClaudeDesktop => vec![user(electron.join("Claude/claude_desktop_config.json"))],
         HostApp::Cursor => vec![user(home.join(".cursor/mcp.json")), project(".cursor/mcp.json")],
@@ -196,8 +196,8 @@ pub enum ImportedScope {
 }
 
 impl From<FileScope> for ImportedScope {
-    fn from(reach: FileScope) -> ImportedScope {
-        match reach {
+    fn from(scope: FileScope) -> ImportedScope {
+        match scope {
             FileScope::User => ImportedScope::User,
             FileScope::Project => ImportedScope::Project,
         }
@@ -244,7 +244,7 @@ impl ImportOutcome {
         &mut self,
         section: &str,
         servers: Option<Value>,
-        reach: ImportedScope,
+        scope: ImportedScope,
         convert: impl Fn(&str, Value) -> Result<ConvertedEntry, SkipReason>,
     ) {
         let servers = match servers {
@@ -258,7 +258,7 @@ impl ImportOutcome {
         for (name, server) in servers {
             match convert(&name, server) {
                 Ok(ConvertedEntry { entry, notes }) => {
-                    self.servers.push(ImportedServer { name, scope: reach, entry, notes });
+                    self.servers.push(ImportedServer { name, scope, entry, notes });
                 }
                 Err(reason) => self.notes.push(ImportNote::ServerSkipped { server: name, reason }),
             }
@@ -288,7 +288,7 @@ mod tests {
 
     const PROJECT: &str = "/w/app";
 
-    fn folders(platform: Platform) -> ConfigDirs<'static> {
+    fn config_dirs(platform: Platform) -> ConfigDirs<'static> {
         let (home, config) = match platform {
             Platform::Linux => ("/h/ada", "/h/ada/.xdg"),
             Platform::MacOs => ("/h/ada", "/unused"),
@@ -303,9 +303,9 @@ mod tests {
     }
 
     /// Reads a text as the first file of that reach, and writes down all that comes of it.
-    pub(super) fn outcome(peer: HostApp, reach: FileScope, text: &str) -> String {
-        let files = config_files(peer, &folders(Platform::Linux));
-        let file = files.iter().find(|file| file.scope == reach).expect("the peer has such a file");
+    pub(super) fn outcome(app: HostApp, scope: FileScope, text: &str) -> String {
+        let files = config_files(app, &config_dirs(Platform::Linux));
+        let file = files.iter().find(|file| file.scope == scope).expect("the peer has such a file");
         match read(file, text, Path::new(PROJECT)) {
             Ok(found) => written(&found),
             Err(error) => format!("{error}: {}\n", error.kind),
@@ -314,8 +314,8 @@ mod tests {
 
     fn written(found: &ImportOutcome) -> String {
         let mut text = String::new();
-        for ImportedServer { name, scope: reach, entry, notes } in &found.servers {
-            text += &format!("{name} ({reach:?}) {}\n", Value::Object(entry.clone()));
+        for ImportedServer { name, scope: scope, entry, notes } in &found.servers {
+            text += &format!("{name} ({scope:?}) {}\n", Value::Object(entry.clone()));
             text.extend(notes.iter().map(|note| format!("  {note}\n")));
         }
         text.extend(found.notes.iter().map(|note| format!("{note}\n")));
@@ -323,8 +323,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(peer: HostApp, platform: Platform, expected: &[(&str, FileScope)]) {
-        let found = config_files(peer, &folders(platform));
+    fn check(app: HostApp, platform: Platform, expected: &[(&str, FileScope)]) {
+        let found = config_files(app, &config_dirs(platform));
         let found: Vec<(&str, FileScope)> = found
             .iter()
             .map(|file| (file.path.to_str().expect("these paths are text"), file.scope))
@@ -396,7 +396,7 @@ mod tests {
             (Platform::Windows, "C:/h/ada/.config/opencode/opencode.json"),
         ] {
             assert_eq!(
-                config_files(HostApp::Opencode, &folders(platform))[0].path,
+                config_files(HostApp::Opencode, &config_dirs(platform))[0].path,
                 Path::new(expected)
             );
         }
@@ -404,11 +404,11 @@ mod tests {
 
     #[test]
     fn a_host_answers_to_its_id_and_to_what_people_call_it() {
-        for peer in HostApp::ALL {
-            assert_eq!(HostApp::parse(peer.id()), Some(peer));
-            assert_eq!(HostApp::parse(peer.title()), Some(peer));
+        for app in HostApp::ALL {
+            assert_eq!(HostApp::parse(app.id()), Some(app));
+            assert_eq!(HostApp::parse(app.title()), Some(app));
         }
-        for (word, peer) in [
+        for (word, app) in [
             ("claude", Some(HostApp::ClaudeCode)),
             ("Code", Some(HostApp::VsCode)),
             ("vs-code", Some(HostApp::VsCode)),
@@ -416,12 +416,12 @@ mod tests {
             ("zed", None),
             ("", None),
         ] {
-            assert_eq!(HostApp::parse(word), peer);
+            assert_eq!(HostApp::parse(word), app);
         }
     }
 
     /// Every place of every host that may hold a secret, holding one. `%` stands for the secret.
-    const SECRETIVE: [(HostApp, &str); 7] = [
+    const FILES_WITH_SECRETS: [(HostApp, &str); 7] = [
         (
             HostApp::ClaudeCode,
             r#"{"mcpServers": {
@@ -475,7 +475,7 @@ mod tests {
     ];
 
     /// The same in files that do not parse.
-    const SECRETIVE_AND_BROKEN: [(HostApp, &str); 2] = [
+    const INVALID_FILES_WITH_SECRETS: [(HostApp, &str); 2] = [
         (HostApp::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
         (HostApp::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),
     ];
@@ -483,11 +483,11 @@ mod tests {
     #[test]
     fn nothing_that_people_see_holds_a_secret() {
         const CANARY: &str = "c4naryHunter2";
-        for (peer, text) in SECRETIVE.into_iter().chain(SECRETIVE_AND_BROKEN) {
-            for file in config_files(peer, &folders(Platform::Linux)) {
+        for (app, text) in FILES_WITH_SECRETS.into_iter().chain(INVALID_FILES_WITH_SECRETS) {
+            for file in config_files(app, &config_dirs(Platform::Linux)) {
                 let outcome = read(&file, &text.replace('%', CANARY), Path::new(PROJECT));
-                let is_broken = SECRETIVE_AND_BROKEN.contains(&(peer, text));
-                assert_eq!(outcome.is_err(), is_broken, "{peer:?}");
+                let is_broken = INVALID_FILES_WITH_SECRETS.contains(&(app, text));
+                assert_eq!(outcome.is_err(), is_broken, "{app:?}");
                 let mut seen = format!("{outcome:?}");
                 match outcome {
                     Ok(ImportOutcome { servers, notes }) => {
@@ -496,7 +496,7 @@ mod tests {
                     }
                     Err(error) => seen += &format!("\n{error}: {}", error.kind),
                 }
-                assert!(!seen.contains(CANARY), "{peer:?} shows a secret in {seen}");
+                assert!(!seen.contains(CANARY), "{app:?} shows a secret in {seen}");
             }
         }
     }
@@ -504,8 +504,8 @@ mod tests {
     #[test]
     fn a_file_that_does_not_parse_says_where() {
         let broken = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
-        for peer in HostApp::ALL {
-            let expected = match peer {
+        for app in HostApp::ALL {
+            let expected = match app {
                 HostApp::Codex => "cannot read line 1, column 1: it is not TOML\n",
                 HostApp::ClaudeCode
                 | HostApp::ClaudeDesktop
@@ -514,7 +514,7 @@ mod tests {
                 | HostApp::Gemini
                 | HostApp::Opencode => "cannot read line 3, column 22: it is not JSON\n",
             };
-            assert_eq!(outcome(peer, FileScope::User, broken), expected);
+            assert_eq!(outcome(app, FileScope::User, broken), expected);
         }
     }
 

@@ -102,11 +102,11 @@ impl Layer {
 pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
     let root = match Document::parse(text) {
         Ok(document) => document.root?,
-        Err(fault) => {
+        Err(error) => {
             reporter.report(
-                fault.span(),
+                error.span(),
                 ProblemSubject::default(),
-                ProblemKind::Syntax(fault.clone()),
+                ProblemKind::Syntax(error.clone()),
             );
             return None;
         }
@@ -223,9 +223,9 @@ fn read_definition(
     let is_sdk =
         entry.as_ref().is_some_and(|it| matches!(it.transport, TransportConfig::Sdk { .. }));
     let checked = parse_name(key, naming, origin.scope(), is_sdk);
-    if let Err(fault) = &checked {
+    if let Err(error) = &checked {
         let subject = ProblemSubject { server: Some(key), key: "" };
-        reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(fault.clone()));
+        reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(error.clone()));
     }
     let problems = reporter.problems.split_off(before);
     let name = match naming {

@@ -184,7 +184,7 @@ impl<'a> PolicySubject<'a> {
 
     fn required_kind<'r>(&self, mut rules: impl Iterator<Item = &'r PolicyRule>) -> MatcherKind {
         let is_program = self.argv.is_some();
-        let decisive = rules.find_map(|rule| match &rule.matcher {
+        let required = rules.find_map(|rule| match &rule.matcher {
             Matcher::Command(_) if is_program => Some(MatcherKind::Command),
             Matcher::Url(_) if self.has_url => Some(MatcherKind::Url),
             Matcher::Invalid(about) if is_program && about.contains(&MatcherKind::Command) => {
@@ -195,7 +195,7 @@ impl<'a> PolicySubject<'a> {
             }
             Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Invalid(_) => None,
         });
-        decisive.unwrap_or(MatcherKind::Any)
+        required.unwrap_or(MatcherKind::Any)
     }
 
     fn is_allowed_by(&self, matcher: &Matcher, needed: MatcherKind) -> bool {
@@ -282,8 +282,8 @@ mod tests {
 
     #[track_caller]
     fn check(managed: &str, user: &str, (name, entry): (&str, &str), expected: &str) {
-        let verdict = policy(managed, user).evaluate(&spec(name, entry), &environment());
-        let found = match verdict {
+        let decision = policy(managed, user).evaluate(&spec(name, entry), &environment());
+        let found = match decision {
             PolicyDecision::Allowed { by: None } => "allowed".to_owned(),
             PolicyDecision::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
             PolicyDecision::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
@@ -342,7 +342,7 @@ mod tests {
         let exact =
             r#"{"allowedMcpServers": [{"serverCommand": ["npx", "-y", "server-fs", "${HOME}"]}]}"#;
         check(exact, "{}", NPX, "allowed by managed:1");
-        for trick in [
+        for variation in [
             r#"{"command": "npx", "args": ["-y", "server-fs", "$HOME", "x"]}"#,
             r#"{"command": "npx", "args": ["-c", "server-fs"]}"#,
             r#"{"command": "npx", "args": ["-y", "server-fs $HOME"]}"#,
@@ -352,7 +352,7 @@ mod tests {
             r#"{"command": "uvx", "args": ["--from", "evil", "server-fs"]}"#,
             r#"{"command": "docker", "args": ["run", "-v", "/:/", "server-fs"]}"#,
         ] {
-            check(exact, "{}", ("fs", trick), "needs Command");
+            check(exact, "{}", ("fs", variation), "needs Command");
         }
     }
 

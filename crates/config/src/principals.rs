@@ -63,12 +63,12 @@ pub(crate) fn read(
     let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) else {
         return Principals::default();
     };
-    let wrong = |kind| ProblemKind::WrongType { expected: "an object", found: kind };
+    let wrong_type = |kind| ProblemKind::WrongType { expected: "an object", found: kind };
     let Value::Object(all) = &member.node.value else {
         let subject = ProblemSubject { server: None, key: KEY };
-        reporter.report(member.node.span, subject, wrong(member.node.kind()));
-        let lost = PermissionRules::unreadable(&reporter.origin(member.node.span).source);
-        return Principals(BTreeMap::from([(ANY_PRINCIPAL.to_owned(), lost)]));
+        reporter.report(member.node.span, subject, wrong_type(member.node.kind()));
+        let unreadable = PermissionRules::unreadable(&reporter.origin(member.node.span).source);
+        return Principals(BTreeMap::from([(ANY_PRINCIPAL.to_owned(), unreadable)]));
     };
     let mut principals = Principals::default();
     for one in all {
@@ -84,7 +84,7 @@ pub(crate) fn read(
             | Value::Number(_)
             | Value::String(_)
             | Value::Array(_) => {
-                reporter.report(one.node.span, subject, wrong(one.node.kind()));
+                reporter.report(one.node.span, subject, wrong_type(one.node.kind()));
                 PermissionRules::unreadable(&reporter.origin(one.node.span).source)
             }
         };

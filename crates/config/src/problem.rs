@@ -242,8 +242,8 @@ impl Problem {
                 "known modes: {}",
                 PermissionMode::ALL.map(PermissionMode::id).join(", ")
             )),
-            ProblemKind::InvalidPermissionRule { error: fault, .. } => {
-                fault.hint().map(str::to_owned)
+            ProblemKind::InvalidPermissionRule { error: error, .. } => {
+                error.hint().map(str::to_owned)
             }
             ProblemKind::UnknownTransport { nearest: None } => {
                 Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
@@ -264,7 +264,7 @@ impl Problem {
                 Some("move the entry to the user or local scope, or use a variable".to_owned())
             }
             ProblemKind::ForeignFormat { hint: whose, .. } => Some((*whose).to_owned()),
-            ProblemKind::InvalidServerName(fault) => self.name_hint(fault),
+            ProblemKind::InvalidServerName(error) => self.name_hint(error),
             ProblemKind::UserOnly => {
                 Some("write it to your own settings: swb permissions add".to_owned())
             }
@@ -293,8 +293,8 @@ impl Problem {
         }
     }
 
-    fn name_hint(&self, fault: &NameError) -> Option<String> {
-        match fault {
+    fn name_hint(&self, error: &NameError) -> Option<String> {
+        match error {
             NameError::Reserved => Some("choose another name".to_owned()),
             NameError::Empty => None,
             NameError::Character(_) | NameError::Separator => {
@@ -308,7 +308,7 @@ impl Problem {
 impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProblemKind::Syntax(fault) => write!(f, "{}", syntax_message(fault)),
+            ProblemKind::Syntax(error) => write!(f, "{}", syntax_message(error)),
             ProblemKind::Unreadable(why) => write!(f, "{why}"),
             ProblemKind::WrongType { expected, found } => {
                 write!(f, "expected {expected}, found {found}")
@@ -333,7 +333,7 @@ impl fmt::Display for ProblemKind {
                 write!(f, "has no effect on a server of type `{transport}`")
             }
             ProblemKind::DuplicateKey => f.write_str("stands here twice; the last one counts"),
-            ProblemKind::InvalidServerName(fault) => write!(f, "{fault}"),
+            ProblemKind::InvalidServerName(error) => write!(f, "{error}"),
             ProblemKind::OutOfRange { range } => write!(f, "must be {range}"),
             ProblemKind::InvalidUrl { schemes } => write!(f, "must be a URL that begins with {schemes}"),
             ProblemKind::InvalidName { of } => write!(f, "is not the name of {of}"),
@@ -355,11 +355,11 @@ impl fmt::Display for ProblemKind {
             ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => f.write_str(
                 "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
             ),
-            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error: fault } => {
-                write!(f, "is no rule: {fault}; as it is, it allows nothing")
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error: error } => {
+                write!(f, "is no rule: {error}; as it is, it allows nothing")
             }
-            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error: fault } => {
-                write!(f, "is no rule: {fault}; until it is mended, calls to its server ask")
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error: error } => {
+                write!(f, "is no rule: {error}; until it is mended, calls to its server ask")
             }
             ProblemKind::UnknownMode { .. } => {
                 f.write_str("unknown mode; until it is mended, every call asks")
@@ -391,8 +391,8 @@ impl fmt::Display for ReadFailure {
     }
 }
 
-fn syntax_message(fault: &SyntaxError) -> String {
-    let text = fault.kind().to_string();
+fn syntax_message(error: &SyntaxError) -> String {
+    let text = error.kind().to_string();
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
     format!("not valid JSON: {first}{}", letters.as_str())
@@ -482,13 +482,13 @@ mod tests {
     fn a_syntax_fault_is_shown_with_its_covered_line() {
         let text = "{\n  \"K\": \"canary\" \"x\"\n}";
         let source = Source::file(Scope::User, "settings.json");
-        let fault = Document::parse(text).expect_err("a comma is missing");
+        let error = Document::parse(text).expect_err("a comma is missing");
         let lines = LineIndex::new(text);
         let mut reporter = Reporter::new(&source, &lines);
         reporter.report(
-            fault.span(),
+            error.span(),
             ProblemSubject::default(),
-            ProblemKind::Syntax(fault.clone()),
+            ProblemKind::Syntax(error.clone()),
         );
         let problem = &reporter.problems[0];
         assert_eq!(problem.origin.to_string(), "settings.json:2");

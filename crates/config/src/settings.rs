@@ -239,14 +239,14 @@ impl Settings {
         if members.is_none() && !settings.layer.problems.is_empty() {
             settings.permissions = PermissionRules::unreadable(source);
         }
-        let is_lost = match members {
+        let is_unreadable = match members {
             Some(_) => settings.layer.problems.iter().any(is_list_unreadable),
             None => match authority {
                 Authority::Administrator => true,
                 Authority::User => POLICY_LIST_KEYS.iter().any(|list| text.contains(list)),
             },
         };
-        if is_lost {
+        if is_unreadable {
             settings.policy.unreadable = Some(source.clone());
         }
         settings

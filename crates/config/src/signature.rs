@@ -66,10 +66,10 @@ pub fn proxied_url(url: &Url) -> Option<Url> {
 
 /// Every URL inside a URL, those inside them included: whoever denies one of them means this one too.
 pub fn all_proxied_urls(url: &Url) -> Vec<Url> {
-    const DEEPEST: usize = 4;
+    const MAX_DEPTH: usize = 4;
     let mut found = Vec::new();
     let mut level = vec![url.clone()];
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         level = level.iter().flat_map(inner_urls).collect();
         found.extend(level.iter().cloned());
     }

@@ -46,19 +46,19 @@ impl<'t> Container<'t> {
     }
 
     /// The text with one more item at the end.
-    pub fn append(&self, when_empty: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
+    pub fn append(&self, empty_layout: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
         match self.items.last() {
-            None => self.insert_first(when_empty, item),
+            None => self.insert_first(empty_layout, item),
             Some(last) => self.append_after(*last, item),
         }
     }
 
-    fn insert_first(&self, when_empty: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
+    fn insert_first(&self, empty_layout: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
         let inner = &self.text[self.open + 1..self.close];
         let (front, back) = (&self.text[..self.open + 1], &self.text[self.close..]);
         let one_line = !self.text.trim().contains('\n') && self.text.trim().len() > 2;
         let has_comment = !inner.trim().is_empty();
-        let stays = when_empty == EmptyLayout::Inline || one_line;
+        let stays = empty_layout == EmptyLayout::Inline || one_line;
         if stays && !has_comment {
             return format!("{front}{}{back}", item(&Layout::Inline));
         }
@@ -96,15 +96,15 @@ impl<'t> Container<'t> {
         let next = self.items.get(index + 1).map_or(self.close, |next| next.start);
         let comma_after = comma_in(self.text, item.end, next);
         let end = comma_after.map_or(item.end, |comma| comma + 1);
-        let mut cuts = Vec::new();
+        let mut removals = Vec::new();
         if comma_after.is_none() && index > 0 {
             let comma = comma_in(self.text, self.items[index - 1].end, item.start);
-            cuts.extend(comma.map(|comma| (comma, comma + 1)));
+            removals.extend(comma.map(|comma| (comma, comma + 1)));
         }
-        cuts.push(self.removal_range(item.start, end));
+        removals.push(self.removal_range(item.start, end));
         let mut text = String::with_capacity(self.text.len());
         let mut from = 0;
-        for (start, end) in cuts {
+        for (start, end) in removals {
             text.push_str(&self.text[from..start]);
             from = end;
         }

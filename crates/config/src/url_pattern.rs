@@ -41,8 +41,8 @@ impl UrlPattern {
             return None;
         }
         let (host, port) = split_port(authority);
-        let climbs = path.split('/').any(|segment| segment == "." || segment == "..");
-        if climbs || !port.is_none_or(is_port) {
+        let has_dot_segment = path.split('/').any(|segment| segment == "." || segment == "..");
+        if has_dot_segment || !port.is_none_or(is_port) {
             return None;
         }
         Some(UrlPattern {
@@ -56,20 +56,20 @@ impl UrlPattern {
     }
 
     /// Does the URL match?
-    pub fn matches(&self, url: &Url, reading: MatchMode) -> bool {
-        self.origin_matches(url, reading) && self.path_and_query_match(url, reading)
+    pub fn matches(&self, url: &Url, match_mode: MatchMode) -> bool {
+        self.origin_matches(url, match_mode) && self.path_and_query_match(url, match_mode)
     }
 
     /// Do scheme, host and port match? For URLs of which nobody can see the rest yet.
-    pub fn origin_matches(&self, url: &Url, reading: MatchMode) -> bool {
+    pub fn origin_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         let Some(host) = url.host_str() else { return false };
         matches_wildcard(&self.scheme, url.scheme())
             && matches_wildcard(&self.host, &canonical_host(host))
-            && self.port_matches(url, reading)
+            && self.port_matches(url, match_mode)
     }
 
-    fn port_matches(&self, url: &Url, reading: MatchMode) -> bool {
-        match (&self.port, reading) {
+    fn port_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
+        match (&self.port, match_mode) {
             (Some(port), _) => url
                 .port_or_known_default()
                 .is_some_and(|actual| matches_wildcard(port, &actual.to_string())),
@@ -78,14 +78,16 @@ impl UrlPattern {
         }
     }
 
-    fn path_and_query_match(&self, url: &Url, reading: MatchMode) -> bool {
-        let path_matches = match (&self.path, reading) {
+    fn path_and_query_match(&self, url: &Url, match_mode: MatchMode) -> bool {
+        let path_matches = match (&self.path, match_mode) {
             (None, MatchMode::Broad) => true,
             (None, MatchMode::Strict) => url.path() == "/",
             (Some(pattern), MatchMode::Strict) => {
                 let lower = url.path().to_ascii_lowercase();
-                let hides = ["%2f", "%5c", "%25", ".."].iter().any(|trick| lower.contains(trick));
-                !hides && matches_wildcard(&percent_decode(pattern), &percent_decode(url.path()))
+                let has_escaped_separator =
+                    ["%2f", "%5c", "%25", ".."].iter().any(|escape| lower.contains(escape));
+                !has_escaped_separator
+                    && matches_wildcard(&percent_decode(pattern), &percent_decode(url.path()))
             }
             (Some(pattern), MatchMode::Broad) => {
                 let (pattern, path) = (normalize_path(pattern), normalize_path(url.path()));
@@ -93,11 +95,11 @@ impl UrlPattern {
                     || matches_wildcard(pattern.trim_end_matches('/'), path.trim_end_matches('/'))
             }
         };
-        let goes_on = self.path.as_ref().is_some_and(|path| path.ends_with('*'));
+        let ends_with_wildcard = self.path.as_ref().is_some_and(|path| path.ends_with('*'));
         let query_matches = match (&self.query, url.query()) {
             (Some(pattern), query) => matches_wildcard(pattern, query.unwrap_or("")),
             (None, None) => true,
-            (None, Some(_)) => reading == MatchMode::Broad || goes_on,
+            (None, Some(_)) => match_mode == MatchMode::Broad || ends_with_wildcard,
         };
         path_matches && query_matches
     }
@@ -317,18 +319,18 @@ mod tests {
 
         #[test]
         fn a_wildcard_agrees_with_a_plain_search(pattern in "[ab*]{0,6}", text in "[ab]{0,8}") {
-            prop_assert_eq!(matches_wildcard(&pattern, &text), slow(pattern.as_bytes(), text.as_bytes()));
+            prop_assert_eq!(matches_wildcard(&pattern, &text), naive_wildcard(pattern.as_bytes(), text.as_bytes()));
         }
     }
 
     /// The definition, tried out in every way.
-    fn slow(pattern: &[u8], text: &[u8]) -> bool {
+    fn naive_wildcard(pattern: &[u8], text: &[u8]) -> bool {
         match pattern.split_first() {
             None => text.is_empty(),
-            Some((b'*', rest)) => (0..=text.len()).any(|skip| slow(rest, &text[skip..])),
-            Some((byte, rest)) => {
-                text.split_first().is_some_and(|(first, more)| first == byte && slow(rest, more))
-            }
+            Some((b'*', rest)) => (0..=text.len()).any(|skip| naive_wildcard(rest, &text[skip..])),
+            Some((byte, rest)) => text
+                .split_first()
+                .is_some_and(|(first, more)| first == byte && naive_wildcard(rest, more)),
         }
     }
 }

@@ -116,18 +116,21 @@ impl RequestContext {
 
     /// Why the client is not asked this.
     fn unsupported(&self, method: &str, params: Option<&Payload>) -> Option<Unsupported> {
-        let can = self.client.capabilities();
-        let is_able = match method {
+        let capabilities = self.client.capabilities();
+        let is_supported = match method {
             "elicitation/create" => {
-                let able =
-                    if is_url_mode(params) { can.url_elicitation } else { can.form_elicitation };
-                return (!able).then_some(Unsupported::Elicitation);
+                let is_supported = if is_url_mode(params) {
+                    capabilities.url_elicitation
+                } else {
+                    capabilities.form_elicitation
+                };
+                return (!is_supported).then_some(Unsupported::Elicitation);
             }
-            "sampling/createMessage" => can.sampling,
-            "roots/list" => can.roots,
+            "sampling/createMessage" => capabilities.sampling,
+            "roots/list" => capabilities.roots,
             _ => false,
         };
-        (!is_able).then_some(Unsupported::Method)
+        (!is_supported).then_some(Unsupported::Method)
     }
 }
 
@@ -173,8 +176,8 @@ impl CallOwner for RequestContext {
             return Propagation::Continue;
         }
         if method != LOG_MESSAGE || self.client.wants_log(&level(params)) {
-            let said = self.channel.notify(Cow::Owned(method.to_owned()), params.cloned());
-            if said == NotifyOutcome::RequestEnded {
+            let outcome = self.channel.notify(Cow::Owned(method.to_owned()), params.cloned());
+            if outcome == NotifyOutcome::RequestEnded {
                 self.notify_outside_request(method, params);
             }
         }
@@ -189,18 +192,18 @@ impl CallOwner for RequestContext {
 
 fn level(params: Option<&Payload>) -> String {
     #[derive(Deserialize)]
-    struct Said {
+    struct Params {
         #[serde(default)]
         level: String,
     }
-    params.and_then(|it| it.decode::<Said>().ok()).map(|it| it.level).unwrap_or_default()
+    params.and_then(|it| it.decode::<Params>().ok()).map(|it| it.level).unwrap_or_default()
 }
 
 fn is_url_mode(params: Option<&Payload>) -> bool {
     #[derive(Deserialize)]
-    struct Said {
+    struct Params {
         #[serde(default)]
         mode: String,
     }
-    params.and_then(|it| it.decode::<Said>().ok()).is_some_and(|it| it.mode == "url")
+    params.and_then(|it| it.decode::<Params>().ok()).is_some_and(|it| it.mode == "url")
 }

@@ -24,7 +24,7 @@ pub(crate) struct ClientPermissionPrompt<'a> {
 }
 
 impl PermissionPrompt for ClientPermissionPrompt<'_> {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         if self.context.is_approved() {
             let who = format!("{} agreed to this call", self.context.client.principal);
             return Box::pin(async {
@@ -32,8 +32,8 @@ impl PermissionPrompt for ClientPermissionPrompt<'_> {
             });
         }
         match self.context.client.capabilities().form_elicitation {
-            true => Box::pin(self.prompt_client(ask)),
-            false => self.fallback.decide(ask),
+            true => Box::pin(self.prompt_client(request)),
+            false => self.fallback.decide(request),
         }
     }
 
@@ -51,39 +51,40 @@ struct ElicitResult {
 }
 
 impl ClientPermissionPrompt<'_> {
-    async fn prompt_client(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
-        let question = Payload::from_json(elicitation_params(ask).to_string().into());
-        let answer = self.context.respond("elicitation/create", Some(question)).await;
-        let answer = answer.ok().and_then(|it| it.decode::<ElicitResult>().ok());
+    async fn prompt_client(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
+        let params = Payload::from_json(elicitation_params(request).to_string().into());
+        let response = self.context.respond("elicitation/create", Some(params)).await;
+        let response = response.ok().and_then(|it| it.decode::<ElicitResult>().ok());
         let who = self.context.client.principal.to_string();
-        let no = |why: &str| PermissionDecision::Deny(format!("{}, and {who} {why}", ask.because));
-        let Some(answer) = answer else { return no("could not be asked") };
-        if answer.action != "accept" {
-            return no("did not agree");
+        let denied =
+            |why: &str| PermissionDecision::Deny(format!("{}, and {who} {why}", request.because));
+        let Some(response) = response else { return denied("could not be asked") };
+        if response.action != "accept" {
+            return denied("did not agree");
         }
-        let holds = match answer.content["decision"].as_str() {
+        let holds = match response.content["decision"].as_str() {
             Some("once") => GrantScope::Once,
-            Some("session") => match ask.suggestions.first() {
+            Some("session") => match request.suggestions.first() {
                 Some(suggestion) => GrantScope::Session(suggestion.rule.clone()),
                 None => GrantScope::Once,
             },
-            Some(_) | None => return no("said no"),
+            Some(_) | None => return denied("said no"),
         };
         self.context.approve();
         PermissionDecision::Allow { decided_by: who, scope: holds }
     }
 }
 
-fn elicitation_params(ask: &PermissionRequest<'_>) -> Json {
-    let tool = ask.tool;
-    let arguments = serde_json::to_string_pretty(ask.arguments).unwrap_or_default();
+fn elicitation_params(request: &PermissionRequest<'_>) -> Json {
+    let tool = request.tool;
+    let arguments = serde_json::to_string_pretty(request.arguments).unwrap_or_default();
     let mut shown: String = arguments.chars().take(MAX_ARGUMENT_CHARS).collect();
     if shown.len() < arguments.len() {
         shown.push('…');
     }
     let mut message =
-        format!("May `{}` of `{}` run? ({})\n{shown}", tool.name, tool.server, ask.because);
-    if let Some(alteration) = &ask.definition_diff {
+        format!("May `{}` of `{}` run? ({})\n{shown}", tool.name, tool.server, request.because);
+    if let Some(alteration) = &request.definition_diff {
         message.push_str("\nIts definition changed since it was approved:");
         for (change, line) in &alteration.lines {
             let mark = match change {
@@ -94,17 +95,17 @@ fn elicitation_params(ask: &PermissionRequest<'_>) -> Json {
             message.push_str(&format!("\n{mark} {line}"));
         }
     }
-    let mut choices = vec![("once", "Yes, this once".to_owned())];
-    if let Some(suggestion) = ask.suggestions.first() {
-        choices.push(("session", format!("Yes, and from now on: {}", suggestion.rule)));
+    let mut options = vec![("once", "Yes, this once".to_owned())];
+    if let Some(suggestion) = request.suggestions.first() {
+        options.push(("session", format!("Yes, and from now on: {}", suggestion.rule)));
     }
-    choices.push(("no", "No".to_owned()));
-    let (words, names): (Vec<_>, Vec<_>) = choices.into_iter().unzip();
+    options.push(("no", "No".to_owned()));
+    let (values, labels): (Vec<_>, Vec<_>) = options.into_iter().unzip();
     json!({
         "mode": "form",
         "message": message,
         "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
-            "decision": {"type": "string", "title": "Decision", "enum": words, "enumNames": names},
+            "decision": {"type": "string", "title": "Decision", "enum": values, "enumNames": labels},
         }},
     })
 }

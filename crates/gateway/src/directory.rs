@@ -131,28 +131,28 @@ impl ExposedCatalogue {
         &self,
         snapshot: &Snapshot,
         pool: &Arc<Pool>,
-        serving: &ExposeOptions,
+        options: &ExposeOptions,
     ) -> ExposedCatalogue {
         let views: Vec<&Arc<ServerView>> = snapshot.servers.values().collect();
-        let is_served = |view: &ServerView| serving.exposes_server(&view.name);
+        let is_exposed = |view: &ServerView| options.exposes_server(&view.name);
         let mut directory = ExposedCatalogue {
             servers: views
                 .iter()
-                .filter(|it| is_served(it))
+                .filter(|it| is_exposed(it))
                 .filter_map(|it| exposed_server(it))
                 .collect(),
             pool: pool.clone(),
             revision: snapshot.revision,
-            tool_exposure: serving.tools,
-            sharing: serving.sharing,
+            tool_exposure: options.tools,
+            sharing: options.sharing,
             ..ExposedCatalogue::default()
         };
-        let tools = directory.add_tools(pool, serving);
+        let tools = directory.add_tools(pool, options);
         directory.set_list(self, ListKind::Tools, tools);
         directory.keep_disconnected_tools(self, snapshot);
         let views: Vec<&ServerView> =
-            views.iter().map(|it| &***it).filter(|it| is_served(it)).collect();
-        let prompts = directory.add_prompts(&views, serving.names);
+            views.iter().map(|it| &***it).filter(|it| is_exposed(it)).collect();
+        let prompts = directory.add_prompts(&views, options.names);
         directory.set_list(self, ListKind::Prompts, prompts);
         let resources = directory.add_resources(&views);
         directory.set_list(self, ListKind::Resources, resources);
@@ -177,28 +177,28 @@ impl ExposedCatalogue {
             && [search_tools::SEARCH_TOOL, search_tools::CALL_TOOL].contains(&tool)
     }
 
-    fn set_list(&mut self, before: &ExposedCatalogue, list: ListKind, entries: ListEntries) {
-        let pages = match before.lists.get(&list) {
+    fn set_list(&mut self, previous: &ExposedCatalogue, list: ListKind, entries: ListEntries) {
+        let pages = match previous.lists.get(&list) {
             Some(pages) if pages.has_entries(&entries) => pages.clone(),
-            before => ListPages::new(list, entries, before.map_or(0, ListPages::revision) + 1),
+            previous => ListPages::new(list, entries, previous.map_or(0, ListPages::revision) + 1),
         };
         self.lists.insert(list, pages);
     }
 
-    fn add_tools(&mut self, pool: &Pool, serving: &ExposeOptions) -> ListEntries {
+    fn add_tools(&mut self, pool: &Pool, options: &ExposeOptions) -> ListEntries {
         let all: Vec<&Arc<Tool>> = pool
             .tools()
             .iter()
             .chain(pool.quarantined_tools())
-            .filter(|it| it.kind != ToolKind::BuiltIn && serving.exposes(it))
+            .filter(|it| it.kind != ToolKind::BuiltIn && options.exposes(it))
             .collect();
-        let twice = duplicates(all.iter().map(|it| it.name.as_str()));
+        let duplicates = duplicates(all.iter().map(|it| it.name.as_str()));
         let mut entries = BTreeMap::new();
         for tool in all {
-            let named = match (serving.names, tool.kind) {
+            let named = match (options.names, tool.kind) {
                 (NameStyle::Prefixed, _) | (_, ToolKind::LoginPlaceholder) => &tool.exposed_name,
                 (NameStyle::Plain, _) => &tool.name,
-                (NameStyle::PrefixedOnCollision, _) if twice.contains(tool.name.as_str()) => {
+                (NameStyle::PrefixedOnCollision, _) if duplicates.contains(tool.name.as_str()) => {
                     &tool.exposed_name
                 }
                 (NameStyle::PrefixedOnCollision, _) => &tool.name,
@@ -209,15 +209,15 @@ impl ExposedCatalogue {
             self.tools.insert(named.clone(), tool.clone());
             entries.insert(named.clone(), with_name(&tool.raw, &tool.name, named));
         }
-        match serving.tools {
+        match options.tools {
             ToolExposure::All => entries.into_values().collect(),
             ToolExposure::Search => search_tools::definitions(),
         }
     }
 
     /// A tool is missed until its server is connected and has shown its tools, or is not wanted any more.
-    fn keep_disconnected_tools(&mut self, before: &ExposedCatalogue, snapshot: &Snapshot) {
-        let served = before.tools.iter().filter(|(_, tool)| tool.kind == ToolKind::Server);
+    fn keep_disconnected_tools(&mut self, previous: &ExposedCatalogue, snapshot: &Snapshot) {
+        let served = previous.tools.iter().filter(|(_, tool)| tool.kind == ToolKind::Server);
         let shows_tools: BTreeSet<&str> = self
             .tools
             .values()
@@ -230,7 +230,7 @@ impl ExposedCatalogue {
             Some(Status::Disabled) | None => false,
         };
         self.disconnected_tools = served
-            .chain(&before.disconnected_tools)
+            .chain(&previous.disconnected_tools)
             .filter(|(name, tool)| !self.tools.contains_key(*name) && is_absent(&tool.server))
             .map(|(name, tool)| (name.clone(), tool.clone()))
             .collect();
@@ -238,14 +238,16 @@ impl ExposedCatalogue {
 
     fn add_prompts(&mut self, views: &[&ServerView], names: NameStyle) -> ListEntries {
         let all: Vec<(&ServerView, &ListItem)> = items(views, ListKind::Prompts).collect();
-        let twice = duplicates(all.iter().map(|it| it.1.name.as_str()));
+        let duplicates = duplicates(all.iter().map(|it| it.1.name.as_str()));
         let mut entries = BTreeMap::new();
         for (view, item) in all {
             let origin = naming::NameOrigin::of(view.scope);
             let prefixed = || format!("mcp__{}__{}", naming::prefix(&view.name, origin), item.name);
             let named = match names {
                 NameStyle::Prefixed => prefixed(),
-                NameStyle::PrefixedOnCollision if twice.contains(item.name.as_str()) => prefixed(),
+                NameStyle::PrefixedOnCollision if duplicates.contains(item.name.as_str()) => {
+                    prefixed()
+                }
                 NameStyle::Plain | NameStyle::PrefixedOnCollision => item.name.clone(),
             };
             if self.prompts.contains_key(&named) {
@@ -288,10 +290,10 @@ impl ExposedCatalogue {
         if let Some(server) = self.resources.get(uri) {
             return Some(server);
         }
-        let fits = |it: &&ServerItem| uri.starts_with(literal_prefix(&it.name));
-        let best =
-            self.templates.iter().filter(fits).max_by_key(|it| literal_prefix(&it.name).len());
-        best.map(|it| &it.server).or_else(|| {
+        let matches = |it: &&ServerItem| uri.starts_with(literal_prefix(&it.name));
+        let longest =
+            self.templates.iter().filter(matches).max_by_key(|it| literal_prefix(&it.name).len());
+        longest.map(|it| &it.server).or_else(|| {
             let mut able = self.servers.iter().filter(|it| it.has_capability("resources"));
             let only = able.next()?;
             able.next().is_none().then_some(&only.server)
@@ -393,60 +395,60 @@ impl ExposedCatalogue {
 
     /// What there is to pass through, and nothing else.
     fn aggregate_capabilities(&self, era: Era) -> Map<String, Json> {
-        let mut said = Map::new();
+        let mut declared = Map::new();
         let any = |name: &str| self.servers.iter().any(|it| it.has_capability(name));
-        let are_tools = !self.tools.is_empty() || !self.disconnected_tools.is_empty();
-        if any("tools") || are_tools || self.tool_exposure == ToolExposure::Search {
-            said.insert("tools".to_owned(), json!({"listChanged": true}));
+        let has_tools = !self.tools.is_empty() || !self.disconnected_tools.is_empty();
+        if any("tools") || has_tools || self.tool_exposure == ToolExposure::Search {
+            declared.insert("tools".to_owned(), json!({"listChanged": true}));
         }
         if any("resources") {
-            let takes = |it: &ExposedServer| {
+            let can_subscribe_to = |it: &ExposedServer| {
                 let resources = it.capabilities.get("resources");
                 resources.is_some_and(|it| it["subscribe"] == true)
             };
-            let can_subscribe = self.servers.iter().any(takes);
-            let mut how = json!({"listChanged": true});
+            let can_subscribe = self.servers.iter().any(can_subscribe_to);
+            let mut settings = json!({"listChanged": true});
             if can_subscribe {
-                how["subscribe"] = true.into();
+                settings["subscribe"] = true.into();
             }
-            said.insert("resources".to_owned(), how);
+            declared.insert("resources".to_owned(), settings);
         }
         if any("prompts") {
-            said.insert("prompts".to_owned(), json!({"listChanged": true}));
+            declared.insert("prompts".to_owned(), json!({"listChanged": true}));
         }
         for name in ["completions", "logging"] {
             if any(name) {
-                said.insert(name.to_owned(), json!({}));
+                declared.insert(name.to_owned(), json!({}));
             }
         }
         for name in ["extensions", "experimental"] {
             let mut all = Map::new();
             for facts in &self.servers {
-                let its = facts.capabilities.get(name).and_then(Json::as_object);
-                for (name, how) in its.into_iter().flatten() {
-                    all.entry(name.clone()).or_insert_with(|| how.clone());
+                let declared_here = facts.capabilities.get(name).and_then(Json::as_object);
+                for (name, settings) in declared_here.into_iter().flatten() {
+                    all.entry(name.clone()).or_insert_with(|| settings.clone());
                 }
             }
             if !all.is_empty() {
-                said.insert(name.to_owned(), Json::Object(all));
+                declared.insert(name.to_owned(), Json::Object(all));
             }
         }
         // Tasks of the legacy era are a capability; those of the modern one an extension.
         if era == Era::Legacy
             && let Some(tasks) = self.servers.iter().find_map(|it| it.capabilities.get("tasks"))
         {
-            said.insert("tasks".to_owned(), tasks.clone());
+            declared.insert("tasks".to_owned(), tasks.clone());
         }
-        said
+        declared
     }
 
     /// How to use it all: what the servers say that are shown, each under its name.
     pub(crate) fn instructions(&self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
         let shown: Vec<&ExposedServer> =
             self.servers.iter().filter(|it| is_shown(&it.server)).collect();
-        let said =
+        let declared =
             |it: &&ExposedServer| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
-        let all: Vec<String> = shown.iter().filter_map(said).collect();
+        let all: Vec<String> = shown.iter().filter_map(declared).collect();
         match shown.as_slice() {
             [only] => only.instructions.clone(),
             _ => (!all.is_empty()).then(|| all.join("\n\n")),
@@ -457,8 +459,8 @@ impl ExposedCatalogue {
 impl ExposeOptions {
     fn exposes(&self, tool: &Tool) -> bool {
         let name = naming::sanitise_borrowed(&tool.name);
-        let fits = |rule: &ToolRule| rule.names_tool(&tool.prefix, &name);
-        self.rules.is_empty() || self.rules.iter().any(fits)
+        let matches = |rule: &ToolRule| rule.names_tool(&tool.prefix, &name);
+        self.rules.is_empty() || self.rules.iter().any(matches)
     }
 
     /// Is something of this server served? What is not a tool is served where any of its tools is.
@@ -471,8 +473,9 @@ impl ExposeOptions {
 /// A rule that only says what is served.
 pub fn parse_expose_rule(text: &str) -> Result<ToolRule, RuleError> {
     let text = text.trim();
-    let whole = if text.starts_with("mcp__") { text.to_owned() } else { format!("mcp__{text}") };
-    ToolRule::parse(&whole)
+    let rule_text =
+        if text.starts_with("mcp__") { text.to_owned() } else { format!("mcp__{text}") };
+    ToolRule::parse(&rule_text)
 }
 
 fn exposed_server(view: &ServerView) -> Option<ExposedServer> {
@@ -496,13 +499,13 @@ fn items<'a>(
 }
 
 fn duplicates<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    let (mut seen, mut duplicates) = (BTreeSet::new(), BTreeSet::new());
     for name in names {
         if !seen.insert(name) {
-            twice.insert(name);
+            duplicates.insert(name);
         }
     }
-    twice
+    duplicates
 }
 
 /// A definition under another name. What else it says stays as it came.

@@ -34,26 +34,26 @@ impl Gateway {
     pub fn open(
         host: &Host,
         desk: CallContext,
-        serving: ExposeOptions,
+        options: ExposeOptions,
     ) -> (Gateway, JoinHandle<()>) {
-        Gateway::open_with_tracer(host, desk, serving, Tracer::disabled())
+        Gateway::open_with_tracer(host, desk, options, Tracer::disabled())
     }
 
     /// The same, and somebody is told of every request.
     pub fn open_with_tracer(
         host: &Host,
         desk: CallContext,
-        serving: ExposeOptions,
+        options: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
         let (published, directory) = watch::channel(Arc::new(ExposedCatalogue::default()));
         let relay = Arc::new(Relay::new(host.clone(), desk, directory, tracer));
         let (parking, keeping) = SuspendedRequests::new(SUSPENDED_REQUEST_TTL);
-        let mut keepers = JoinSet::new();
-        keepers.spawn(refresh_catalogue(host.clone(), serving, published));
-        keepers.spawn(keeping);
-        keepers.spawn(propagate_log_levels(relay.log_levels.subscribe(), Arc::downgrade(&relay)));
-        let task = tokio::spawn(async move { while keepers.join_next().await.is_some() {} });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(refresh_catalogue(host.clone(), options, published));
+        tasks.spawn(keeping);
+        tasks.spawn(propagate_log_levels(relay.log_levels.subscribe(), Arc::downgrade(&relay)));
+        let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
         (Gateway { relay, suspended: parking }, task)
     }
 
@@ -63,25 +63,25 @@ impl Gateway {
     }
 
     /// Waits until every server is connected or is known not to be, but no longer than this.
-    pub async fn wait_until_ready(&self, patience: Duration) {
+    pub async fn wait_until_ready(&self, max_wait: Duration) {
         let host = &self.relay.host;
         let mut directory = self.relay.catalogues.clone();
         let fresh = async {
             let snapshot = host.settled().await;
             let pool = host.settled_pool().await;
-            let is_of_now = |it: &Arc<ExposedCatalogue>| {
+            let is_current = |it: &Arc<ExposedCatalogue>| {
                 it.revision >= snapshot.revision && it.pool.revision() >= pool.revision()
             };
-            let _closed = directory.wait_for(is_of_now).await;
+            let _closed = directory.wait_for(is_current).await;
         };
-        let _some_are_slow = timeout(patience, fresh).await;
+        let _some_are_slow = timeout(max_wait, fresh).await;
     }
 }
 
 /// Makes what is served anew whenever a server, its lists or the pool changed.
 async fn refresh_catalogue(
     host: Host,
-    serving: ExposeOptions,
+    options: ExposeOptions,
     published: watch::Sender<Arc<ExposedCatalogue>>,
 ) {
     let (mut snapshots, mut pools) = (host.watch(), host.watch_pool());
@@ -91,11 +91,11 @@ async fn refresh_catalogue(
         let (snapshot, pool) =
             (snapshots.borrow_and_update().clone(), pools.borrow_and_update().clone());
         let before = published.borrow().clone();
-        let serving = serving.clone();
-        let made =
-            tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &serving)).await;
-        if let Ok(made) = made {
-            published.send_replace(Arc::new(made));
+        let options = options.clone();
+        let rebuilt =
+            tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &options)).await;
+        if let Ok(rebuilt) = rebuilt {
+            published.send_replace(Arc::new(rebuilt));
         }
         let gone = tokio::select! {
             changed = snapshots.changed() => changed.is_err(),
@@ -114,9 +114,9 @@ async fn propagate_log_levels(
     relay: std::sync::Weak<Relay>,
 ) {
     let Some(mut directory) = relay.upgrade().map(|it| it.catalogues.clone()) else { return };
-    let mut told: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut notified: BTreeSet<Arc<str>> = BTreeSet::new();
     loop {
-        let is_new = tokio::select! {
+        let is_level_change = tokio::select! {
             changed = levels.changed() => match changed {
                 Ok(()) => true,
                 Err(_) => return,
@@ -129,16 +129,16 @@ async fn propagate_log_levels(
         let Some(relay) = relay.upgrade() else { return };
         let now = directory.borrow_and_update().clone();
         levels.borrow_and_update();
-        let able = |it: &&crate::directory::ExposedServer| {
+        let loggers = |it: &&crate::directory::ExposedServer| {
             it.era == Era::Legacy && it.has_capability("logging")
         };
-        let able: BTreeSet<Arc<str>> =
-            now.servers.iter().filter(able).map(|it| it.server.clone()).collect();
-        for server in &able {
-            if is_new || !told.contains(server) {
+        let loggers: BTreeSet<Arc<str>> =
+            now.servers.iter().filter(loggers).map(|it| it.server.clone()).collect();
+        for server in &loggers {
+            if is_level_change || !notified.contains(server) {
                 relay.send_log_level(server).await;
             }
         }
-        told = able;
+        notified = loggers;
     }
 }

@@ -74,13 +74,13 @@ impl Client {
 
     /// Does it say that it knows this extension?
     pub(crate) fn supports_extension(&self, extension: &str) -> bool {
-        let said: Json = serde_json::from_str(&self.capabilities_json).unwrap_or_default();
-        said["extensions"].get(extension).is_some()
+        let declared: Json = serde_json::from_str(&self.capabilities_json).unwrap_or_default();
+        declared["extensions"].get(extension).is_some()
     }
 
     /// Says who answers for the client outside of its requests.
     pub(crate) fn set_session_context(&self, owner: &Arc<RequestContext>) {
-        let _it_has_one = self.session_context.set(Arc::downgrade(owner));
+        let _already_set = self.session_context.set(Arc::downgrade(owner));
     }
 
     pub(crate) fn session_handler(&self) -> Option<Arc<dyn CallOwner>> {
@@ -102,9 +102,10 @@ impl Client {
 
     /// It has a session of this name from now on. Who knows the name is let in, so that only a digest is kept.
     pub(crate) fn set_session_id(&self, name: &str) {
-        const SHOWN: usize = 16;
-        let digest: String = sha256(name.as_bytes()).to_string().chars().take(SHOWN).collect();
-        let _it_has_one_already = self.session_digest.set(digest);
+        const DIGEST_CHARS: usize = 16;
+        let digest: String =
+            sha256(name.as_bytes()).to_string().chars().take(DIGEST_CHARS).collect();
+        let _already_set = self.session_digest.set(digest);
     }
 
     /// What tells its session from others, where it has one.
@@ -156,12 +157,12 @@ pub(crate) fn more_verbose(
 
 impl fmt::Display for ClientCapabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = [
+        let letters = [
             (self.form_elicitation || self.url_elicitation, 'e'),
             (self.sampling, 's'),
             (self.roots, 'r'),
         ];
-        words.iter().filter(|it| it.0).try_for_each(|it| write!(f, "{}", it.1))
+        letters.iter().filter(|it| it.0).try_for_each(|it| write!(f, "{}", it.1))
     }
 }
 
@@ -189,11 +190,11 @@ impl ClientCapabilities {
     }
 
     fn parse(capabilities: Option<&Payload>) -> ClientCapabilities {
-        let Some(said) = capabilities.and_then(|it| it.decode::<Json>().ok()) else {
+        let Some(declared) = capabilities.and_then(|it| it.decode::<Json>().ok()) else {
             return ClientCapabilities::default();
         };
-        let elicitation = &said["elicitation"];
-        let has = |name: &str| said.get(name).is_some_and(Json::is_object);
+        let elicitation = &declared["elicitation"];
+        let has = |name: &str| declared.get(name).is_some_and(Json::is_object);
         ClientCapabilities {
             // Before there were two kinds, an empty object meant forms.
             form_elicitation: elicitation.is_object()
@@ -219,11 +220,13 @@ mod tests {
     #[test]
     fn an_empty_word_on_elicitation_means_forms() {
         let can = |it: Json| guest(Era::Legacy, &it).capabilities();
-        let forms = ClientCapabilities { form_elicitation: true, ..ClientCapabilities::default() };
-        assert_eq!(can(json!({"elicitation": {}})), forms);
-        assert_eq!(can(json!({"elicitation": {"form": {}}})), forms);
-        let pages = ClientCapabilities { url_elicitation: true, ..ClientCapabilities::default() };
-        assert_eq!(can(json!({"elicitation": {"url": {}}})), pages);
+        let form_only =
+            ClientCapabilities { form_elicitation: true, ..ClientCapabilities::default() };
+        assert_eq!(can(json!({"elicitation": {}})), form_only);
+        assert_eq!(can(json!({"elicitation": {"form": {}}})), form_only);
+        let url_only =
+            ClientCapabilities { url_elicitation: true, ..ClientCapabilities::default() };
+        assert_eq!(can(json!({"elicitation": {"url": {}}})), url_only);
         assert_eq!(can(json!({"sampling": null})), ClientCapabilities::default());
     }
 

@@ -164,8 +164,8 @@ impl HostOriginCheck {
         // Who listens everywhere listens on loopback, too. `0.0.0.0` itself is a name for nobody, and some browsers
         // take it for this machine.
         if address.is_loopback() || address.is_unspecified() {
-            let this = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-            let addresses = this.map(|it| AllowedHost { host: OwnedHost::Address(it), ports });
+            let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+            let addresses = loopback.map(|it| AllowedHost { host: OwnedHost::Address(it), ports });
             allowed.push(AllowedHost { host: OwnedHost::Name("localhost".to_owned()), ports });
             allowed.extend(addresses);
         }
@@ -175,7 +175,7 @@ impl HostOriginCheck {
         for text in hosts {
             allowed.push(AllowedHost::parse(text)?);
         }
-        let pages = match address.is_loopback() {
+        let implicit_origins = match address.is_loopback() {
             true => ImplicitOrigins::Localhost,
             false => ImplicitOrigins::None,
         };
@@ -183,7 +183,7 @@ impl HostOriginCheck {
         Ok(HostOriginCheck {
             port: bound.port(),
             allowed_hosts: allowed,
-            implicit_origins: pages,
+            implicit_origins,
             allowed_origins: origins,
         })
     }
@@ -220,8 +220,8 @@ impl HostOriginCheck {
 
     /// Is it one of our names?
     fn check_host_value(&self, host: &[u8]) -> Result<(), HostOriginError> {
-        let asked = HostPort::parse(host).ok_or(HostOriginErrorKind::MalformedHost)?;
-        match self.allowed_hosts.iter().any(|it| it.matches(asked, self.port)) {
+        let requested = HostPort::parse(host).ok_or(HostOriginErrorKind::MalformedHost)?;
+        match self.allowed_hosts.iter().any(|it| it.matches(requested, self.port)) {
             true => Ok(()),
             false => Err(HostOriginErrorKind::HostNotAllowed.into()),
         }
@@ -250,9 +250,9 @@ impl HostOriginCheck {
 impl AllowedHost {
     fn parse(text: &str) -> Result<AllowedHost, AllowError> {
         let refuse = |kind| AllowError { text: text.to_owned(), kind };
-        let read =
+        let parsed =
             HostPort::parse(text.as_bytes()).ok_or_else(|| refuse(AllowErrorKind::InvalidHost))?;
-        let host = match read.host {
+        let host = match parsed.host {
             Host::Address(address) if address.is_unspecified() => {
                 return Err(refuse(AllowErrorKind::UnspecifiedAddress));
             }
@@ -261,24 +261,24 @@ impl AllowedHost {
         };
         Ok(AllowedHost {
             host,
-            ports: read.port.map_or(AllowedPorts::ListenerOrDefault, AllowedPorts::Exact),
+            ports: parsed.port.map_or(AllowedPorts::ListenerOrDefault, AllowedPorts::Exact),
         })
     }
 
-    fn matches(&self, asked: HostPort<'_>, own: u16) -> bool {
+    fn matches(&self, requested: HostPort<'_>, listener_port: u16) -> bool {
         let host = match &self.host {
             OwnedHost::Name(name) => Host::Name(name),
             OwnedHost::Address(address) => Host::Address(*address),
         };
-        let is_port = match (self.ports, asked.port) {
-            (AllowedPorts::Exact(port), Some(asked)) => port == asked,
+        let is_port = match (self.ports, requested.port) {
+            (AllowedPorts::Exact(port), Some(requested)) => port == requested,
             (AllowedPorts::Exact(port), None) => DEFAULT_PORTS.contains(&port),
-            (AllowedPorts::ListenerOrDefault, Some(asked)) => {
-                asked == own || DEFAULT_PORTS.contains(&asked)
+            (AllowedPorts::ListenerOrDefault, Some(requested)) => {
+                requested == listener_port || DEFAULT_PORTS.contains(&requested)
             }
             (AllowedPorts::ListenerOrDefault, None) => true,
         };
-        is_port && host == asked.host
+        is_port && host == requested.host
     }
 }
 

@@ -87,12 +87,12 @@ pub(crate) struct ResourceSubscriptions {
 
 impl Default for ResourceSubscriptions {
     fn default() -> ResourceSubscriptions {
-        let (tell, told) = mpsc::channel(UPDATE_CAPACITY);
+        let (sender, messages) = mpsc::channel(UPDATE_CAPACITY);
         ResourceSubscriptions {
             tasks: JoinSet::new(),
             by_uri: BTreeMap::new(),
-            sender: tell,
-            updates: told,
+            sender,
+            updates: messages,
         }
     }
 }
@@ -124,16 +124,16 @@ impl ResourceSubscriptions {
     }
 
     fn spawn(&mut self, uri: &str, mut subscription: Subscription) {
-        let tell = self.sender.clone();
+        let sender = self.sender.clone();
         let task = self.tasks.spawn(async move {
-            while let Some(news) = subscription.next().await {
-                let changed = match news {
+            while let Some(event) = subscription.next().await {
+                let changed = match event {
                     ResourceEvent::Updated { uri } => uri,
                     // What changed in between was missed, so that it may have changed.
                     ResourceEvent::Resubscribed => subscription.uri().to_owned(),
                     ResourceEvent::Subscribed | ResourceEvent::Refused(_) => continue,
                 };
-                if tell.send(changed).await.is_err() {
+                if sender.send(changed).await.is_err() {
                     return;
                 }
             }
@@ -200,42 +200,37 @@ impl ListenStream {
         id: &RequestId,
         params: &RawObject,
     ) -> Result<(ListenStream, Message), RpcError> {
-        let wants = params.get("notifications").and_then(|it| it.decode::<Map<_, _>>().ok());
-        let mut wants: Map<String, Json> = wants
+        let filter = params.get("notifications").and_then(|it| it.decode::<Map<_, _>>().ok());
+        let mut filter: Map<String, Json> = filter
             .ok_or_else(|| reception::invalid_params("`notifications` says what to listen to"))?;
         let directory = relay.catalogue();
-        let able = directory.capabilities(guest.era);
-        wants.retain(|name, value| {
-            let (capability, is_wish) = match name.as_str() {
+        let capabilities = directory.capabilities(guest.era);
+        filter.retain(|name, value| {
+            let (capability, is_requested) = match name.as_str() {
                 "toolsListChanged" => ("tools", *value == true),
                 "promptsListChanged" => ("prompts", *value == true),
                 "resourcesListChanged" => ("resources", *value == true),
                 "resourceSubscriptions" => ("resources", value.is_array()),
                 _ => return false,
             };
-            is_wish && able.contains_key(capability)
+            is_requested && capabilities.contains_key(capability)
         });
         let lists = ListChanges::new(relay);
-        let mut followed = ResourceSubscriptions::default();
-        let uris = wants.get("resourceSubscriptions").and_then(Json::as_array).cloned();
-        let mut heard = Vec::new();
+        let mut resources = ResourceSubscriptions::default();
+        let uris = filter.get("resourceSubscriptions").and_then(Json::as_array).cloned();
+        let mut subscribed = Vec::new();
         for uri in uris.iter().flatten().filter_map(Json::as_str) {
             // One that cannot be followed is left out of what is acknowledged.
-            if followed.subscribe(relay, guest, uri).await.is_ok() {
-                heard.push(Json::from(uri));
+            if resources.subscribe(relay, guest, uri).await.is_ok() {
+                subscribed.push(Json::from(uri));
             }
         }
         if uris.is_some() {
-            wants.insert("resourceSubscriptions".to_owned(), heard.into());
+            filter.insert("resourceSubscriptions".to_owned(), subscribed.into());
         }
-        let acknowledged = with_subscription_id(json!({"notifications": wants}), id);
-        let listening = ListenStream {
-            id: id.clone(),
-            filter: wants,
-            list_changes: lists,
-            resources: followed,
-        };
-        Ok((listening, notification(ACKNOWLEDGED, acknowledged)))
+        let acknowledged = with_subscription_id(json!({"notifications": filter}), id);
+        let stream = ListenStream { id: id.clone(), filter, list_changes: lists, resources };
+        Ok((stream, notification(ACKNOWLEDGED, acknowledged)))
     }
 
     /// The next things to tell; none when there is nothing any more. May be dropped and asked again.
@@ -243,13 +238,13 @@ impl ListenStream {
         loop {
             tokio::select! {
                 changed = self.list_changes.next() => {
-                    let told: Vec<Message> = changed?
+                    let messages: Vec<Message> = changed?
                         .into_iter()
                         .filter(|it| self.filter.contains_key(filter_key(it)))
                         .map(|it| notification(it, with_subscription_id(json!({}), &self.id)))
                         .collect();
-                    if !told.is_empty() {
-                        return Some(told);
+                    if !messages.is_empty() {
+                        return Some(messages);
                     }
                 }
                 uri = self.resources.next_updated() => {

@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use switchboard_auth::verify::{Authenticator, RequestHead as Shown};
+use switchboard_auth::verify::{Authenticator, RequestHead};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -100,26 +100,26 @@ impl Gateway {
     pub async fn serve_http(
         &self,
         listener: TcpListener,
-        door: HttpOptions,
+        options: HttpOptions,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let mut stop = pin!(stop);
-        let (end, ending) = watch::channel(false);
-        let (lobby, keeping) =
-            SessionTable::new(self.relay.clone(), door.session_idle_timeout, ending.clone());
-        let (pulse, beating) = StreamDelay::new(ending.clone());
-        let keeping = tokio::spawn(async move { tokio::join!(keeping, beating) });
-        let front = Arc::new(HttpServer {
+        let (shutdown_sender, shutdown) = watch::channel(false);
+        let (lobby, background) =
+            SessionTable::new(self.relay.clone(), options.session_idle_timeout, shutdown.clone());
+        let (pulse, ticking) = StreamDelay::new(shutdown.clone());
+        let background = tokio::spawn(async move { tokio::join!(background, ticking) });
+        let server = Arc::new(HttpServer {
             gateway: self.clone(),
-            options: door,
+            options,
             sessions: lobby,
             stream_delay: pulse,
-            shutdown: ending,
+            shutdown,
         });
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let shared = front.clone();
+        let connection_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let shared = server.clone();
         let serve = move |stream| serve_connection(shared.clone(), stream);
-        let crew = match front.options.worker_threads {
+        let crew = match server.options.worker_threads {
             0 => None,
             threads => Some(Workers::start(threads, DRAIN_TIMEOUT, serve.clone())?),
         };
@@ -135,42 +135,42 @@ impl Gateway {
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Ok(place) = room.clone().try_acquire_owned() else { continue };
+            let Ok(slot) = connection_slots.clone().try_acquire_owned() else { continue };
             match &crew {
-                Some(crew) => crew.assign(stream, place),
+                Some(crew) => crew.assign(stream, slot),
                 None => {
                     let serving = serve(stream);
                     connections.spawn(async move {
                         serving.await;
-                        drop(place);
+                        drop(slot);
                     });
                 }
             }
         }
         drop((listener, serve));
-        end.send_replace(true);
+        shutdown_sender.send_replace(true);
         let drained = async { while connections.join_next().await.is_some() {} };
         let _some_are_slow = timeout(DRAIN_TIMEOUT, drained).await;
         connections.shutdown().await;
         if let Some(crew) = crew {
             crew.shutdown().await;
         }
-        if let Some(front) = Arc::into_inner(front) {
-            front.options.authenticator.close().await;
+        if let Some(server) = Arc::into_inner(server) {
+            server.options.authenticator.close().await;
         }
-        let _panicked = keeping.await;
+        let _panicked = background.await;
         Ok(())
     }
 }
 
-async fn serve_connection(front: Arc<HttpServer>, stream: TcpStream) {
-    let counted = front.gateway.relay.clone();
-    let _present = GaugeGuard::increment(&counted.metrics.connections);
-    let _slower_then = stream.set_nodelay(true);
-    let mut ending = front.shutdown.clone();
+async fn serve_connection(server: Arc<HttpServer>, stream: TcpStream) {
+    let relay = server.gateway.relay.clone();
+    let _open_connection = GaugeGuard::increment(&relay.metrics.connections);
+    let _nagle_stays_on = stream.set_nodelay(true);
+    let mut shutdown = server.shutdown.clone();
     let service = service_fn(move |request| {
-        let front = front.clone();
-        async move { Ok::<_, Infallible>(front.respond(request).await) }
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.respond(request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -179,7 +179,7 @@ async fn serve_connection(front: Arc<HttpServer>, stream: TcpStream) {
     let mut connection = pin!(connection);
     tokio::select! {
         _it_broke = &mut connection => {}
-        () = wait_until_true(&mut ending) => {
+        () = wait_until_true(&mut shutdown) => {
             connection.as_mut().graceful_shutdown();
             let _it_broke = connection.await;
         }
@@ -187,15 +187,15 @@ async fn serve_connection(front: Arc<HttpServer>, stream: TcpStream) {
 }
 
 /// Waits until somebody has said so, or nobody is left who could.
-async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
-    let _said_or_gone = flag.wait_for(|it| *it).await.is_ok();
+async fn wait_until_true(signal: &mut watch::Receiver<bool>) {
+    let _said_or_gone = signal.wait_for(|it| *it).await.is_ok();
 }
 
 impl HttpServer {
     async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        let meters = &self.gateway.relay.metrics;
+        let metrics = &self.gateway.relay.metrics;
         let response = self.check_and_route(request).await;
-        meters.count_response(response.status());
+        metrics.count_response(response.status());
         response
     }
 
@@ -261,16 +261,16 @@ impl HttpServer {
         &self,
         request: &Request<Incoming>,
     ) -> Result<Arc<str>, Box<Response<Body>>> {
-        let keeper = &self.options.authenticator;
+        let authenticator = &self.options.authenticator;
         let (headers, method, target) = (request.headers(), request.method(), request.uri());
-        let verified = match keeper.cached(headers) {
+        let verified = match authenticator.cached(headers) {
             Some(principal) => Ok(principal),
-            None => keeper.authenticate(Shown { headers, method, uri: target }).await,
+            None => authenticator.authenticate(RequestHead { headers, method, uri: target }).await,
         };
         verified.map(|it| it.to_string().into()).map_err(|refusal| {
             self.gateway.relay.metrics.count_auth_refusal(&refusal);
             let mut response = refuse(refusal.status(), &refusal.to_string());
-            if let Some(challenge) = keeper.challenge(&refusal) {
+            if let Some(challenge) = authenticator.challenge(&refusal) {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
             Box::new(response)

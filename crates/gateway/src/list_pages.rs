@@ -52,12 +52,12 @@ impl ListPages {
     }
 
     /// The page that a cursor names, or the first one.
-    pub(crate) fn page(&self, era: Era, asked: Option<&str>) -> Result<Payload, RpcError> {
+    pub(crate) fn page(&self, era: Era, requested: Option<&str>) -> Result<Payload, RpcError> {
         let pages = match era {
             Era::Legacy => &self.legacy,
             Era::Modern => &self.modern,
         };
-        let at = match asked {
+        let at = match requested {
             None => Some(0),
             Some(cursor) => page_index(cursor, self.revision),
         };

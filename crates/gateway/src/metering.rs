@@ -83,11 +83,11 @@ pub(crate) struct ServerMetrics {
 impl Metrics {
     /// Somebody asked something.
     pub(crate) fn count_request(&self, method: &str) {
-        let place = COUNTED_METHODS
+        let index = COUNTED_METHODS
             .iter()
             .position(|it| *it == method)
             .unwrap_or(COUNTED_METHODS.len() - 1);
-        increment(&self.methods, place);
+        increment(&self.methods, index);
     }
 
     /// A request was answered with this status.
@@ -121,24 +121,28 @@ impl Metrics {
         });
     }
 
-    fn count_refusal(&self, word: &str) {
-        if let Some(place) = REFUSAL_REASONS.iter().position(|it| *it == word) {
-            increment(&self.refusals, place);
+    fn count_refusal(&self, label: &str) {
+        if let Some(index) = REFUSAL_REASONS.iter().position(|it| *it == label) {
+            increment(&self.refusals, index);
         }
     }
 
     /// A call begins. It is counted when it ends, and as called off when it is dropped before.
     pub(crate) fn start_call(&self, server: &str) -> CallTimer {
-        let meter = self.servers.borrow().get(server).cloned();
-        let meter = meter.unwrap_or_else(|| {
-            let mut made = Arc::default();
+        let server_metrics = self.servers.borrow().get(server).cloned();
+        let server_metrics = server_metrics.unwrap_or_else(|| {
+            let mut created = Arc::default();
             self.servers.send_modify(|servers| {
-                made = servers.entry(server.to_owned()).or_default().clone();
+                created = servers.entry(server.to_owned()).or_default().clone();
             });
-            made
+            created
         });
-        meter.in_flight.fetch_add(1, Ordering::Relaxed);
-        CallTimer { server: meter, started: Instant::now(), outcome: CallOutcome::Cancelled }
+        server_metrics.in_flight.fetch_add(1, Ordering::Relaxed);
+        CallTimer {
+            server: server_metrics,
+            started: Instant::now(),
+            outcome: CallOutcome::Cancelled,
+        }
     }
 
     pub(crate) fn methods(&self) -> impl Iterator<Item = (&'static str, u64)> {
@@ -160,15 +164,15 @@ impl Metrics {
 }
 
 impl ServerMetrics {
-    fn record(&self, ended: CallOutcome, took: Duration) {
-        let place = CallOutcome::ALL.iter().position(|it| *it == ended).unwrap_or_default();
-        increment(&self.outcomes, place);
-        let is_within = |it: &(u64, &str)| took <= Duration::from_millis(it.0);
+    fn record(&self, ended: CallOutcome, duration: Duration) {
+        let index = CallOutcome::ALL.iter().position(|it| *it == ended).unwrap_or_default();
+        increment(&self.outcomes, index);
+        let is_at_most = |it: &(u64, &str)| duration <= Duration::from_millis(it.0);
         increment(
             &self.buckets,
-            DURATION_BUCKETS.iter().position(is_within).unwrap_or(DURATION_BUCKETS.len()),
+            DURATION_BUCKETS.iter().position(is_at_most).unwrap_or(DURATION_BUCKETS.len()),
         );
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
@@ -180,11 +184,11 @@ impl ServerMetrics {
     pub(crate) fn cumulative_buckets(&self) -> Vec<(&'static str, u64)> {
         let bounds = DURATION_BUCKETS.into_iter().map(|it| it.1).chain(["+Inf"]);
         let mut sum = 0;
-        let mut upto = |(bound, range): (&'static str, &AtomicU64)| {
+        let mut cumulative = |(bound, range): (&'static str, &AtomicU64)| {
             sum += load(range);
             (bound, sum)
         };
-        bounds.zip(&self.buckets).map(&mut upto).collect()
+        bounds.zip(&self.buckets).map(&mut cumulative).collect()
     }
 
     /// How long all calls together took, in seconds.
@@ -220,9 +224,9 @@ impl Drop for CallTimer {
 pub(crate) struct GaugeGuard<'a>(&'a AtomicU64);
 
 impl<'a> GaugeGuard<'a> {
-    pub(crate) fn increment(number: &'a AtomicU64) -> GaugeGuard<'a> {
-        number.fetch_add(1, Ordering::Relaxed);
-        GaugeGuard(number)
+    pub(crate) fn increment(counter: &'a AtomicU64) -> GaugeGuard<'a> {
+        counter.fetch_add(1, Ordering::Relaxed);
+        GaugeGuard(counter)
     }
 }
 
@@ -232,14 +236,14 @@ impl Drop for GaugeGuard<'_> {
     }
 }
 
-fn increment(numbers: &[AtomicU64], place: usize) {
-    if let Some(number) = numbers.get(place) {
-        number.fetch_add(1, Ordering::Relaxed);
+fn increment(counters: &[AtomicU64], index: usize) {
+    if let Some(counter) = counters.get(index) {
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn load(number: &AtomicU64) -> u64 {
-    number.load(Ordering::Relaxed)
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
@@ -248,11 +252,11 @@ mod tests {
 
     #[test]
     fn a_call_is_counted_once_and_a_dropped_one_as_called_off() {
-        let meters = Metrics::default();
-        meters.start_call("s").finish(CallOutcome::Denied);
-        drop(meters.start_call("s"));
-        let open = meters.start_call("s");
-        let servers = meters.servers();
+        let metrics = Metrics::default();
+        metrics.start_call("s").finish(CallOutcome::Denied);
+        drop(metrics.start_call("s"));
+        let open = metrics.start_call("s");
+        let servers = metrics.servers();
         let ended: Vec<_> = servers["s"].outcomes().filter(|it| it.1 > 0).collect();
         assert_eq!(ended, [("denied", 1), ("cancelled", 1)]);
         assert_eq!(servers["s"].in_flight.load(Ordering::Relaxed), 1);
@@ -262,22 +266,22 @@ mod tests {
 
     #[test]
     fn durations_are_sorted_into_ranges_that_include_the_smaller_ones() {
-        let meter = ServerMetrics::default();
+        let server_metrics = ServerMetrics::default();
         for millis in [5, 6, 700_000] {
-            meter.record(CallOutcome::Succeeded, Duration::from_millis(millis));
+            server_metrics.record(CallOutcome::Succeeded, Duration::from_millis(millis));
         }
-        let within = meter.cumulative_buckets();
-        assert_eq!((within[0], within[1]), (("0.005", 1), ("0.01", 2)));
-        assert_eq!(within.last(), Some(&("+Inf", 3)));
-        assert!((meter.total_seconds() - 700.011).abs() < 1e-6);
+        let buckets = server_metrics.cumulative_buckets();
+        assert_eq!((buckets[0], buckets[1]), (("0.005", 1), ("0.01", 2)));
+        assert_eq!(buckets.last(), Some(&("+Inf", 3)));
+        assert!((server_metrics.total_seconds() - 700.011).abs() < 1e-6);
     }
 
     #[test]
     fn a_method_that_nobody_knows_is_one_of_the_others() {
-        let meters = Metrics::default();
-        meters.count_request("tools/call");
-        meters.count_request("whatever/the/client/likes");
-        let asked: Vec<_> = meters.methods().filter(|it| it.1 > 0).collect();
-        assert_eq!(asked, [("tools/call", 1), ("other", 1)]);
+        let metrics = Metrics::default();
+        metrics.count_request("tools/call");
+        metrics.count_request("whatever/the/client/likes");
+        let counted: Vec<_> = metrics.methods().filter(|it| it.1 > 0).collect();
+        assert_eq!(counted, [("tools/call", 1), ("other", 1)]);
     }
 }

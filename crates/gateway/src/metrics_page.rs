@@ -68,51 +68,55 @@ struct MetricsPage {
 }
 
 impl MetricsPage {
-    fn traffic(&mut self, meters: &Metrics) {
+    fn traffic(&mut self, metrics: &Metrics) {
         let count = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed) as f64;
         self.gauge("switchboard_sessions", "Sessions of legacy clients that are open.");
-        self.sample("switchboard_sessions", &[], count(&meters.sessions));
+        self.sample("switchboard_sessions", &[], count(&metrics.sessions));
         self.gauge("switchboard_connections", "HTTP connections that are open.");
-        self.sample("switchboard_connections", &[], count(&meters.connections));
+        self.sample("switchboard_connections", &[], count(&metrics.connections));
         self.counter("switchboard_requests", "Requests of the protocol, by method.");
-        for (method, number) in meters.methods() {
+        for (method, number) in metrics.methods() {
             self.sample("switchboard_requests_total", &[("method", method)], number as f64);
         }
         self.counter("switchboard_http_responses", "HTTP responses, by class of status.");
-        for (class, number) in meters.responses() {
+        for (class, number) in metrics.responses() {
             self.sample("switchboard_http_responses_total", &[("status", class)], number as f64);
         }
         self.counter("switchboard_refused", "HTTP requests that were turned away, by reason.");
-        for (reason, number) in meters.refusals() {
+        for (reason, number) in metrics.refusals() {
             self.sample("switchboard_refused_total", &[("reason", reason)], number as f64);
         }
     }
 
-    fn calls(&mut self, meters: &Metrics) {
-        let servers = meters.servers();
+    fn calls(&mut self, metrics: &Metrics) {
+        let servers = metrics.servers();
         self.counter("switchboard_tool_calls", "Tool calls that are over, by how they ended.");
-        for (server, meter) in &servers {
-            for (outcome, number) in meter.outcomes() {
+        for (server, server_metrics) in &servers {
+            for (outcome, number) in server_metrics.outcomes() {
                 let labels = [("server", server.as_str()), ("outcome", outcome)];
                 self.sample("switchboard_tool_calls_total", &labels, number as f64);
             }
         }
         self.gauge("switchboard_tool_calls_in_flight", "Tool calls that are under way.");
-        for (server, meter) in &servers {
-            let number = meter.in_flight.load(Ordering::Relaxed) as f64;
+        for (server, server_metrics) in &servers {
+            let number = server_metrics.in_flight.load(Ordering::Relaxed) as f64;
             self.sample("switchboard_tool_calls_in_flight", &[("server", server)], number);
         }
         let name = "switchboard_tool_call_duration_seconds";
         self.family(name, "histogram", "How long tool calls took, with the wait for leave.");
-        for (server, meter) in &servers {
-            let within = meter.cumulative_buckets();
-            for (bound, number) in &within {
+        for (server, server_metrics) in &servers {
+            let buckets = server_metrics.cumulative_buckets();
+            for (bound, number) in &buckets {
                 let labels = [("server", server.as_str()), ("le", bound)];
                 self.sample(&format!("{name}_bucket"), &labels, *number as f64);
             }
-            let all = within.last().map_or(0, |it| it.1);
-            self.sample(&format!("{name}_sum"), &[("server", server)], meter.total_seconds());
-            self.sample(&format!("{name}_count"), &[("server", server)], all as f64);
+            let count_total = buckets.last().map_or(0, |it| it.1);
+            self.sample(
+                &format!("{name}_sum"),
+                &[("server", server)],
+                server_metrics.total_seconds(),
+            );
+            self.sample(&format!("{name}_count"), &[("server", server)], count_total as f64);
         }
     }
 
@@ -125,23 +129,23 @@ impl MetricsPage {
         self.gauge("switchboard_server_state", "The state that a server's connection is in.");
         for (server, view) in &snapshot.servers {
             for state in SERVER_STATES {
-                let is_so = f64::from(view.status.id() == state);
+                let is_current = f64::from(view.status.id() == state);
                 let labels = [("server", server.as_str()), ("state", state)];
-                self.sample("switchboard_server_state", &labels, is_so);
+                self.sample("switchboard_server_state", &labels, is_current);
             }
         }
     }
 
-    fn process(&mut self, facts: ProcessStats) {
-        if let Some(seconds) = facts.cpu_seconds {
+    fn process(&mut self, process: ProcessStats) {
+        if let Some(seconds) = process.cpu_seconds {
             self.counter("process_cpu_seconds", "Time that the processor worked for us.");
             self.sample("process_cpu_seconds_total", &[], seconds);
         }
         let gauges = [
-            ("process_resident_memory_bytes", "Memory that is in use.", facts.resident_bytes),
-            ("process_virtual_memory_bytes", "Memory that is reserved.", facts.virtual_bytes),
-            ("process_open_fds", "Files and connections that are open.", facts.open_files),
-            ("process_threads", "Threads.", facts.threads),
+            ("process_resident_memory_bytes", "Memory that is in use.", process.resident_bytes),
+            ("process_virtual_memory_bytes", "Memory that is reserved.", process.virtual_bytes),
+            ("process_open_fds", "Files and connections that are open.", process.open_files),
+            ("process_threads", "Threads.", process.threads),
         ];
         for (name, about, value) in gauges {
             if let Some(value) = value {
@@ -205,13 +209,13 @@ mod tests {
 
     #[test]
     fn a_counters_family_has_its_suffix_in_one_format_only() {
-        let written = |format| {
+        let family_text = |format| {
             let mut page = MetricsPage { text: String::new(), format };
             page.counter("a", "A.");
             page.into_text()
         };
-        assert_eq!(written(Format::Prometheus), "# HELP a_total A.\n# TYPE a_total counter\n");
-        assert_eq!(written(Format::OpenMetrics), "# HELP a A.\n# TYPE a counter\n# EOF\n");
+        assert_eq!(family_text(Format::Prometheus), "# HELP a_total A.\n# TYPE a_total counter\n");
+        assert_eq!(family_text(Format::OpenMetrics), "# HELP a A.\n# TYPE a counter\n# EOF\n");
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(crate) struct SuspendedRequests {
 
 #[derive(Debug)]
 enum Command {
-    Suspend { turn: Box<PendingRequest>, whose: Arc<str>, number: oneshot::Sender<Option<u64>> },
-    Take { number: u64, reply: oneshot::Sender<Option<Box<PendingRequest>>> },
+    Suspend { turn: Box<PendingRequest>, principal: Arc<str>, id: oneshot::Sender<Option<u64>> },
+    Take { id: u64, reply: oneshot::Sender<Option<Box<PendingRequest>>> },
 }
 
 type ReplyTo = oneshot::Sender<Option<Box<PendingRequest>>>;
@@ -35,11 +35,11 @@ type ReplyTo = oneshot::Sender<Option<Box<PendingRequest>>>;
 impl SuspendedRequests {
     /// A place, and the work of keeping it. That ends with the last way to it.
     pub(crate) fn new(
-        lasts: Duration,
+        ttl: Duration,
     ) -> (SuspendedRequests, impl Future<Output = ()> + Send + 'static) {
-        let (commands, from_clients) = mpsc::channel(COMMAND_CAPACITY);
+        let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
         let (publish, count) = watch::channel(0);
-        (SuspendedRequests { commands, count }, run(from_clients, lasts, publish))
+        (SuspendedRequests { commands, count }, run(receiver, ttl, publish))
     }
 
     /// How many wait.
@@ -48,42 +48,42 @@ impl SuspendedRequests {
     }
 
     /// Has a call wait. None where there is no room.
-    pub(crate) async fn suspend(&self, turn: PendingRequest, whose: Arc<str>) -> Option<u64> {
-        let (number, parked) = oneshot::channel();
-        self.commands.send(Command::Suspend { turn: Box::new(turn), whose, number }).await.ok()?;
-        parked.await.ok()?
+    pub(crate) async fn suspend(&self, turn: PendingRequest, principal: Arc<str>) -> Option<u64> {
+        let (id, suspended_id) = oneshot::channel();
+        self.commands.send(Command::Suspend { turn: Box::new(turn), principal, id }).await.ok()?;
+        suspended_id.await.ok()?
     }
 
     /// Takes a call out. None where there is none of that number.
-    pub(crate) async fn take(&self, number: u64) -> Option<PendingRequest> {
+    pub(crate) async fn take(&self, id: u64) -> Option<PendingRequest> {
         let (reply, taken) = oneshot::channel();
-        self.commands.send(Command::Take { number, reply }).await.ok()?;
+        self.commands.send(Command::Take { id, reply }).await.ok()?;
         taken.await.ok().flatten().map(|it| *it)
     }
 }
 
-async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration, count: watch::Sender<usize>) {
-    let mut waiting: HashMap<u64, (Arc<str>, oneshot::Sender<ReplyTo>)> = HashMap::new();
-    let mut keeping = JoinSet::new();
-    let mut last = 0;
+async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch::Sender<usize>) {
+    let mut suspended: HashMap<u64, (Arc<str>, oneshot::Sender<ReplyTo>)> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    let mut last_id = 0;
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Suspend { turn, whose, number }) => {
-                    let of_one = waiting.values().filter(|it| it.0 == whose).count();
-                    if waiting.len() >= MAX_SUSPENDED || of_one >= MAX_PER_PRINCIPAL {
-                        let _client_gone = number.send(None);
+                Some(Command::Suspend { turn, principal, id }) => {
+                    let of_principal = suspended.values().filter(|it| it.0 == principal).count();
+                    if suspended.len() >= MAX_SUSPENDED || of_principal >= MAX_PER_PRINCIPAL {
+                        let _client_gone = id.send(None);
                         continue;
                     }
-                    last += 1;
-                    let (wish, wished) = oneshot::channel();
-                    waiting.insert(last, (whose, wish));
-                    keeping.spawn(drive(last, turn, wished, Instant::now() + lasts));
-                    let _client_gone = number.send(Some(last));
+                    last_id += 1;
+                    let (reply_to, taken_by) = oneshot::channel();
+                    suspended.insert(last_id, (principal, reply_to));
+                    tasks.spawn(drive(last_id, turn, taken_by, Instant::now() + ttl));
+                    let _client_gone = id.send(Some(last_id));
                 }
-                Some(Command::Take { number, reply }) => match waiting.remove(&number) {
-                    Some((_, wish)) => {
-                        let _over = wish.send(reply);
+                Some(Command::Take { id, reply }) => match suspended.remove(&id) {
+                    Some((_, reply_to)) => {
+                        let _over = reply_to.send(reply);
                     }
                     None => {
                         let _client_gone = reply.send(None);
@@ -91,36 +91,36 @@ async fn run(mut commands: mpsc::Receiver<Command>, lasts: Duration, count: watc
                 },
                 None => break,
             },
-            Some(over) = keeping.join_next() => {
-                if let Ok(number) = over {
-                    waiting.remove(&number);
+            Some(over) = tasks.join_next() => {
+                if let Ok(id) = over {
+                    suspended.remove(&id);
                 }
             }
         }
-        count.send_replace(waiting.len());
+        count.send_replace(suspended.len());
     }
-    keeping.shutdown().await;
+    tasks.shutdown().await;
 }
 
 /// Works on until somebody comes for it or its time is over. What is said meanwhile is for nobody.
 async fn drive(
-    number: u64,
+    id: u64,
     mut turn: Box<PendingRequest>,
-    mut wished: oneshot::Receiver<ReplyTo>,
-    until: Instant,
+    mut taken_by: oneshot::Receiver<ReplyTo>,
+    deadline: Instant,
 ) -> u64 {
     let mut outcome = None;
     loop {
         tokio::select! {
             biased;
-            wish = &mut wished => {
-                if let Ok(wish) = wish {
+            reply_to = &mut taken_by => {
+                if let Ok(reply_to) = reply_to {
                     turn.restore_outcome(outcome);
-                    let _client_gone = wish.send(Some(turn));
+                    let _client_gone = reply_to.send(Some(turn));
                 }
-                return number;
+                return id;
             }
-            () = sleep_until(until) => return number,
+            () = sleep_until(deadline) => return id,
             step = turn.next(), if outcome.is_none() => match step {
                 Step::Notification(_) | Step::InputRequired(_) => {}
                 Step::Complete(done) => outcome = Some(done),

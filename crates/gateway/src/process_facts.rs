@@ -26,12 +26,12 @@ impl ProcessStats {
 
     /// Reads the line; its second field is a name in parentheses that may hold anything.
     fn parse_stat(stat: &str, ticks: u64, page: u64) -> ProcessStats {
-        let behind = stat.rsplit_once(')').map(|it| it.1).unwrap_or_default();
-        let fields: Vec<&str> = behind.split_whitespace().collect();
-        let number = |place: usize| fields.get(place).and_then(|it| it.parse::<u64>().ok());
-        let ran = number(11).zip(number(12)).map(|(ours, systems)| ours + systems);
+        let after_name = stat.rsplit_once(')').map(|it| it.1).unwrap_or_default();
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        let number = |index: usize| fields.get(index).and_then(|it| it.parse::<u64>().ok());
+        let cpu_ticks = number(11).zip(number(12)).map(|(user, system)| user + system);
         ProcessStats {
-            cpu_seconds: ran.map(|it| it as f64 / ticks.max(1) as f64),
+            cpu_seconds: cpu_ticks.map(|it| it as f64 / ticks.max(1) as f64),
             resident_bytes: number(21).map(|it| it * page),
             virtual_bytes: number(20),
             threads: number(17),
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_shifts_no_field() {
         let stat = "12 (a) b) S 1 12 12 0 -1 0 10 0 0 0 150 50 0 0 20 0 7 0 99 4096 3 18446744073709551615";
-        let facts = ProcessStats::parse_stat(stat, 100, 4096);
+        let stats = ProcessStats::parse_stat(stat, 100, 4096);
         let expected = ProcessStats {
             cpu_seconds: Some(2.0),
             resident_bytes: Some(12_288),
@@ -59,7 +59,7 @@ mod tests {
             threads: Some(7),
             open_files: None,
         };
-        assert_eq!(facts, expected);
+        assert_eq!(stats, expected);
         assert_eq!(ProcessStats::parse_stat("", 100, 4096), ProcessStats::default());
     }
 }

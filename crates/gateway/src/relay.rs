@@ -145,24 +145,24 @@ impl Relay {
 
     /// What calls of this principal depend on.
     pub(crate) fn call_context(&self, principal: &Arc<str>) -> Arc<CallContext> {
-        if let Some(desk) = self.contexts.borrow().get(principal) {
-            return desk.clone();
+        if let Some(context) = self.contexts.borrow().get(principal) {
+            return context.clone();
         }
-        let mut desk = self.base_context.clone();
-        desk.rules = desk.rules.fork();
+        let mut context = self.base_context.clone();
+        context.rules = context.rules.fork();
         if let Some(own) = self.principals.borrow().rules(principal) {
-            desk.rules.replace(self.base_context.rules.current().as_ref().clone().merge(own));
+            context.rules.replace(self.base_context.rules.current().as_ref().clone().merge(own));
         }
-        let desk = Arc::new(desk);
-        let mut kept = desk.clone();
-        self.contexts.send_modify(|desks| {
+        let context = Arc::new(context);
+        let mut context_in_map = context.clone();
+        self.contexts.send_modify(|contexts| {
             // Who comes back has only to answer again what was answered for a session.
-            if desks.len() >= MAX_CALL_CONTEXTS {
-                desks.clear();
+            if contexts.len() >= MAX_CALL_CONTEXTS {
+                contexts.clear();
             }
-            kept = desks.entry(principal.clone()).or_insert(desk).clone();
+            context_in_map = contexts.entry(principal.clone()).or_insert(context).clone();
         });
-        kept
+        context_in_map
     }
 
     /// A client is gone, and with it what was only its own.
@@ -178,9 +178,9 @@ impl Relay {
     pub(crate) fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         self.base_context.rules.replace(rules.clone());
         self.principals.send_replace(principals.clone());
-        for (principal, desk) in self.contexts.borrow().iter() {
+        for (principal, context) in self.contexts.borrow().iter() {
             let own = principals.rules(principal).unwrap_or_default();
-            desk.rules.replace(rules.clone().merge(own));
+            context.rules.replace(rules.clone().merge(own));
         }
     }
 
@@ -264,11 +264,11 @@ impl Relay {
         if !self.shows_server(&asked.client.principal, server) {
             return Err(reception::invalid_params("there is no such thing here"));
         }
-        let asked_for = params.clone();
-        let about = || request_digest(&asked.method, &asked_for);
-        let whose = StateBinding { server, principal: &asked.client.principal, digest: &about };
+        let original_params = params.clone();
+        let digest = || request_digest(&asked.method, &original_params);
+        let binding = StateBinding { server, principal: &asked.client.principal, digest: &digest };
         if asked.client.era == Era::Modern {
-            self.unwrap_state(&whose, &mut params)?;
+            self.unwrap_state(&binding, &mut params)?;
         }
         self.send_log_level_for(asked, server).await;
         let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
@@ -286,7 +286,7 @@ impl Relay {
         });
         let answer = answer.await;
         span.finish_with(&answer);
-        Ok(self.wrap_state(&whose, answer?, Approval::NotGiven))
+        Ok(self.wrap_state(&binding, answer?, Approval::NotGiven))
     }
 
     /// The server is told that what it does belongs to the span, where there is one.

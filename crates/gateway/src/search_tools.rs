@@ -59,18 +59,18 @@ struct Query {
 pub(crate) fn search(
     directory: &ExposedCatalogue,
     arguments: Option<&Payload>,
-    may_see: &dyn Fn(&Tool) -> bool,
+    is_visible: &dyn Fn(&Tool) -> bool,
 ) -> Result<Payload, RpcError> {
     let query = arguments.and_then(|it| it.decode::<Query>().ok());
     let query =
         query.ok_or_else(|| reception::invalid_params("`query` is missing, or is no text"))?;
-    let served: std::collections::HashMap<*const Tool, &str> =
+    let exposed_names: std::collections::HashMap<*const Tool, &str> =
         directory.tools.iter().map(|(name, tool)| (Arc::as_ptr(tool), name.as_str())).collect();
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let found = directory.pool.search(&query.query, MAX_LIMIT * 4);
     let found = found.iter().filter_map(|it| {
-        let name = served.get(&Arc::as_ptr(&it.tool))?;
-        may_see(&it.tool).then(|| definition(name, &it.tool))
+        let name = exposed_names.get(&Arc::as_ptr(&it.tool))?;
+        is_visible(&it.tool).then(|| definition(name, &it.tool))
     });
     let tools: Vec<Json> = found.take(limit).collect();
     let text = serde_json::to_string_pretty(&tools).unwrap_or_default();
@@ -82,9 +82,9 @@ pub(crate) fn search(
 }
 
 fn definition(name: &str, tool: &Tool) -> Json {
-    let mut shown = json!({"name": name, "description": tool.description});
-    shown["inputSchema"] = tool.input_schema.decode().unwrap_or_default();
-    shown
+    let mut definition_json = json!({"name": name, "description": tool.description});
+    definition_json["inputSchema"] = tool.input_schema.decode().unwrap_or_default();
+    definition_json
 }
 
 /// The call that a call of `call_tool` stands for.

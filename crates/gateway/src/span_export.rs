@@ -68,25 +68,25 @@ impl fmt::Debug for TraceExport {
 impl Tracer {
     /// Tells a collector, and the work of sending. That ends when the last clone is dropped and all is sent.
     pub fn with_export(export: TraceExport) -> (Tracer, impl Future<Output = ()> + Send + 'static) {
-        let (sink, spans) = mpsc::channel(QUEUE_CAPACITY);
-        let lost = Arc::new(AtomicU64::new(0));
-        let telling = SpanRecorder { sampler: export.sampler, sender: sink, dropped: lost.clone() };
-        (Tracer::with_recorder(telling), run(export, spans, lost))
+        let (sender, spans) = mpsc::channel(QUEUE_CAPACITY);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let recorder = SpanRecorder { sampler: export.sampler, sender, dropped: dropped.clone() };
+        (Tracer::with_recorder(recorder), run(export, spans, dropped))
     }
 }
 
-async fn run(export: TraceExport, mut spans: mpsc::Receiver<Box<Span>>, lost: Arc<AtomicU64>) {
+async fn run(export: TraceExport, mut spans: mpsc::Receiver<Box<Span>>, dropped: Arc<AtomicU64>) {
     while let Some(first) = spans.recv().await {
         let mut batch = vec![first];
-        let until = Instant::now() + export.batch_delay;
+        let deadline = Instant::now() + export.batch_delay;
         while batch.len() < MAX_BATCH {
-            match timeout_at(until, spans.recv()).await {
+            match timeout_at(deadline, spans.recv()).await {
                 Ok(Some(span)) => batch.push(span),
                 Ok(None) | Err(_) => break,
             }
         }
         if !export.send_batch(&batch).await {
-            lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            dropped.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
     }
 }
@@ -106,8 +106,8 @@ impl TraceExport {
         };
         for attempt in 1..=MAX_ATTEMPTS {
             match self.fetch.fetch(request.clone()).await {
-                Ok(answer) if answer.is_success() => return true,
-                Ok(answer) if !matches!(answer.status, 429 | 502 | 503 | 504) => return false,
+                Ok(response) if response.is_success() => return true,
+                Ok(response) if !matches!(response.status, 429 | 502 | 503 | 504) => return false,
                 Ok(_) | Err(_) if attempt < MAX_ATTEMPTS => sleep(RETRY_DELAY * attempt).await,
                 Ok(_) | Err(_) => {}
             }

@@ -88,8 +88,8 @@ impl Tracer {
         Tracer(None)
     }
 
-    pub(crate) fn with_recorder(telling: SpanRecorder) -> Tracer {
-        Tracer(Some(Arc::new(telling)))
+    pub(crate) fn with_recorder(recorder: SpanRecorder) -> Tracer {
+        Tracer(Some(Arc::new(recorder)))
     }
 
     /// How many spans were lost because nobody took them in time.
@@ -99,7 +99,7 @@ impl Tracer {
 
     /// A request of a client.
     pub(crate) fn start_request(&self, asked: &InboundRequest) -> ActiveSpan {
-        let Some(telling) = &self.0 else { return ActiveSpan(None) };
+        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
         let target = match &*asked.method {
             "tools/call" | "prompts/get" => {
                 asked.params.get_string("name").map(|it| truncated(&it))
@@ -110,7 +110,7 @@ impl Tracer {
             Some(target) => format!("{} {target}", truncated(&asked.method)),
             None => truncated(&asked.method),
         };
-        let mut span = start_span(telling, SpanKind::Server, name, asked.origin.parent.as_ref());
+        let mut span = start_span(recorder, SpanKind::Server, name, asked.origin.parent.as_ref());
         span.set_attribute("mcp.method.name", || truncated(&asked.method));
         span.set_attribute("jsonrpc.request.id", || asked.origin.id_text());
         if let Some(session) = asked.client.session_digest() {
@@ -122,9 +122,9 @@ impl Tracer {
 
     /// A server is asked, for a client.
     pub(crate) fn start_upstream(&self, asked: &InboundRequest, server: &str) -> ActiveSpan {
-        let Some(telling) = &self.0 else { return ActiveSpan(None) };
+        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
         let mut span = start_span(
-            telling,
+            recorder,
             SpanKind::Client,
             truncated(&asked.method),
             asked.origin.span.as_ref(),
@@ -142,8 +142,8 @@ impl Tracer {
         tool: &str,
     ) -> ActiveSpan {
         let mut span = self.start_upstream(asked, server);
-        if let Some(told) = &mut span.0 {
-            told.span.name = format!("{} {}", truncated(&asked.method), truncated(tool));
+        if let Some(recording) = &mut span.0 {
+            recording.span.name = format!("{} {}", truncated(&asked.method), truncated(tool));
         }
         span.set_target(&asked.method, Some(tool));
         span
@@ -151,19 +151,19 @@ impl Tracer {
 }
 
 fn start_span(
-    telling: &Arc<SpanRecorder>,
+    recorder: &Arc<SpanRecorder>,
     kind: SpanKind,
     name: String,
     parent: Option<&TraceContext>,
 ) -> ActiveSpan {
     let context = parent.map_or_else(TraceContext::new_root, |it| it.child());
     // A client span is told of where its request is.
-    let is_taken = match (kind, parent) {
+    let is_sampled_here = match (kind, parent) {
         (SpanKind::Client, Some(parent)) => parent.is_sampled,
         (SpanKind::Client, None) => false,
-        (SpanKind::Server, parent) => telling.sampler.samples(parent, &context.trace),
+        (SpanKind::Server, parent) => recorder.sampler.samples(parent, &context.trace),
     };
-    if !is_taken {
+    if !is_sampled_here {
         return ActiveSpan(None);
     }
     let span = Span {
@@ -176,8 +176,8 @@ fn start_span(
         attributes: Vec::with_capacity(6),
         error: Some("cancelled".to_owned()),
     };
-    let (telling, since) = (telling.clone(), Instant::now());
-    ActiveSpan(Some(Box::new(RecordingSpan { recorder: telling, started: since, span })))
+    let (recorder, started) = (recorder.clone(), Instant::now());
+    ActiveSpan(Some(Box::new(RecordingSpan { recorder, started, span })))
 }
 
 /// A span that is not over. It is told of when it is dropped: as called off, unless somebody said how it ended.
@@ -202,8 +202,8 @@ impl ActiveSpan {
     }
 
     fn set_attribute(&mut self, name: &'static str, value: impl FnOnce() -> String) {
-        if let Some(told) = &mut self.0 {
-            told.span.attributes.push((name, value()));
+        if let Some(recording) = &mut self.0 {
+            recording.span.attributes.push((name, value()));
         }
     }
 
@@ -220,8 +220,8 @@ impl ActiveSpan {
 
     /// It ended with an error of this kind, or well.
     pub(crate) fn finish(mut self, error: Option<&str>) {
-        if let Some(told) = &mut self.0 {
-            told.span.error = error.map(str::to_owned);
+        if let Some(recording) = &mut self.0 {
+            recording.span.error = error.map(str::to_owned);
         }
     }
 
@@ -237,11 +237,11 @@ impl ActiveSpan {
 
 impl Drop for ActiveSpan {
     fn drop(&mut self) {
-        let Some(told) = self.0.take() else { return };
-        let RecordingSpan { recorder: telling, started: since, mut span } = *told;
-        span.duration = since.elapsed();
-        if telling.sender.try_send(Box::new(span)).is_err() {
-            telling.dropped.fetch_add(1, Ordering::Relaxed);
+        let Some(recording) = self.0.take() else { return };
+        let RecordingSpan { recorder: recorder, started: started, mut span } = *recording;
+        span.duration = started.elapsed();
+        if recorder.sender.try_send(Box::new(span)).is_err() {
+            recorder.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -60,17 +60,17 @@ impl Gateway {
     async fn serve_client(
         &self,
         link: impl Transport,
-        (principal, alone): (&str, Exclusivity),
+        (principal, exclusivity): (&str, Exclusivity),
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = pin!(stop);
         let SpawnedPeer { peer, mut events, task } = Peer::spawn(link);
-        let mut front = ClientConnection {
+        let mut connection = ClientConnection {
             gateway: self.clone(),
             peer,
             principal: principal.into(),
             client: None,
-            is_exclusive: alone == Exclusivity::Exclusive,
+            is_exclusive: exclusivity == Exclusivity::Exclusive,
             session_context: None,
             tasks: JoinSet::new(),
             cancel_by_id: HashMap::new(),
@@ -82,26 +82,26 @@ impl Gateway {
             tokio::select! {
                 () = &mut stop => break,
                 event = events.recv() => match event {
-                    Some(PeerEvent::Request(request)) => front.receive_request(request).await,
-                    Some(PeerEvent::Notification { method, params }) => front.receive_notification(&method, params.as_ref()).await,
+                    Some(PeerEvent::Request(request)) => connection.receive_request(request).await,
+                    Some(PeerEvent::Notification { method, params }) => connection.receive_notification(&method, params.as_ref()).await,
                     None => break,
                 },
-                Some(changed) = front.list_changes.next() => front.notify_list_changes(&changed).await,
-                uri = front.subscriptions.next_updated() => front.notify(resource_updated(&uri)).await,
-                Some(message) = front.session_messages.recv() => front.notify(message).await,
-                Some(over) = front.tasks.join_next() => {
+                Some(changed) = connection.list_changes.next() => connection.notify_list_changes(&changed).await,
+                uri = connection.subscriptions.next_updated() => connection.notify(resource_updated(&uri)).await,
+                Some(message) = connection.session_messages.recv() => connection.notify(message).await,
+                Some(over) = connection.tasks.join_next() => {
                     if let Ok(id) = over {
-                        front.cancel_by_id.remove(&id);
+                        connection.cancel_by_id.remove(&id);
                     }
                 }
             }
         }
-        front.tasks.shutdown().await;
-        if let Some(guest) = &front.client {
-            front.gateway.relay.client_disconnected(guest).await;
+        connection.tasks.shutdown().await;
+        if let Some(guest) = &connection.client {
+            connection.gateway.relay.client_disconnected(guest).await;
         }
-        front.peer.close();
-        drop(front);
+        connection.peer.close();
+        drop(connection);
         let _statistics = task.await;
     }
 }
@@ -140,11 +140,11 @@ impl ClientConnection {
             return request.reject(reception::invalid_params("`_meta` is no object")).await;
         };
         let is_modern = meta.protocol_version.is_some() || request.method == "server/discover";
-        let answered = match is_modern {
+        let immediate = match is_modern {
             true => self.modern_request(request, params, meta).await,
             false => self.legacy_request(request, params, meta).await,
         };
-        if let Some((request, outcome)) = answered {
+        if let Some((request, outcome)) = immediate {
             match outcome {
                 Ok(result) => request.respond(result).await,
                 Err(error) => request.reject(error).await,
@@ -206,9 +206,9 @@ impl ClientConnection {
 
     /// The client has come in. Where it is the only one, it answers for everything that servers ask.
     async fn set_client(&mut self, guest: Arc<Client>) {
-        let (say, asides) = mpsc::channel(NOTIFICATION_CAPACITY);
-        self.session_messages = asides;
-        let outlet = Arc::new(TransportChannel { messages: say, peer: self.peer.clone() });
+        let (sender, session_messages) = mpsc::channel(NOTIFICATION_CAPACITY);
+        self.session_messages = session_messages;
+        let outlet = Arc::new(TransportChannel { messages: sender, peer: self.peer.clone() });
         let attendant = Arc::new(RequestContext::new(guest.clone(), outlet));
         guest.set_session_context(&attendant);
         if self.is_exclusive {
@@ -223,17 +223,19 @@ impl ClientConnection {
         request: IncomingRequest,
         asked: impl FnOnce(Cow<'static, str>, Arc<dyn ClientChannel>) -> InboundRequest,
     ) -> Option<(IncomingRequest, Outcome)> {
-        if let Some(refused) = self.over_limit(&request) {
-            return Some((request, Err(refused)));
+        if let Some(error) = self.over_limit(&request) {
+            return Some((request, Err(error)));
         }
-        let (noting, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
-        let outlet = Arc::new(TransportChannel { messages: noting, peer: self.peer.clone() });
+        let (sender, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let outlet = Arc::new(TransportChannel { messages: sender, peer: self.peer.clone() });
         let asked = asked(request.method.clone(), outlet);
         let relay = self.gateway.relay.clone();
         let aside = request.notifier();
         self.start(request, async move {
-            forward_until_done(relay.respond(asked), notes, |note| send_notification(&aside, note))
-                .await
+            forward_until_done(relay.respond(asked), notifications, |notification| {
+                send_notification(&aside, notification)
+            })
+            .await
         });
         None
     }
@@ -247,15 +249,15 @@ impl ClientConnection {
         if let Err(error) = meta.validate_modern() {
             return Some((request, Err(error)));
         }
-        if let Some(refused) = self.over_limit(&request) {
-            return Some((request, Err(refused)));
+        if let Some(error) = self.over_limit(&request) {
+            return Some((request, Err(error)));
         }
         let guest = visiting::client_from_meta(self.principal.clone(), &meta);
         let gateway = self.gateway.clone();
         let (id, aside) = (request.id.clone(), request.notifier());
         let method = request.method.clone();
-        let visit = ModernRequest { client: guest, method, params, meta, id: id.clone() };
-        self.start(request, async move { listen_or_respond(&gateway, visit, &id, &aside).await });
+        let modern = ModernRequest { client: guest, method, params, meta, id: id.clone() };
+        self.start(request, async move { listen_or_respond(&gateway, modern, &id, &aside).await });
         None
     }
 
@@ -263,15 +265,15 @@ impl ClientConnection {
     fn start(
         &mut self,
         request: IncomingRequest,
-        working: impl Future<Output = Outcome> + Send + 'static,
+        work: impl Future<Output = Outcome> + Send + 'static,
     ) {
-        let (call_off, called_off) = oneshot::channel();
-        self.cancel_by_id.insert(request.id.clone(), call_off);
+        let (cancel, cancelled) = oneshot::channel();
+        self.cancel_by_id.insert(request.id.clone(), cancel);
         self.tasks.spawn(async move {
             let id = request.id.clone();
             let outcome = tokio::select! {
-                outcome = working => Some(outcome),
-                Ok(()) = called_off => None,
+                outcome = work => Some(outcome),
+                Ok(()) = cancelled => None,
             };
             match outcome {
                 Some(Ok(result)) => request.respond(result).await,
@@ -283,9 +285,9 @@ impl ClientConnection {
     }
 
     fn over_limit(&self, request: &IncomingRequest) -> Option<RpcError> {
-        let is_too_many = self.cancel_by_id.len() >= MAX_CONCURRENT_REQUESTS
+        let is_over_limit = self.cancel_by_id.len() >= MAX_CONCURRENT_REQUESTS
             || self.cancel_by_id.contains_key(&request.id);
-        is_too_many
+        is_over_limit
             .then(|| reception::internal_error("too many questions at once, or one id twice"))
     }
 
@@ -304,8 +306,8 @@ impl ClientConnection {
         let params = RawObject::parse(params).unwrap_or_default();
         let id = params.get("requestId").and_then(|it| it.decode().ok());
         let id = id.map(|it| RequestId::from_json(&it));
-        if let Some(call_off) = id.and_then(|id| self.cancel_by_id.remove(&id)) {
-            let _answered_meanwhile = call_off.send(());
+        if let Some(cancel) = id.and_then(|id| self.cancel_by_id.remove(&id)) {
+            let _answered_meanwhile = cancel.send(());
         }
     }
 
@@ -320,39 +322,39 @@ impl ClientConnection {
 
     async fn notify(&self, message: Message) {
         if let Message::Notification { method, params } = message {
-            let _over = self.peer.notify(method, params).await;
+            let _disconnected = self.peer.notify(method, params).await;
         }
     }
 }
 
-async fn send_notification(aside: &RequestNotifier, note: Message) {
-    if let Message::Notification { method, params } = note {
+async fn send_notification(aside: &RequestNotifier, notification: Message) {
+    if let Message::Notification { method, params } = notification {
         aside.notify(method, params).await;
     }
 }
 
 async fn listen_or_respond(
     gateway: &Gateway,
-    visit: ModernRequest,
+    modern: ModernRequest,
     id: &RequestId,
     aside: &RequestNotifier,
 ) -> Outcome {
-    if visit.method == "subscriptions/listen" {
-        let (mut listening, first) =
-            ListenStream::open(&gateway.relay, &visit.client, id, &visit.params).await?;
+    if modern.method == "subscriptions/listen" {
+        let (mut stream, first) =
+            ListenStream::open(&gateway.relay, &modern.client, id, &modern.params).await?;
         send_notification(aside, first).await;
-        while let Some(told) = listening.next().await {
-            for message in told {
+        while let Some(messages) = stream.next().await {
+            for message in messages {
                 send_notification(aside, message).await;
             }
         }
-        return listening.final_result();
+        return stream.final_result();
     }
-    let mut turn = gateway.start_or_resume(visit).await?;
+    let mut turn = gateway.start_or_resume(modern).await?;
     let principal = turn.principal.clone();
     loop {
         match turn.next().await {
-            Step::Notification(note) => send_notification(aside, note).await,
+            Step::Notification(notification) => send_notification(aside, notification).await,
             Step::InputRequired(requests) => {
                 let state = gateway.suspend(turn, principal).await?;
                 return Ok(payload(&input_required(&requests, &state)));

@@ -32,13 +32,13 @@ impl TaskOwners {
         }
         let Some(task) = task_id(result).filter(|it| it.len() <= MAX_TASK_ID_LEN) else { return };
         self.0.send_modify(|entries| {
-            let place = (principal.clone(), task);
+            let key = (principal.clone(), task);
             // Of two servers that give out one name, the first has it.
-            if entries.by_task.contains_key(&place) {
+            if entries.by_task.contains_key(&key) {
                 return;
             }
-            entries.by_task.insert(place.clone(), server.into());
-            entries.order.push_back(place);
+            entries.by_task.insert(key.clone(), server.into());
+            entries.order.push_back(key);
             if entries.order.len() > MAX_TASKS
                 && let Some(oldest) = entries.order.pop_front()
             {
@@ -56,19 +56,19 @@ impl TaskOwners {
 /// The task that a result names: in itself in the modern era, inside of `task` in the legacy one.
 fn task_id(result: &Payload) -> Option<String> {
     #[derive(Deserialize)]
-    struct Inner {
+    struct Task {
         #[serde(rename = "taskId")]
         id: String,
     }
     #[derive(Deserialize)]
-    struct Said {
+    struct CreateTaskResult {
         #[serde(rename = "taskId", default)]
         id: Option<String>,
         #[serde(default)]
-        task: Option<Inner>,
+        task: Option<Task>,
     }
-    let said: Said = result.decode().ok()?;
-    said.id.or(said.task.map(|it| it.id))
+    let parsed: CreateTaskResult = result.decode().ok()?;
+    parsed.id.or(parsed.task.map(|it| it.id))
 }
 
 #[cfg(test)]
@@ -79,16 +79,16 @@ mod tests {
 
     #[test]
     fn a_task_is_its_principals_alone() {
-        let ledger = TaskOwners::default();
+        let owners = TaskOwners::default();
         let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
         let result = |json| Payload::encode(&json).expect("JSON");
-        ledger.record(&result(json!({"resultType": "task", "taskId": "1"})), "s", &ada);
-        ledger.record(&result(json!({"task": {"taskId": "2"}})), "s", &bob);
-        ledger.record(&result(json!({"task": {"taskId": "1"}})), "other", &bob);
-        assert_eq!(ledger.server_of("1", &ada).as_deref(), Some("s"));
-        assert_eq!(ledger.server_of("1", &bob).as_deref(), Some("other"));
-        assert_eq!(ledger.server_of("2", &ada), None);
-        assert_eq!(ledger.server_of("2", &bob).as_deref(), Some("s"));
-        assert_eq!(ledger.server_of("3", &bob), None);
+        owners.record(&result(json!({"resultType": "task", "taskId": "1"})), "s", &ada);
+        owners.record(&result(json!({"task": {"taskId": "2"}})), "s", &bob);
+        owners.record(&result(json!({"task": {"taskId": "1"}})), "other", &bob);
+        assert_eq!(owners.server_of("1", &ada).as_deref(), Some("s"));
+        assert_eq!(owners.server_of("1", &bob).as_deref(), Some("other"));
+        assert_eq!(owners.server_of("2", &ada), None);
+        assert_eq!(owners.server_of("2", &bob).as_deref(), Some("s"));
+        assert_eq!(owners.server_of("3", &bob), None);
     }
 }

@@ -40,39 +40,40 @@ impl StateSealer {
     }
 
     /// Seals something for one principal.
-    pub(crate) fn seal(&self, whose: &str, what: &impl Serialize, lasts: Duration) -> String {
-        let until = now().saturating_add(lasts.as_secs());
-        let mut bytes = json!([until, what]).to_string().into_bytes();
+    pub(crate) fn seal(&self, principal: &str, value: &impl Serialize, ttl: Duration) -> String {
+        let expires_at = now().saturating_add(ttl.as_secs());
+        let mut bytes = json!([expires_at, value]).to_string().into_bytes();
         let nonce = self
             .0
-            .seal_in_place_append_tag(Aad::from(whose.as_bytes()), &mut bytes)
+            .seal_in_place_append_tag(Aad::from(principal.as_bytes()), &mut bytes)
             .expect("what we write is short enough to be sealed");
-        let mut all = nonce.as_ref().to_vec();
-        all.append(&mut bytes);
-        BASE64_URL_SAFE_NO_PAD.encode(all)
+        let mut sealed_bytes = nonce.as_ref().to_vec();
+        sealed_bytes.append(&mut bytes);
+        BASE64_URL_SAFE_NO_PAD.encode(sealed_bytes)
     }
 
     /// Opens what was sealed for this principal.
     pub(crate) fn unseal<T: DeserializeOwned>(
         &self,
-        whose: &str,
+        principal: &str,
         text: &str,
     ) -> Result<T, UnsealError> {
         if text.len() > MAX_SEALED_LEN {
             return Err(UnsealError::Invalid);
         }
-        let all = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError::Invalid)?;
-        let (nonce, sealed) = all.split_at_checked(NONCE_LEN).ok_or(UnsealError::Invalid)?;
+        let sealed_bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError::Invalid)?;
+        let (nonce, sealed) =
+            sealed_bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError::Invalid)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError::Invalid)?;
         let mut bytes = sealed.to_vec();
-        let opened = self.0.open_in_place(nonce, Aad::from(whose.as_bytes()), &mut bytes);
+        let opened = self.0.open_in_place(nonce, Aad::from(principal.as_bytes()), &mut bytes);
         let opened = opened.map_err(|_| UnsealError::Invalid)?;
-        let (until, what): (u64, Json) =
+        let (expires_at, value): (u64, Json) =
             serde_json::from_slice(opened).map_err(|_| UnsealError::Invalid)?;
-        if until < now() {
+        if expires_at < now() {
             return Err(UnsealError::Expired);
         }
-        serde_json::from_value(what).map_err(|_| UnsealError::Invalid)
+        serde_json::from_value(value).map_err(|_| UnsealError::Invalid)
     }
 }
 
@@ -88,30 +89,31 @@ mod tests {
 
     #[test]
     fn only_the_one_it_was_given_to_can_use_it_and_only_as_it_was_given() {
-        let seal = StateSealer::new();
-        let text = seal.seal("ada", &"secret", HOUR);
-        assert_eq!(seal.unseal::<String>("ada", &text), Ok("secret".to_owned()));
-        assert_eq!(seal.unseal::<String>("bob", &text), Err(UnsealError::Invalid));
+        let sealer = StateSealer::new();
+        let text = sealer.seal("ada", &"secret", HOUR);
+        assert_eq!(sealer.unseal::<String>("ada", &text), Ok("secret".to_owned()));
+        assert_eq!(sealer.unseal::<String>("bob", &text), Err(UnsealError::Invalid));
         assert!(!text.contains("secret"));
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("text");
-            assert!(seal.unseal::<String>("ada", &changed).is_err(), "at {at}");
+            assert!(sealer.unseal::<String>("ada", &changed).is_err(), "at {at}");
         }
         assert_eq!(StateSealer::new().unseal::<String>("ada", &text), Err(UnsealError::Invalid));
-        assert_eq!(seal.unseal::<String>("ada", ""), Err(UnsealError::Invalid));
+        assert_eq!(sealer.unseal::<String>("ada", ""), Err(UnsealError::Invalid));
     }
 
     #[test]
     fn it_ends() {
-        let seal = StateSealer::new();
-        let until = now() - 1;
-        let mut bytes = json!([until, "x"]).to_string().into_bytes();
-        let nonce = seal.0.seal_in_place_append_tag(Aad::from(b"ada"), &mut bytes).expect("sealed");
-        let mut all = nonce.as_ref().to_vec();
-        all.append(&mut bytes);
-        let text = BASE64_URL_SAFE_NO_PAD.encode(all);
-        assert_eq!(seal.unseal::<String>("ada", &text), Err(UnsealError::Expired));
+        let sealer = StateSealer::new();
+        let expires_at = now() - 1;
+        let mut bytes = json!([expires_at, "x"]).to_string().into_bytes();
+        let nonce =
+            sealer.0.seal_in_place_append_tag(Aad::from(b"ada"), &mut bytes).expect("sealed");
+        let mut sealed_bytes = nonce.as_ref().to_vec();
+        sealed_bytes.append(&mut bytes);
+        let text = BASE64_URL_SAFE_NO_PAD.encode(sealed_bytes);
+        assert_eq!(sealer.unseal::<String>("ada", &text), Err(UnsealError::Expired));
     }
 }

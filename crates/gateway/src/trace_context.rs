@@ -55,9 +55,9 @@ impl TraceContext {
         let [flags] = parse_hex(parts.next()?)?;
         let is_known = version == 0 && parts.next().is_none();
         let is_later = version > 0 && version < 0xff;
-        let is_named = trace != [0; 16] && span != [0; 8];
+        let is_nonzero = trace != [0; 16] && span != [0; 8];
         let context = TraceContext { trace, span, is_sampled: flags & 1 == 1 };
-        ((is_known || is_later) && is_named).then_some(context)
+        ((is_known || is_later) && is_nonzero).then_some(context)
     }
 
     /// As a `traceparent`.
@@ -79,12 +79,12 @@ pub(crate) fn merge_headers(meta: &mut RequestMeta, headers: &HeaderMap) {
         return;
     }
     meta.other_members.insert(TRACEPARENT, json_string(parent));
-    for (name, most) in PROPAGATED {
-        let said = headers.get(name).and_then(|it| it.to_str().ok());
-        if let Some(said) = said.filter(|it| it.len() <= most)
+    for (name, max_len) in PROPAGATED {
+        let value = headers.get(name).and_then(|it| it.to_str().ok());
+        if let Some(value) = value.filter(|it| it.len() <= max_len)
             && meta.other_members.get(name).is_none()
         {
-            meta.other_members.insert(name, json_string(said));
+            meta.other_members.insert(name, json_string(value));
         }
     }
 }
@@ -100,8 +100,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let is_plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if text.len() != 2 * N || !text.bytes().all(is_plain) {
+    let is_lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 2 * N || !text.bytes().all(is_lower_hex) {
         return None;
     }
     let mut bytes = [0; N];
@@ -153,10 +153,10 @@ mod tests {
         assert_eq!(TraceContext::from_meta(&meta), TraceContext::parse(GOOD));
         assert_eq!(meta.other_members.get_string("tracestate").as_deref(), Some("a=b"));
         let own = TraceContext::new_root();
-        let mut said = RequestMeta::default();
-        said.other_members.insert(TRACEPARENT, json_string(&own.to_traceparent()));
-        merge_headers(&mut said, &headers);
-        assert_eq!(TraceContext::from_meta(&said), Some(own));
-        assert_eq!(said.other_members.get("tracestate"), None);
+        let mut value = RequestMeta::default();
+        value.other_members.insert(TRACEPARENT, json_string(&own.to_traceparent()));
+        merge_headers(&mut value, &headers);
+        assert_eq!(TraceContext::from_meta(&value), Some(own));
+        assert_eq!(value.other_members.get("tracestate"), None);
     }
 }

@@ -83,22 +83,22 @@ impl PendingRequest {
     /// Begins to work. Nothing happens until somebody asks for the next step.
     pub(crate) fn start(
         relay: Arc<Relay>,
-        (principal, about): (Arc<str>, OriginalRequest),
+        (principal, original): (Arc<str>, OriginalRequest),
         asked: impl FnOnce(Arc<dyn ClientChannel>) -> InboundRequest,
     ) -> PendingRequest {
-        let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
-        let (ask, questions) = mpsc::channel(INPUT_CAPACITY);
+        let (say, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let (ask, inputs) = mpsc::channel(INPUT_CAPACITY);
         let asked =
             asked(Arc::new(MultiRoundTripChannel { notifications: say, input_requests: ask }));
         let work = Box::pin(async move { relay.respond(asked).await });
-        PendingRequest::new(work, (notes, questions), (principal, about))
+        PendingRequest::new(work, (notifications, inputs), (principal, original))
     }
 
     /// One whose result is there already.
     pub(crate) fn completed(principal: Arc<str>, result: Payload) -> PendingRequest {
-        let heard = (mpsc::channel(1).1, mpsc::channel(1).1);
+        let receivers = (mpsc::channel(1).1, mpsc::channel(1).1);
         let work = Box::pin(std::future::ready(Ok(result)));
-        PendingRequest::new(work, heard, (principal, OriginalRequest::default()))
+        PendingRequest::new(work, receivers, (principal, OriginalRequest::default()))
     }
 
     fn new(
@@ -128,7 +128,7 @@ impl PendingRequest {
             tokio::select! {
                 biased;
                 Some(note) = self.notifications.recv() => return Step::Notification(note),
-                Some(inquiry) = self.input_requests.recv() => self.add_input(inquiry),
+                Some(input) = self.input_requests.recv() => self.add_input(input),
                 outcome = &mut self.work => return self.complete(outcome),
             }
         }
@@ -143,8 +143,8 @@ impl PendingRequest {
         while self.open_inputs.len() < INPUT_CAPACITY {
             tokio::select! {
                 biased;
-                inquiry = self.input_requests.recv() => match inquiry {
-                    Some(inquiry) => self.add_input(inquiry),
+                input = self.input_requests.recv() => match input {
+                    Some(input) => self.add_input(input),
                     None => return,
                 },
                 outcome = &mut self.work => {
@@ -171,11 +171,11 @@ impl PendingRequest {
         self.finished = outcome.or(self.finished.take());
     }
 
-    fn add_input(&mut self, inquiry: InputRequest) {
+    fn add_input(&mut self, input: InputRequest) {
         self.input_count += 1;
         self.has_unsent_inputs = true;
         self.open_inputs
-            .push(OpenInput { name: format!("question-{}", self.input_count), request: inquiry });
+            .push(OpenInput { name: format!("question-{}", self.input_count), request: input });
     }
 
     /// The questions that wait for the client.
@@ -193,17 +193,17 @@ impl PendingRequest {
 
     /// Hands the client's answers to whoever asked. Questions that nobody waits for any more are forgotten.
     pub(crate) fn submit_responses(&mut self, responses: &RawObject) {
-        let mut still = Vec::new();
+        let mut unanswered = Vec::new();
         for open in self.open_inputs.drain(..) {
             match responses.get(&open.name) {
                 Some(response) => {
-                    let _no_longer_wanted = open.request.reply.send(Ok(response.clone()));
+                    let _withdrawn = open.request.reply.send(Ok(response.clone()));
                 }
                 None if open.request.reply.is_closed() => {}
-                None => still.push(open),
+                None => unanswered.push(open),
             }
         }
-        self.open_inputs = still;
+        self.open_inputs = unanswered;
         self.has_unsent_inputs = !self.open_inputs.is_empty();
     }
 }
@@ -226,8 +226,8 @@ impl ClientChannel for MultiRoundTripChannel {
         Box::pin(async move {
             let gone = || reception::internal_error("the client is gone");
             let (reply, answer) = oneshot::channel();
-            let inquiry = InputRequest { method: method.to_owned(), params, reply };
-            self.input_requests.send(inquiry).await.map_err(|_| gone())?;
+            let input = InputRequest { method: method.to_owned(), params, reply };
+            self.input_requests.send(input).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         })
     }
@@ -239,8 +239,8 @@ mod tests {
 
     /// Work that asks one thing and gives the answer, and one more question beside it a little later.
     fn asking() -> PendingRequest {
-        let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
-        let (ask, questions) = mpsc::channel(INPUT_CAPACITY);
+        let (say, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let (ask, inputs) = mpsc::channel(INPUT_CAPACITY);
         let outlet = MultiRoundTripChannel { notifications: say, input_requests: ask };
         let work = Box::pin(async move {
             let later = async {
@@ -250,7 +250,11 @@ mod tests {
             let (first, _second) = tokio::join!(outlet.request("elicitation/create", None), later);
             first
         });
-        PendingRequest::new(work, (notes, questions), ("ada".into(), OriginalRequest::default()))
+        PendingRequest::new(
+            work,
+            (notifications, inputs),
+            ("ada".into(), OriginalRequest::default()),
+        )
     }
 
     fn names(step: Step) -> Vec<String> {
@@ -265,8 +269,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_looks_away_while_questions_gather_is_asked_all_the_same() {
         let mut turn = asking();
-        let looked_away = tokio::time::timeout(INPUT_BATCH_DELAY / 4, turn.next()).await;
-        assert!(looked_away.is_err(), "questions are still being gathered");
+        let dropped = tokio::time::timeout(INPUT_BATCH_DELAY / 4, turn.next()).await;
+        assert!(dropped.is_err(), "questions are still being gathered");
         assert_eq!(names(turn.next().await), ["question-1", "question-2"]);
     }
 

@@ -40,44 +40,46 @@ impl Gateway {
     /// Begins to work on a question, or goes on where it waits for the answers that came with it.
     pub(crate) async fn start_or_resume(
         &self,
-        mut visit: ModernRequest,
+        mut request: ModernRequest,
     ) -> Result<PendingRequest, RpcError> {
-        if visit.method == "server/discover" {
-            let identity = self.relay.server_identity(Era::Modern, &visit.client.principal);
+        if request.method == "server/discover" {
+            let identity = self.relay.server_identity(Era::Modern, &request.client.principal);
             let reception = ServerSession::new(identity);
-            let result = reception.encode_result(Era::Modern, &visit.method, reception.discover());
-            return Ok(PendingRequest::completed(visit.client.principal.clone(), result));
+            let result =
+                reception.encode_result(Era::Modern, &request.method, reception.discover());
+            return Ok(PendingRequest::completed(request.client.principal.clone(), result));
         }
-        let principal = visit.client.principal.clone();
-        if let Some(number) = self.suspended_id(&visit)? {
+        let principal = request.client.principal.clone();
+        if let Some(id) = self.suspended_id(&request)? {
             // What cannot be read costs nothing but another try.
-            let responses = RawObject::parse(visit.params.get("inputResponses"))
+            let responses = RawObject::parse(request.params.get("inputResponses"))
                 .ok_or_else(|| reception::invalid_params("`inputResponses` is no object"))?;
-            let mut turn = self.suspended.take(number).await.ok_or_else(invalid_request_state)?;
+            let mut turn = self.suspended.take(id).await.ok_or_else(invalid_request_state)?;
             turn.submit_responses(&responses);
             return Ok(turn);
         }
-        let about = OriginalRequest { method: visit.method.clone(), params: visit.params.clone() };
+        let digest =
+            OriginalRequest { method: request.method.clone(), params: request.params.clone() };
         let relay = self.relay.clone();
         let asked = |outlet| InboundRequest {
-            client: visit.client,
-            method: visit.method,
-            params: std::mem::take(&mut visit.params),
-            meta: visit.meta,
+            client: request.client,
+            method: request.method,
+            params: std::mem::take(&mut request.params),
+            meta: request.meta,
             channel: outlet,
-            origin: TraceOrigin::new(visit.id),
+            origin: TraceOrigin::new(request.id),
         };
-        Ok(PendingRequest::start(relay, (principal, about), asked))
+        Ok(PendingRequest::start(relay, (principal, digest), asked))
     }
 
     /// The number of the parked call that a question goes on with, where it does.
-    fn suspended_id(&self, visit: &ModernRequest) -> Result<Option<u64>, RpcError> {
-        let Some(sealed) = visit.params.get_string("requestState") else { return Ok(None) };
-        let opened = self.relay.sealer.unseal(&visit.client.principal, &sealed);
+    fn suspended_id(&self, request: &ModernRequest) -> Result<Option<u64>, RpcError> {
+        let Some(sealed) = request.params.get_string("requestState") else { return Ok(None) };
+        let opened = self.relay.sealer.unseal(&request.client.principal, &sealed);
         match opened.map_err(|_| invalid_request_state())? {
-            RequestState::Suspended { number, about: what } => {
-                let is_same = what == request_digest(&visit.method, &visit.params);
-                is_same.then_some(Some(number)).ok_or_else(invalid_request_state)
+            RequestState::Suspended { id, digest: digest } => {
+                let is_same = digest == request_digest(&request.method, &request.params);
+                is_same.then_some(Some(id)).ok_or_else(invalid_request_state)
             }
             RequestState::Upstream { .. } => Ok(None),
         }
@@ -89,13 +91,12 @@ impl Gateway {
         turn: PendingRequest,
         principal: Arc<str>,
     ) -> Result<String, RpcError> {
-        let about = request_digest(&turn.original.method, &turn.original.params);
-        let number = self.suspended.suspend(turn, principal.clone()).await;
-        let number =
-            number.ok_or_else(|| reception::internal_error("too many calls wait for answers"))?;
+        let digest = request_digest(&turn.original.method, &turn.original.params);
+        let id = self.suspended.suspend(turn, principal.clone()).await;
+        let id = id.ok_or_else(|| reception::internal_error("too many calls wait for answers"))?;
         Ok(self.relay.sealer.seal(
             &principal,
-            &RequestState::Suspended { number, about },
+            &RequestState::Suspended { id, digest },
             REQUEST_STATE_TTL,
         ))
     }

@@ -72,11 +72,11 @@ impl fmt::Debug for ApprovalQueue {
 
 enum Command {
     Submit {
-        waiting: Box<PendingApproval>,
+        approval: Box<PendingApproval>,
         reply: oneshot::Sender<PermissionDecision>,
     },
     Decide {
-        number: u64,
+        id: u64,
         decision: PermissionDecision,
         decided: oneshot::Sender<Option<Arc<PendingApproval>>>,
     },
@@ -87,16 +87,16 @@ impl ApprovalQueue {
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
     /// A room in which calls wait so long, and the work of keeping it. That ends with the last way to it.
-    pub fn new(lasts: Duration) -> (ApprovalQueue, impl Future<Output = ()> + Send + 'static) {
+    pub fn new(timeout: Duration) -> (ApprovalQueue, impl Future<Output = ()> + Send + 'static) {
         let (commands, from_calls) = mpsc::channel(COMMAND_CAPACITY);
         let (publish, queue) = watch::channel(PendingApprovals::default());
-        let keeper = QueueTask {
+        let task = QueueTask {
             published: publish,
-            timeout: lasts,
+            timeout,
             pending: BTreeMap::new(),
             tasks: JoinSet::new(),
         };
-        (ApprovalQueue { commands, pending: queue, timeout: lasts }, keeper.run(from_calls))
+        (ApprovalQueue { commands, pending: queue, timeout }, task.run(from_calls))
     }
 
     /// Who waits now.
@@ -112,21 +112,24 @@ impl ApprovalQueue {
     /// Answers for a call that waits. None where none of that number does any more.
     pub async fn decide(
         &self,
-        number: u64,
+        id: u64,
         decision: PermissionDecision,
     ) -> Option<Arc<PendingApproval>> {
         let (decided, answer) = oneshot::channel();
-        self.commands.send(Command::Decide { number, decision, decided }).await.ok()?;
+        self.commands.send(Command::Decide { id, decision, decided }).await.ok()?;
         answer.await.ok()?
     }
 
-    async fn submit(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
+    async fn submit(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
         let (reply, answer) = oneshot::channel();
-        let waiting = Box::new(PendingApproval::new(ask));
+        let approval = Box::new(PendingApproval::new(request));
         let closed = || {
-            PermissionDecision::Deny(format!("{}, and nobody can be asked any more", ask.because))
+            PermissionDecision::Deny(format!(
+                "{}, and nobody can be asked any more",
+                request.because
+            ))
         };
-        if self.commands.send(Command::Submit { waiting, reply }).await.is_err() {
+        if self.commands.send(Command::Submit { approval, reply }).await.is_err() {
             return closed();
         }
         answer.await.unwrap_or_else(|_| closed())
@@ -135,20 +138,20 @@ impl ApprovalQueue {
 
 impl PermissionPrompt for ApprovalQueue {
     /// Waits until somebody answers. Dropping it withdraws the call.
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         match self.timeout.is_zero() {
             true => {
-                let why = format!("{}, and nobody is asked here", ask.because);
+                let why = format!("{}, and nobody is asked here", request.because);
                 Box::pin(async { PermissionDecision::Deny(why) })
             }
-            false => Box::pin(self.submit(ask)),
+            false => Box::pin(self.submit(request)),
         }
     }
 }
 
 impl PendingApproval {
-    fn new(ask: &PermissionRequest<'_>) -> PendingApproval {
-        let lines = ask.definition_diff.as_ref().map(|it| {
+    fn new(request: &PermissionRequest<'_>) -> PendingApproval {
+        let lines = request.definition_diff.as_ref().map(|it| {
             let lines = it.lines.iter().take(MAX_DIFF_LINES);
             lines
                 .map(|(change, line)| (*change, line.chars().take(MAX_DIFF_LINE_CHARS).collect()))
@@ -156,13 +159,13 @@ impl PendingApproval {
         });
         PendingApproval {
             id: 0,
-            caller: ask.caller.to_owned(),
-            server: ask.tool.server.clone(),
-            tool: ask.tool.name.clone(),
-            arguments: truncate_arguments(shown::masked_json(ask.arguments)),
-            reason: ask.because.clone(),
-            flags: ask.tool.flags().iter().map(ToString::to_string).collect(),
-            suggestions: ask.suggestions.clone(),
+            caller: request.caller.to_owned(),
+            server: request.tool.server.clone(),
+            tool: request.tool.name.clone(),
+            arguments: truncate_arguments(shown::masked_json(request.arguments)),
+            reason: request.because.clone(),
+            flags: request.tool.flags().iter().map(ToString::to_string).collect(),
+            suggestions: request.suggestions.clone(),
             definition_change: lines.map(|lines| DefinitionDiff { lines }),
             requested_at: SystemTime::now(),
         }
@@ -193,26 +196,26 @@ impl QueueTask {
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(Command::Submit { waiting, reply }) => {
-                        if let Some(full) = self.over_limit(&waiting) {
+                    Some(Command::Submit { approval, reply }) => {
+                        if let Some(full) = self.over_limit(&approval) {
                             let _client_gone = reply.send(full);
                             continue;
                         }
                         last += 1;
-                        self.insert(PendingApproval { id: last, ..*waiting }, reply);
+                        self.insert(PendingApproval { id: last, ..*approval }, reply);
                     }
-                    Some(Command::Decide { number, decision, decided }) => {
-                        let found = self.pending.remove(&number);
-                        let answered = found.and_then(|(waiting, answer)| {
-                            answer.send(decision).is_ok().then_some(waiting)
+                    Some(Command::Decide { id, decision, decided }) => {
+                        let found = self.pending.remove(&id);
+                        let answered = found.and_then(|(approval, answer)| {
+                            answer.send(decision).is_ok().then_some(approval)
                         });
                         let _nobody_asks = decided.send(answered);
                     }
                     None => break,
                 },
                 Some(over) = self.tasks.join_next() => {
-                    if let Ok(number) = over {
-                        self.pending.remove(&number);
+                    if let Ok(id) = over {
+                        self.pending.remove(&id);
                     }
                 }
             }
@@ -222,22 +225,23 @@ impl QueueTask {
     }
 
     fn over_limit(&self, new: &PendingApproval) -> Option<PermissionDecision> {
-        let of_one = self.pending.values().filter(|it| it.0.caller == new.caller).count();
-        let is_full = self.pending.len() >= MAX_PENDING || of_one >= MAX_PER_CALLER;
+        let of_caller = self.pending.values().filter(|it| it.0.caller == new.caller).count();
+        let is_full = self.pending.len() >= MAX_PENDING || of_caller >= MAX_PER_CALLER;
         let why = "and too many calls wait for an answer already";
         is_full.then(|| PermissionDecision::Deny(format!("{}, {why}", new.reason)))
     }
 
-    fn insert(&mut self, waiting: PendingApproval, reply: oneshot::Sender<PermissionDecision>) {
-        let number = waiting.id;
+    fn insert(&mut self, approval: PendingApproval, reply: oneshot::Sender<PermissionDecision>) {
+        let id = approval.id;
         let (answer, answered) = oneshot::channel();
         let seconds = self.timeout.as_secs_f64();
-        let late = format!("{}, and nobody answered within {seconds} s", waiting.reason);
-        let until = Instant::now() + self.timeout;
-        self.pending.insert(number, (Arc::new(waiting), answer));
+        let timed_out = format!("{}, and nobody answered within {seconds} s", approval.reason);
+        let deadline = Instant::now() + self.timeout;
+        self.pending.insert(id, (Arc::new(approval), answer));
         self.tasks.spawn(async move {
-            wait_for_decision((reply, answered), PermissionDecision::Deny(late), until).await;
-            number
+            wait_for_decision((reply, answered), PermissionDecision::Deny(timed_out), deadline)
+                .await;
+            id
         });
     }
 
@@ -259,14 +263,14 @@ async fn wait_for_decision(
         oneshot::Sender<PermissionDecision>,
         oneshot::Receiver<PermissionDecision>,
     ),
-    late: PermissionDecision,
-    until: Instant,
+    timed_out: PermissionDecision,
+    deadline: Instant,
 ) {
     let answer = tokio::select! {
         biased;
         answer = answered => answer.ok(),
         () = reply.closed() => None,
-        () = sleep_until(until) => Some(late),
+        () = sleep_until(deadline) => Some(timed_out),
     };
     if let Some(answer) = answer {
         let _client_gone = reply.send(answer);
@@ -280,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    fn waiting(caller: &str) -> PendingApproval {
+    fn approval(caller: &str) -> PendingApproval {
         PendingApproval {
             id: 0,
             caller: caller.to_owned(),
@@ -295,20 +299,23 @@ mod tests {
         }
     }
 
-    fn open(lasts: Duration) -> ApprovalQueue {
-        let (room, keeping) = ApprovalQueue::new(lasts);
-        tokio::spawn(keeping);
-        room
+    fn open(timeout: Duration) -> ApprovalQueue {
+        let (queue, task) = ApprovalQueue::new(timeout);
+        tokio::spawn(task);
+        queue
     }
 
     /// Has a call wait, and comes back when everybody can see it.
-    async fn enter(room: &ApprovalQueue, caller: &str) -> oneshot::Receiver<PermissionDecision> {
-        let before = room.pending().last().map_or(0, |it| it.id);
+    async fn submit_and_wait(
+        queue: &ApprovalQueue,
+        caller: &str,
+    ) -> oneshot::Receiver<PermissionDecision> {
+        let before = queue.pending().last().map_or(0, |it| it.id);
         let (reply, answer) = oneshot::channel();
-        let waiting = Box::new(waiting(caller));
-        room.commands.send(Command::Submit { waiting, reply }).await.expect("it is open");
+        let approval = Box::new(approval(caller));
+        queue.commands.send(Command::Submit { approval, reply }).await.expect("it is open");
         let newer = |queue: &PendingApprovals| queue.last().is_some_and(|it| it.id > before);
-        room.watch().wait_for(newer).await.expect("it is kept");
+        queue.watch().wait_for(newer).await.expect("it is kept");
         answer
     }
 
@@ -317,51 +324,52 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_until_somebody_answers_and_nobody_answers_twice() {
-        let room = open(ApprovalQueue::DEFAULT_TIMEOUT);
-        let (first, second) = (enter(&room, "ada").await, enter(&room, "bob").await);
-        let callers: Vec<_> = room.pending().iter().map(|it| it.caller.clone()).collect();
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        let (first, second) =
+            (submit_and_wait(&queue, "ada").await, submit_and_wait(&queue, "bob").await);
+        let callers: Vec<_> = queue.pending().iter().map(|it| it.caller.clone()).collect();
         assert_eq!(callers, ["ada", "bob"]);
-        let decided = room.decide(2, YES).await.expect("it waits");
+        let decided = queue.decide(2, YES).await.expect("it waits");
         assert_eq!(decided.caller, "bob");
         assert_eq!(second.await, Ok(YES));
-        assert_eq!(room.decide(2, YES).await, None);
-        assert_eq!(room.pending().len(), 1);
+        assert_eq!(queue.decide(2, YES).await, None);
+        assert_eq!(queue.pending().len(), 1);
         let no = PermissionDecision::Deny("no".to_owned());
-        room.decide(1, no.clone()).await.expect("it waits");
+        queue.decide(1, no.clone()).await.expect("it waits");
         assert_eq!(first.await, Ok(no));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_nobody_answers_is_denied_when_its_time_is_over() {
-        let room = open(Duration::from_secs(2));
-        let answer = enter(&room, "ada").await;
-        let late = "a rule asks, and nobody answered within 2 s".to_owned();
-        assert_eq!(answer.await, Ok(PermissionDecision::Deny(late)));
-        room.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
+        let queue = open(Duration::from_secs(2));
+        let answer = submit_and_wait(&queue, "ada").await;
+        let timed_out = "a rule asks, and nobody answered within 2 s".to_owned();
+        assert_eq!(answer.await, Ok(PermissionDecision::Deny(timed_out)));
+        queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_whose_client_went_away_is_withdrawn() {
-        let room = open(ApprovalQueue::DEFAULT_TIMEOUT);
-        drop(enter(&room, "ada").await);
-        room.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
-        assert_eq!(room.decide(1, YES).await, None);
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        drop(submit_and_wait(&queue, "ada").await);
+        queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
+        assert_eq!(queue.decide(1, YES).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_principal_cannot_fill_the_room() {
-        let room = open(ApprovalQueue::DEFAULT_TIMEOUT);
-        let mut kept = Vec::new();
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        let mut answers = Vec::new();
         for _ in 0..MAX_PER_CALLER {
-            kept.push(enter(&room, "ada").await);
+            answers.push(submit_and_wait(&queue, "ada").await);
         }
         let (reply, answer) = oneshot::channel();
-        let waiting = Box::new(waiting("ada"));
-        room.commands.send(Command::Submit { waiting, reply }).await.expect("it is open");
+        let approval = Box::new(approval("ada"));
+        queue.commands.send(Command::Submit { approval, reply }).await.expect("it is open");
         let Ok(PermissionDecision::Deny(why)) = answer.await else { panic!("there was room") };
         assert_eq!(why, "a rule asks, and too many calls wait for an answer already");
-        let _bob = enter(&room, "bob").await;
-        assert_eq!(room.pending().len(), MAX_PER_CALLER + 1);
+        let _other = submit_and_wait(&queue, "bob").await;
+        assert_eq!(queue.pending().len(), MAX_PER_CALLER + 1);
     }
 
     #[test]

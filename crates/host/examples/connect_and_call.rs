@@ -19,20 +19,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Logs and memories of servers go below this folder.
     let folder = tempfile::tempdir()?;
     let places = Paths::in_dir(folder.path());
-    let around = HostEnv {
+    let env = HostEnv {
         home: folder.path().to_owned(),
         working_folder: std::env::current_dir()?,
         variables: std::env::vars().collect(),
     };
-    let (host, task) = Host::start(HostOptions::new(places.clone(), around))?;
+    let (host, task) = Host::start(HostOptions::new(places.clone(), env))?;
     let servers = json!({"mcpServers": {"server": {"command": command, "args": more}}});
     host.apply(&load::from_program("connect_and_call", &servers.to_string())).await;
     host.settled().await;
 
     // The server was chosen by whoever started us, so its tools need no further yes.
-    let desk = CallContext::new(&host, &places)?.with_trusted_server("server");
+    let context = CallContext::new(&host, &places)?.with_trusted_server("server");
     let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
-    let result = host.call(&desk, call).await;
+    let result = host.call(&context, call).await;
     host.shutdown().await;
     task.await?;
     println!("{}", result?.text());

@@ -30,9 +30,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Arc::new(Server::new("greeter", "1.0.0").tool(greet));
 
     let folder = tempfile::tempdir()?;
-    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
     let places = Paths::in_dir(folder.path());
-    let mut options = HostOptions::new(places.clone(), around);
+    let mut options = HostOptions::new(places.clone(), env);
     let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("greeter".to_owned(), served);
     let (host, task) = Host::start(options)?;
@@ -41,9 +41,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     host.settled().await;
 
-    let desk = CallContext::new(&host, &places)?.with_trusted_server("greeter");
+    let context = CallContext::new(&host, &places)?.with_trusted_server("greeter");
     let call = ToolCall::new("mcp__greeter__greet", json!({"name": "Ada"}));
-    println!("{}", host.call(&desk, call).await?.text());
+    println!("{}", host.call(&context, call).await?.text());
     host.shutdown().await;
     task.await?;
     Ok(())

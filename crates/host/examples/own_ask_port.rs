@@ -18,9 +18,9 @@ use switchboard::places::Paths;
 use switchboard_builtin::demonstration;
 
 /// Fills in what it knows, and goes nowhere.
-struct Secretary;
+struct BookingPolicy;
 
-impl Elicitor for Secretary {
+impl Elicitor for BookingPolicy {
     fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async move {
             match &inquiry.kind {
@@ -42,10 +42,10 @@ impl Elicitor for Secretary {
 }
 
 /// Lets tables be booked, and nothing else.
-impl PermissionPrompt for Secretary {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+impl PermissionPrompt for BookingPolicy {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async move {
-            match ask.tool.name == "book_table" {
+            match request.tool.name == "book_table" {
                 true => PermissionDecision::Allow {
                     decided_by: "the secretary".to_owned(),
                     scope: GrantScope::Once,
@@ -60,9 +60,9 @@ impl PermissionPrompt for Secretary {
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let places = Paths::in_dir(folder.path());
-    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let mut options = HostOptions::new(places.clone(), around);
-    options.elicitor = Arc::new(Secretary);
+    let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(places.clone(), env);
+    options.elicitor = Arc::new(BookingPolicy);
     let server = demonstration::server(folder.path().join("notes.json"));
     let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("demo".to_owned(), served);
@@ -71,10 +71,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.apply(&load::from_program("own_ask_port", servers)).await;
     host.settled().await;
 
-    let desk = CallContext::new(&host, &places)?.with_prompt(Secretary);
-    let booked = host.call(&desk, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
+    let context = CallContext::new(&host, &places)?.with_prompt(BookingPolicy);
+    let booked = host.call(&context, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
     println!("{}", booked.text());
-    match host.call(&desk, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await {
+    match host.call(&context, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await {
         Ok(_) => println!("it was allowed"),
         Err(error) => println!("{error}"),
     }

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
     let places = Paths::in_dir(folder.path());
-    let mut options = HostOptions::new(places.clone(), around);
+    let mut options = HostOptions::new(places.clone(), env);
     let server = demonstration::server(folder.path().join("notes.json"));
     let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("demo".to_owned(), served);
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.apply(&load::from_program("watch_catalogue", servers)).await;
 
     host.settled().await;
-    let desk = CallContext::new(&host, &places)?.with_trusted_server("notes");
+    let context = CallContext::new(&host, &places)?.with_trusted_server("notes");
     let mut watch = host.watch();
     for wanted in 0..3 {
         // A snapshot is a whole: nothing in it changes while it is looked at.
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             catalogue.items(ListKind::Resources).iter().map(|it| it.name.as_str()).collect();
         println!("{} tools, notes: {notes:?}", catalogue.items(ListKind::Tools).len());
         let note = json!({"text": format!("number {wanted}")});
-        host.call(&desk, ToolCall::new("mcp__notes__add_note", note)).await?;
+        host.call(&context, ToolCall::new("mcp__notes__add_note", note)).await?;
     }
     host.shutdown().await;
     task.await?;

@@ -55,7 +55,7 @@ impl fmt::Debug for Certificates {
 /// The certificates that an entry names, where it does. Reads files, and blocks meanwhile.
 pub fn load_certificates(
     spec: &ServerSpec,
-    around: &HostEnv,
+    host_env: &HostEnv,
 ) -> Result<Option<Certificates>, ConnectionFailure> {
     let tls = match &spec.transport {
         TransportConfig::Http(remote)
@@ -71,7 +71,7 @@ pub fn load_certificates(
     let file = |key: &str, path: &Option<ExpandedText>| match path {
         None => Ok(None),
         Some(path) => {
-            let path = absolute_path(&reveal_text(path, around)?, around);
+            let path = absolute_path(&reveal_text(path, host_env)?, host_env);
             std::fs::read(&path).map(Some).map_err(|error| {
                 invalid_config(format!("`tls.{key}`: {} cannot be read: {error}", path.display()))
             })
@@ -93,18 +93,18 @@ const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authori
 /// Where a server is. Fetches the secrets that its entry names, and blocks meanwhile.
 pub fn server_address(
     spec: &ServerSpec,
-    around: &HostEnv,
+    host_env: &HostEnv,
     in_process: &BTreeMap<String, InProcessServer>,
 ) -> Result<Address, ConnectionFailure> {
     match &spec.transport {
-        TransportConfig::Stdio(stdio) => program(stdio, around).map(Address::Stdio),
+        TransportConfig::Stdio(stdio) => program(stdio, host_env).map(Address::Stdio),
         TransportConfig::Http(remote) | TransportConfig::ConnectorProxy(remote) => {
-            target(remote, around).map(Address::Http)
+            target(remote, host_env).map(Address::Http)
         }
-        TransportConfig::Sse(remote) => target(remote, around).map(Address::Sse),
-        TransportConfig::Ws(remote) => target(remote, around).map(Address::WebSocket),
-        TransportConfig::SseIde(ide) => ide_target(ide, around).map(Address::Sse),
-        TransportConfig::WsIde(ide) => ide_target(ide, around).map(Address::WebSocket),
+        TransportConfig::Sse(remote) => target(remote, host_env).map(Address::Sse),
+        TransportConfig::Ws(remote) => target(remote, host_env).map(Address::WebSocket),
+        TransportConfig::SseIde(ide) => ide_target(ide, host_env).map(Address::Sse),
+        TransportConfig::WsIde(ide) => ide_target(ide, host_env).map(Address::WebSocket),
         TransportConfig::Sdk { name } => match in_process.get(name) {
             Some(server) => Ok(server.address()),
             None => Err(ConnectionFailure::new(FailureKind::NotRegistered)),
@@ -112,9 +112,9 @@ pub fn server_address(
     }
 }
 
-fn reveal_text(text: &ExpandedText, around: &HostEnv) -> Result<String, ConnectionFailure> {
+fn reveal_text(text: &ExpandedText, host_env: &HostEnv) -> Result<String, ConnectionFailure> {
     let revealed =
-        reveal::reveal_text(text, &around.home).map_err(|error| secret_failure(&error))?;
+        reveal::reveal_text(text, &host_env.home).map_err(|error| secret_failure(&error))?;
     Ok(revealed.reveal().to_owned())
 }
 
@@ -129,25 +129,25 @@ fn invalid_config(detail: String) -> ConnectionFailure {
 
 fn program(
     stdio: &StdioConfig<ExpandedText>,
-    around: &HostEnv,
+    host_env: &HostEnv,
 ) -> Result<Program, ConnectionFailure> {
-    let os = |it: &ExpandedText| reveal_text(it, around).map(OsString::from);
+    let os = |it: &ExpandedText| reveal_text(it, host_env).map(OsString::from);
     let given: Result<Vec<_>, ConnectionFailure> = stdio
         .env
         .iter()
-        .map(|(name, value)| Ok((name.clone(), reveal_text(value, around)?)))
+        .map(|(name, value)| Ok((name.clone(), reveal_text(value, host_env)?)))
         .collect();
-    let env = inheritance::child_environment(&around.variables, given?);
+    let env = inheritance::child_environment(&host_env.variables, given?);
     let cwd = match &stdio.cwd {
-        None => around.working_folder.clone(),
-        Some(cwd) => absolute_path(&reveal_text(cwd, around)?, around),
+        None => host_env.working_folder.clone(),
+        Some(cwd) => absolute_path(&reveal_text(cwd, host_env)?, host_env),
     };
     if !cwd.is_dir() {
         let folder = cwd.display().to_string();
         return Err(ConnectionFailure::new(FailureKind::FolderNotFound { folder }));
     }
     Ok(Program {
-        command: command(&reveal_text(&stdio.command, around)?, around),
+        command: command(&reveal_text(&stdio.command, host_env)?, host_env),
         args: stdio.args.iter().map(os).collect::<Result<_, _>>()?,
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         cwd: Some(cwd),
@@ -155,48 +155,48 @@ fn program(
 }
 
 /// A command with a slash is a path, from where somebody works and not from where the program starts.
-fn command(command: &str, around: &HostEnv) -> OsString {
+fn command(command: &str, host_env: &HostEnv) -> OsString {
     match command.contains('/') {
-        true => absolute_path(command, around).into(),
+        true => absolute_path(command, host_env).into(),
         false => command.into(),
     }
 }
 
-fn absolute_path(path: &str, around: &HostEnv) -> PathBuf {
+fn absolute_path(path: &str, host_env: &HostEnv) -> PathBuf {
     match path.strip_prefix("~/") {
-        Some(rest) => around.home.join(rest),
-        None => around.working_folder.join(Path::new(path)),
+        Some(rest) => host_env.home.join(rest),
+        None => host_env.working_folder.join(Path::new(path)),
     }
 }
 
 fn target(
     remote: &RemoteConfig<ExpandedText>,
-    around: &HostEnv,
+    host_env: &HostEnv,
 ) -> Result<Target, ConnectionFailure> {
     let mut headers = HeaderMap::new();
     for (name, value) in &remote.headers {
-        add_header(&mut headers, name, &reveal_text(value, around)?)?;
+        add_header(&mut headers, name, &reveal_text(value, host_env)?)?;
     }
-    new_target(&remote.url, headers, around)
+    new_target(&remote.url, headers, host_env)
 }
 
 fn ide_target(
     ide: &IdeConfig<ExpandedText>,
-    around: &HostEnv,
+    host_env: &HostEnv,
 ) -> Result<Target, ConnectionFailure> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &ide.auth_token {
-        add_header(&mut headers, IDE_TOKEN.as_str(), &reveal_text(token, around)?)?;
+        add_header(&mut headers, IDE_TOKEN.as_str(), &reveal_text(token, host_env)?)?;
     }
-    new_target(&ide.url, headers, around)
+    new_target(&ide.url, headers, host_env)
 }
 
 fn new_target(
     url: &ExpandedText,
     headers: HeaderMap,
-    around: &HostEnv,
+    host_env: &HostEnv,
 ) -> Result<Target, ConnectionFailure> {
-    let url = Url::parse(&reveal_text(url, around)?)
+    let url = Url::parse(&reveal_text(url, host_env)?)
         .map_err(|error| invalid_config(format!("its URL is no URL: {error}")))?;
     Ok(Target::new(url).headers(headers))
 }
@@ -231,7 +231,7 @@ mod tests {
         entry.expand(name, &BTreeMap::new().into_iter().collect(), &mut BTreeSet::new())
     }
 
-    fn around(folder: &Path) -> HostEnv {
+    fn host_env(folder: &Path) -> HostEnv {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         HostEnv {
             home: folder.to_owned(),
@@ -245,7 +245,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spec = spec(r#"{"command": "./run", "args": ["a"], "env": {"B": "2"}}"#);
         let Ok(Address::Stdio(program)) =
-            server_address(&spec, &around(folder.path()), &BTreeMap::new())
+            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
         else {
             panic!("it is a program");
         };
@@ -259,7 +259,7 @@ mod tests {
     fn a_folder_that_is_not_there_and_a_secret_that_is_not_there_are_told_apart() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let kind = |entry: &str| {
-            server_address(&spec(entry), &around(folder.path()), &BTreeMap::new())
+            server_address(&spec(entry), &host_env(folder.path()), &BTreeMap::new())
                 .expect_err("it fails")
                 .kind
         };
@@ -279,7 +279,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let entry = r#"{"type": "http", "url": "https://h/",
             "tls": {"caFile": "~/ca.pem", "clientCertificate": "~/me.pem", "clientKey": "~/key.pem"}}"#;
-        let read = || load_certificates(&spec(entry), &around(folder.path()));
+        let read = || load_certificates(&spec(entry), &host_env(folder.path()));
         let cause = read().expect_err("nothing is there");
         let path = folder.path().join("me.pem");
         let detail = format!("`tls.clientCertificate`: {} cannot be read", path.display());
@@ -291,7 +291,7 @@ mod tests {
         let expected =
             Certificates { authorities: Some(b"ca".to_vec()), identity: Some(b"me\nkey".to_vec()) };
         assert_eq!(read().expect("all is there"), Some(expected));
-        let plain = load_certificates(&spec(r#"{"command": "x"}"#), &around(folder.path()));
+        let plain = load_certificates(&spec(r#"{"command": "x"}"#), &host_env(folder.path()));
         assert_eq!(plain.expect("nothing is named"), None);
     }
 }

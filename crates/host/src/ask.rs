@@ -21,7 +21,7 @@ use crate::lane::DedicatedConnection;
 use crate::trouble;
 
 /// The most that one question is asked, however often it is not heard.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// The method that needs a permit.
 pub(crate) const TOOL_CALL: &str = "tools/call";
 
@@ -90,8 +90,8 @@ impl ServerRequest {
     }
 
     /// The same, for somebody else.
-    pub fn on_behalf_of(mut self, behest: OnBehalfOf) -> ServerRequest {
-        self.on_behalf_of = Some(behest);
+    pub fn on_behalf_of(mut self, on_behalf_of: OnBehalfOf) -> ServerRequest {
+        self.on_behalf_of = Some(on_behalf_of);
         self
     }
 }
@@ -165,11 +165,11 @@ impl Host {
     pub async fn request(
         &self,
         server: &str,
-        question: ServerRequest,
+        server_request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        match question.method == TOOL_CALL {
+        match server_request.method == TOOL_CALL {
             true => Err(RequestError::PermitRequired),
-            false => self.send_after_url_elicitation(server, question).await,
+            false => self.send_after_url_elicitation(server, server_request).await,
         }
     }
 
@@ -178,64 +178,65 @@ impl Host {
     pub async fn request_on_behalf(
         &self,
         server: &str,
-        question: ServerRequest,
+        server_request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        match question.method == TOOL_CALL {
+        match server_request.method == TOOL_CALL {
             true => Err(RequestError::PermitRequired),
-            false => self.send_with_retries(server, question).await,
+            false => self.send_with_retries(server, server_request).await,
         }
     }
 
     /// Has a tool run for somebody else, with leave.
     pub(crate) async fn relay_permitted(
         &self,
-        _leave: Permit,
+        _permit: Permit,
         server: &str,
-        question: ServerRequest,
+        server_request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        self.send_with_retries(server, question).await
+        self.send_with_retries(server, server_request).await
     }
 
     /// Asks one server anything, with leave.
     pub(crate) async fn send_permitted(
         &self,
-        _leave: Permit,
+        _permit: Permit,
         server: &str,
-        question: ServerRequest,
+        server_request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        self.send_after_url_elicitation(server, question).await
+        self.send_after_url_elicitation(server, server_request).await
     }
 
     /// Asks one server, whatever it wants visited first.
     pub(crate) async fn send_with_retries(
         &self,
         server: &str,
-        mut question: ServerRequest,
+        mut server_request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        let no_server = || RequestError::UnknownServer(server.to_owned());
-        let lane = question.on_behalf_of.as_ref().and_then(|it| it.dedicated_connection.as_ref());
+        let unknown_server = || RequestError::UnknownServer(server.to_owned());
+        let lane =
+            server_request.on_behalf_of.as_ref().and_then(|it| it.dedicated_connection.as_ref());
         let handles = self.connections();
         let lane = match lane {
             Some(lane) => {
                 let handle = Box::pin(self.connection_for(server, Some(lane))).await;
-                Some(handle.ok_or_else(no_server)?)
+                Some(handle.ok_or_else(unknown_server)?)
             }
             None => None,
         };
         let _use = lane.as_ref().map(ConnectionHandle::begin_use);
-        let handle = lane.as_ref().or_else(|| handles.get(server)).ok_or_else(no_server)?;
+        let handle = lane.as_ref().or_else(|| handles.get(server)).ok_or_else(unknown_server)?;
         // What an entry says of its own server goes before what holds for all.
-        if question.method == TOOL_CALL
+        if server_request.method == TOOL_CALL
             && let Some(own) = handle.desired().spec.common.timeout
         {
-            question.timeout = own;
+            server_request.timeout = own;
         }
-        let mut live = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
+        let mut active = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
         let mut attempt = 1;
-        let mut was_repeated = false;
+        let mut was_retried = false;
         let mut step_ups = StepUpLimit::default();
         loop {
-            let error = match self.send_once(server, &live, &question).await {
+            let error = match self.send_once(server, &active, &server_request).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -247,17 +248,17 @@ impl Host {
             {
                 continue;
             }
-            Box::pin(handle.report_failure(&live, &error)).await;
+            Box::pin(handle.report_failure(&active, &error)).await;
             // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
             let is_safe = was_not_delivered(&error)
-                || (question.idempotency == Idempotency::Idempotent
-                    && !std::mem::replace(&mut was_repeated, true));
-            if !is_connection_failure(&error) || !is_safe || attempt == ATTEMPTS {
-                return Err(into_request_error(server, error, question.idempotency));
+                || (server_request.idempotency == Idempotency::Idempotent
+                    && !std::mem::replace(&mut was_retried, true));
+            if !is_connection_failure(&error) || !is_safe || attempt == MAX_ATTEMPTS {
+                return Err(into_request_error(server, error, server_request.idempotency));
             }
             attempt += 1;
-            let again = Box::pin(next_connection(handle, &live, &error)).await;
-            live = again.map_err(RequestError::NotConnected)?;
+            let reconnected = Box::pin(next_connection(handle, &active, &error)).await;
+            active = reconnected.map_err(RequestError::NotConnected)?;
         }
     }
 
@@ -271,12 +272,12 @@ impl Host {
 
     /// How long a server takes to say that it is there.
     pub async fn ping(&self, server: &str, patience: Duration) -> Result<Duration, RequestError> {
-        let no_server = || RequestError::UnknownServer(server.to_owned());
-        let handle = self.connection(server).ok_or_else(no_server)?;
-        let live = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
-        let result = live.client.ping(patience).await;
+        let unknown_server = || RequestError::UnknownServer(server.to_owned());
+        let handle = self.connection(server).ok_or_else(unknown_server)?;
+        let active = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
+        let result = active.client.ping(patience).await;
         if let Err(error) = &result {
-            handle.report_failure(&live, error).await;
+            handle.report_failure(&active, error).await;
         }
         result.map_err(|error| into_request_error(server, error, Idempotency::Idempotent))
     }
@@ -284,29 +285,29 @@ impl Host {
     async fn send_once(
         &self,
         server: &str,
-        live: &ActiveConnection,
-        question: &ServerRequest,
+        active: &ActiveConnection,
+        server_request: &ServerRequest,
     ) -> Result<Payload, CallError> {
-        let mut request = live.client.request(question.method.clone());
-        request = match &question.on_behalf_of {
+        let mut request = active.client.request(server_request.method.clone());
+        request = match &server_request.on_behalf_of {
             None => {
-                let request = request.progress_timeout(question.timeout);
+                let request = request.progress_timeout(server_request.timeout);
                 request.input_handler(self.responder(server))
             }
-            Some(behest) => apply_on_behalf_of(request, behest, question),
+            Some(on_behalf_of) => apply_on_behalf_of(request, on_behalf_of, server_request),
         };
-        if let Some(params) = &question.params {
+        if let Some(params) = &server_request.params {
             request = request.params(params.clone());
         }
-        if let Some(progress) = &question.progress {
+        if let Some(progress) = &server_request.progress {
             request = request.progress_sender(progress.clone());
         }
-        if let Some(mirrored) = &question.param_headers {
+        if let Some(mirrored) = &server_request.param_headers {
             request = request.param_headers(mirrored.clone());
         }
         let result = request.send().await;
         if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
-            live.record_success();
+            active.record_success();
         }
         result
     }
@@ -315,16 +316,17 @@ impl Host {
 /// A client that wants no progress gets none: what the server is not asked for, it need not send.
 fn apply_on_behalf_of(
     request: RequestBuilder,
-    behest: &OnBehalfOf,
-    question: &ServerRequest,
+    on_behalf_of: &OnBehalfOf,
+    server_request: &ServerRequest,
 ) -> RequestBuilder {
-    let request = match question.progress {
-        Some(_) => request.progress_timeout(question.timeout),
-        None => request.server_timeout(question.timeout),
+    let request = match server_request.progress {
+        Some(_) => request.progress_timeout(server_request.timeout),
+        None => request.server_timeout(server_request.timeout),
     };
-    let request = request.client_meta(behest.client_meta.clone()).owner(behest.handler.clone());
-    match behest.on_input_required {
-        OnInputRequired::Answer => request.input_handler(behest.handler.clone()),
+    let request =
+        request.client_meta(on_behalf_of.client_meta.clone()).owner(on_behalf_of.handler.clone());
+    match on_behalf_of.on_input_required {
+        OnInputRequired::Answer => request.input_handler(on_behalf_of.handler.clone()),
         OnInputRequired::PassThrough => request,
     }
 }
@@ -332,11 +334,11 @@ fn apply_on_behalf_of(
 /// A connection to ask again over: the same one where only the question was lost, else a newer one.
 async fn next_connection(
     handle: &ConnectionHandle,
-    live: &ActiveConnection,
+    active: &ActiveConnection,
     error: &CallError,
 ) -> Result<ActiveConnection, Arc<ServerView>> {
     let is_over = matches!(error, CallError::Closed { .. }) || trouble::is_session_expired(error);
-    let seen = if is_over { Some(live.generation) } else { None };
+    let seen = if is_over { Some(active.generation) } else { None };
     handle.ensure_active(seen).await
 }
 

@@ -18,15 +18,15 @@ use crate::logbook::utc_timestamp;
 use crate::store;
 
 /// A file that is larger than this is put aside.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// How many files that were put aside are kept.
-const KEPT: usize = 8;
+const MAX_ROTATED_FILES: usize = 8;
 /// How many records may wait for the disk before callers wait too: nothing is left out here.
-const WAITING: usize = 1024;
+const QUEUE_CAPACITY: usize = 1024;
 /// Records that come this close together are written together, where they are not too many for that.
-const TOGETHER: Duration = Duration::from_millis(10);
+const BATCH_DELAY: Duration = Duration::from_millis(10);
 /// The shortest such time.
-const HASTE: Duration = Duration::from_micros(500);
+const MIN_BATCH_DELAY: Duration = Duration::from_micros(500);
 
 /// One call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,22 +217,22 @@ enum AuditCommand {
 impl AuditLog {
     /// Keeps records in a file, which is made with the first.
     pub fn open(path: &Path) -> io::Result<AuditLog> {
-        let (to_disk, orders) = blocking::sync_channel(WAITING);
+        let (to_disk, commands) = blocking::sync_channel(QUEUE_CAPACITY);
         let (say, refused) = watch::channel(LostRecords::default());
-        let writer = Writer { path: path.to_owned(), max_bytes: LARGEST };
+        let writer = Writer { path: path.to_owned(), max_bytes: MAX_FILE_BYTES };
         // Ends when the last handle is dropped; `settle` waits for what is under way.
         let begun = thread::Builder::new().name("audit".to_owned());
-        let begun = begun.spawn(move || writer.run(&orders, &say))?;
+        let begun = begun.spawn(move || writer.run(&commands, &say))?;
         Ok(AuditLog { to_disk, writer: begun.thread().clone(), lost: refused })
     }
 
     /// Adds a record. Nobody waits: where the disk is very slow, a thread of its own does.
     pub fn record(&self, record: AuditRecord) {
-        if let Err(blocking::TrySendError::Full(order)) =
+        if let Err(blocking::TrySendError::Full(command)) =
             self.to_disk.try_send(AuditCommand::Append(Box::new(record)))
         {
             let to_disk = self.to_disk.clone();
-            thread::spawn(move || to_disk.send(order));
+            thread::spawn(move || to_disk.send(command));
         }
     }
 
@@ -269,13 +269,17 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(self, orders: &blocking::Receiver<AuditCommand>, refused: &watch::Sender<LostRecords>) {
-        let (mut file, mut pause) = (None, TOGETHER);
-        while let Ok(first) = orders.recv() {
+    fn run(
+        self,
+        commands: &blocking::Receiver<AuditCommand>,
+        refused: &watch::Sender<LostRecords>,
+    ) {
+        let (mut file, mut pause) = (None, BATCH_DELAY);
+        while let Ok(first) = commands.recv() {
             let (mut lines, mut count) = (Vec::new(), 0);
             let mut waiting = Vec::new();
-            for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
-                match order {
+            for command in std::iter::once(first).chain(commands.try_iter().take(QUEUE_CAPACITY)) {
+                match command {
                     AuditCommand::Append(record) => {
                         lines.extend(to_json_line(&record));
                         count += 1;
@@ -325,7 +329,7 @@ impl Writer {
     }
 
     fn rotate(&self) -> io::Result<()> {
-        for number in (1..KEPT).rev() {
+        for number in (1..MAX_ROTATED_FILES).rev() {
             let older = rotated_path(&self.path, number);
             if older.exists() {
                 fs::rename(older, rotated_path(&self.path, number + 1))?;
@@ -337,10 +341,10 @@ impl Writer {
 
 /// How long to gather records after so many came: shorter before there is no room for more, as callers wait then.
 fn next_batch_delay(pause: Duration, count: u64) -> Duration {
-    let room = WAITING as u64;
+    let room = QUEUE_CAPACITY as u64;
     match count {
-        _ if count > room / 2 => (pause / 2).max(HASTE),
-        _ if count < room / 8 => (pause * 2).min(TOGETHER),
+        _ if count > room / 2 => (pause / 2).max(MIN_BATCH_DELAY),
+        _ if count < room / 8 => (pause * 2).min(BATCH_DELAY),
         _ => pause,
     }
 }
@@ -353,7 +357,7 @@ fn rotated_path(path: &Path, number: usize) -> PathBuf {
 
 /// Every record that is kept, the oldest first. A line that is none is passed over. Blocks.
 pub fn read(path: &Path) -> io::Result<Vec<AuditRecord>> {
-    let files = (1..=KEPT).rev().map(|number| rotated_path(path, number));
+    let files = (1..=MAX_ROTATED_FILES).rev().map(|number| rotated_path(path, number));
     let mut records = Vec::new();
     for file in files.chain([path.to_owned()]) {
         match File::open(&file) {
@@ -392,17 +396,17 @@ mod tests {
     fn there_is_room_for_more_before_callers_have_to_wait() {
         // As many come as go through without waiting, and more than fit into one pause.
         let a_second = 200_000;
-        let mut pause = TOGETHER;
+        let mut pause = BATCH_DELAY;
         let came = |pause: Duration| pause.as_micros() as u64 * a_second / 1_000_000;
         for _ in 0..10 {
-            pause = next_batch_delay(pause, came(pause).min(WAITING as u64 + 1));
+            pause = next_batch_delay(pause, came(pause).min(QUEUE_CAPACITY as u64 + 1));
         }
-        assert!(came(pause) < WAITING as u64, "{pause:?}");
+        assert!(came(pause) < QUEUE_CAPACITY as u64, "{pause:?}");
         for _ in 0..10 {
             pause = next_batch_delay(pause, 1);
         }
-        assert_eq!(pause, TOGETHER);
-        assert_eq!(next_batch_delay(HASTE, u64::MAX), HASTE);
+        assert_eq!(pause, BATCH_DELAY);
+        assert_eq!(next_batch_delay(MIN_BATCH_DELAY, u64::MAX), MIN_BATCH_DELAY);
     }
 
     #[tokio::test]
@@ -456,7 +460,11 @@ mod tests {
         }
         let kept = read(&path).expect("read");
         assert_eq!(kept.last().map(|it| it.tool.as_str()), Some("199"));
-        assert!(kept.len() < 100 && !rotated_path(&path, KEPT + 1).exists(), "{}", kept.len());
+        assert!(
+            kept.len() < 100 && !rotated_path(&path, MAX_ROTATED_FILES + 1).exists(),
+            "{}",
+            kept.len()
+        );
         let numbers: Vec<usize> =
             kept.iter().map(|it| it.tool.parse().expect("a number")).collect();
         assert!(numbers.is_sorted());

@@ -61,10 +61,10 @@ fn error_result(message: &str) -> Payload {
 }
 
 /// Does a rule deny the whole server? Then nobody sees what it has.
-fn is_hidden(desk: &CallContext, snapshot: &Snapshot, server: &str) -> bool {
+fn is_hidden(context: &CallContext, snapshot: &Snapshot, server: &str) -> bool {
     let view = snapshot.servers.get(server);
     let origin = view.map_or(NameOrigin::Configured, |view| NameOrigin::of(view.scope));
-    permission::server_hidden_by(&desk.rules.current(), &prefix(server, origin)).is_some()
+    permission::server_hidden_by(&context.rules.current(), &prefix(server, origin)).is_some()
 }
 
 fn unknown_server(name: &str) -> Payload {

@@ -41,7 +41,7 @@ pub(crate) use bounding::MAX_CONCURRENT_IMAGE_DECODES;
 pub use relaying::RelayedCall;
 
 /// Why a tool that is allowed asks nevertheless.
-const CHANGED: &str = "its definition changed since it was approved";
+const CHANGED_SINCE_APPROVAL: &str = "its definition changed since it was approved";
 
 /// What calls depend on, besides the servers.
 #[derive(Clone)]
@@ -90,8 +90,8 @@ impl CallContext {
     }
 
     /// The same, with somebody to ask.
-    pub fn with_prompt(mut self, consent: impl PermissionPrompt + 'static) -> CallContext {
-        self.prompt = Arc::new(consent);
+    pub fn with_prompt(mut self, prompt: impl PermissionPrompt + 'static) -> CallContext {
+        self.prompt = Arc::new(prompt);
         self
     }
 }
@@ -237,17 +237,17 @@ impl Host {
     /// Makes a call, and records it whatever becomes of it.
     pub async fn call(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         call: ToolCall,
     ) -> Result<ToolOutput, ToolCallError> {
-        let mut recording = PendingRecord::begin(desk, &call.caller, &call.exposed_name);
-        let outcome = self.run_call(desk, call, &mut recording.record).await;
-        let ended = match &outcome {
+        let mut recording = PendingRecord::begin(context, &call.caller, &call.exposed_name);
+        let outcome = self.run_call(context, call, &mut recording.record).await;
+        let call_outcome = match &outcome {
             Ok(it) if it.is_error => CallOutcome::ToolError,
             Ok(_) => CallOutcome::Succeeded,
             Err(failure) => failure.into(),
         };
-        recording.record.outcome = ended.id().to_owned();
+        recording.record.outcome = call_outcome.id().to_owned();
         if let Err(ToolCallError::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
@@ -256,33 +256,36 @@ impl Host {
 
     async fn run_call(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         call: ToolCall,
         record: &mut AuditRecord,
     ) -> Result<ToolOutput, ToolCallError> {
-        let tool = resolve(&desk.pool.borrow(), &call.exposed_name)?;
+        let tool = resolve(&context.pool.borrow(), &call.exposed_name)?;
         record.server.clone_from(&tool.server);
         record.tool.clone_from(&tool.name);
         record.arguments = audit::digest(&call.arguments);
         check_arguments(&tool, &call.arguments)?;
         let fingerprint = self.connection(&tool.server).map(|it| it.view().fingerprint.clone());
-        let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let applicant =
-            PermissionCheck { caller: &call.caller, context: desk, prompt: &*desk.prompt };
-        let permit = obtain_permit(applicant, &tool, of_server, &call.arguments, said).await?;
+        let (of_server, rule_verdict) = (fingerprint.as_ref(), &mut record.verdict);
+        let check = PermissionCheck { caller: &call.caller, context, prompt: &*context.prompt };
+        let permit = obtain_permit(check, &tool, of_server, &call.arguments, rule_verdict).await?;
         "allow".clone_into(&mut record.decision);
         record.because.clone_from(&permit.because);
-        let work = ToolExecution { host: self, context: desk, tool: &tool, call };
-        let answer = tool.executor.execute(permit, work).await?;
-        Ok(self.bound_output(desk, &tool, answer).await)
+        let work = ToolExecution { host: self, context, tool: &tool, call };
+        let response = tool.executor.execute(permit, work).await?;
+        Ok(self.bound_output(context, &tool, response).await)
     }
 }
 
 fn resolve(pool: &Pool, name: &str) -> Result<Arc<Tool>, ToolCallError> {
-    const NEAR: usize = 3;
+    const MAX_SUGGESTIONS: usize = 3;
     pool.find(name).cloned().ok_or_else(|| ToolCallError::UnknownTool {
         name: name.to_owned(),
-        nearest: pool.nearest(name, NEAR).into_iter().map(|it| it.exposed_name.clone()).collect(),
+        nearest: pool
+            .nearest(name, MAX_SUGGESTIONS)
+            .into_iter()
+            .map(|it| it.exposed_name.clone())
+            .collect(),
     })
 }
 
@@ -303,15 +306,15 @@ struct PermissionCheck<'a> {
 
 /// Rules first, then somebody. A tool that changed since it was approved is not the one that was approved.
 async fn obtain_permit(
-    applicant: PermissionCheck<'_>,
+    check: PermissionCheck<'_>,
     tool: &Arc<Tool>,
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
-    said: &mut String,
+    rule_verdict: &mut String,
 ) -> Result<Permit, ToolCallError> {
-    let PermissionCheck { caller, context: desk, prompt: consent } = applicant;
+    let PermissionCheck { caller, context: context, prompt: prompt } = check;
     let (server, name) = (tool.prefix.as_str(), naming::sanitise_borrowed(&tool.name));
-    let rules = desk.rules.current();
+    let rules = context.rules.current();
     match tool.kind {
         ToolKind::BuiltIn => {
             // It only reads what other rules let the person's servers say; what they hide, it hides too.
@@ -320,51 +323,45 @@ async fn obtain_permit(
         ToolKind::LoginPlaceholder => return permit_login(&rules, tool),
         ToolKind::Server => {}
     }
-    let request = rule_request(desk, tool, (server, &name), arguments);
+    let request = rule_request(context, tool, (server, &name), arguments);
     let RuleDecision { effect: verdict, reason: because } =
-        permission::decide(&rules, &request, desk.mode);
-    verdict.id().clone_into(said);
-    let standing = fingerprint.map_or(PinStatus::Unchanged, |it| desk.tool_pins.status(it, tool));
+        permission::decide(&rules, &request, context.mode);
+    verdict.id().clone_into(rule_verdict);
+    let pin_status =
+        fingerprint.map_or(PinStatus::Unchanged, |it| context.tool_pins.status(it, tool));
     let denied = |because| ToolCallError::Denied { tool: tool.exposed_name.clone(), because };
     let because = because.to_string();
-    let (because, alteration) = match (verdict, standing) {
+    let (because, definition_diff) = match (verdict, pin_status) {
         (PermissionEffect::Deny, _) => return Err(denied(because)),
         (PermissionEffect::Allow, PinStatus::Unchanged) => return Ok(Permit { because }),
         (PermissionEffect::Allow, PinStatus::New) => {
-            pin_definition(applicant, fingerprint, tool).await;
+            pin_definition(check, fingerprint, tool).await;
             return Ok(Permit { because });
         }
-        (PermissionEffect::Allow, PinStatus::Changed(alteration)) => {
-            match rules.effective_mode(desk.mode) {
+        (PermissionEffect::Allow, PinStatus::Changed(definition_diff)) => {
+            match rules.effective_mode(context.mode) {
                 PermissionMode::Bypass => return Ok(Permit { because }),
                 PermissionMode::DontAsk => {
                     return Err(denied(format!(
-                        "{CHANGED}, and nothing asks in the mode `dontAsk`"
+                        "{CHANGED_SINCE_APPROVAL}, and nothing asks in the mode `dontAsk`"
                     )));
                 }
                 PermissionMode::Plan | PermissionMode::Default | PermissionMode::AcceptEdits => {}
             }
-            (CHANGED.to_owned(), Some(alteration))
+            (CHANGED_SINCE_APPROVAL.to_owned(), Some(definition_diff))
         }
-        (PermissionEffect::Ask, PinStatus::Changed(alteration)) => {
-            (format!("{because}, and {CHANGED}"), Some(alteration))
+        (PermissionEffect::Ask, PinStatus::Changed(definition_diff)) => {
+            (format!("{because}, and {CHANGED_SINCE_APPROVAL}"), Some(definition_diff))
         }
         (PermissionEffect::Ask, PinStatus::Unchanged | PinStatus::New) => (because, None),
     };
-    let suggestions = useful_suggestions(&rules, &request, desk.mode);
-    let ask = PermissionRequest {
-        caller,
-        tool,
-        arguments,
-        because,
-        suggestions,
-        definition_diff: alteration,
-    };
-    match consent.decide(&ask).await {
-        PermissionDecision::Allow { decided_by: who, scope: holds } => {
-            pin_definition(applicant, fingerprint, tool).await;
-            record_grant(applicant, holds).await;
-            Ok(Permit { because: who })
+    let suggestions = useful_suggestions(&rules, &request, context.mode);
+    let ask = PermissionRequest { caller, tool, arguments, because, suggestions, definition_diff };
+    match prompt.decide(&ask).await {
+        PermissionDecision::Allow { decided_by: decided_by, scope: scope } => {
+            pin_definition(check, fingerprint, tool).await;
+            record_grant(check, scope).await;
+            Ok(Permit { because: decided_by })
         }
         PermissionDecision::Deny(because) => Err(denied(because)),
     }
@@ -397,30 +394,30 @@ fn useful_suggestions(
 
 /// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
 async fn pin_definition(
-    PermissionCheck { context: desk, prompt: consent, .. }: PermissionCheck<'_>,
+    PermissionCheck { context: context, prompt: prompt, .. }: PermissionCheck<'_>,
     fingerprint: Option<&Fingerprint>,
     tool: &Arc<Tool>,
 ) {
     let Some(fingerprint) = fingerprint.cloned() else { return };
-    let (pins, tool) = (desk.tool_pins.clone(), tool.clone());
+    let (pins, tool) = (context.tool_pins.clone(), tool.clone());
     let work = move || pins.pin(&fingerprint, &tool);
     if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
-        consent.warn(&format!("what the tool looks like could not be remembered: {error}"));
+        prompt.warn(&format!("what the tool looks like could not be remembered: {error}"));
     }
 }
 
 async fn record_grant(
-    PermissionCheck { context: desk, prompt: consent, .. }: PermissionCheck<'_>,
-    holds: GrantScope,
+    PermissionCheck { context: context, prompt: prompt, .. }: PermissionCheck<'_>,
+    scope: GrantScope,
 ) {
-    let rules = desk.rules.clone();
-    match holds {
+    let rules = context.rules.clone();
+    match scope {
         GrantScope::Once => {}
         GrantScope::Session(rule) => rules.allow_for_session(rule),
         GrantScope::Always(rule) => {
             let written = tokio::task::spawn_blocking(move || rules.allow_always(rule)).await;
             if let Ok(Err(error)) = written {
-                consent.warn(&format!("the rule holds for this session only: {error}"));
+                prompt.warn(&format!("the rule holds for this session only: {error}"));
             }
         }
     }
@@ -428,13 +425,13 @@ async fn record_grant(
 
 /// A call as the rules see it.
 pub fn rule_request<'a>(
-    desk: &CallContext,
+    context: &CallContext,
     tool: &Tool,
     names: (&'a str, &'a str),
     arguments: &'a Json,
 ) -> CallRequest<'a> {
-    let claim = |said: bool| if said { HintValue::Yes } else { HintValue::No };
-    let is_trusted = desk.trusted_servers.contains(&tool.server);
+    let claim = |rule_verdict: bool| if rule_verdict { HintValue::Yes } else { HintValue::No };
+    let is_trusted = context.trusted_servers.contains(&tool.server);
     CallRequest {
         server: names.0,
         tool: names.1,
@@ -469,9 +466,9 @@ struct PendingRecord {
 }
 
 impl PendingRecord {
-    fn begin(desk: &CallContext, caller: &str, exposed: &str) -> PendingRecord {
+    fn begin(context: &CallContext, caller: &str, exposed: &str) -> PendingRecord {
         let record = AuditRecord::begin(caller, exposed);
-        PendingRecord { record, audit: desk.audit.clone(), began: Instant::now() }
+        PendingRecord { record, audit: context.audit.clone(), began: Instant::now() }
     }
 }
 

@@ -19,11 +19,11 @@ use tokio::time::{Instant, timeout_at};
 /// The most items that are taken of one list.
 pub const MAX_ITEMS: usize = 50_000;
 /// The most pages that are asked for.
-const MOST_PAGES: usize = 2_000;
+const MAX_PAGES: usize = 2_000;
 /// The longest that one list may take, all pages together.
-const LONGEST: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest name that an item may have.
-const LONGEST_NAME: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// One of a server's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,7 +209,7 @@ impl Catalogue {
 pub async fn fetch(
     client: Client,
     lists: Vec<ListKind>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Vec<(ListKind, FetchedList)> {
     let capabilities = &client.server().capabilities;
     let wanted = |list| lists.contains(&list) && ListKind::is_declared(list, capabilities);
@@ -218,7 +218,7 @@ pub async fn fetch(
         let wanted = wanted(list);
         async move {
             match wanted {
-                true => Some((list, fetch_pages(&client, list, patience).await)),
+                true => Some((list, fetch_pages(&client, list, timeout).await)),
                 false => None,
             }
         }
@@ -233,32 +233,32 @@ pub async fn fetch(
 }
 
 /// Every page of a list.
-async fn fetch_pages(client: &Client, list: ListKind, patience: Duration) -> FetchedList {
-    let mut gathered = ListBuilder::new(list);
-    gathered.checks_param_headers =
+async fn fetch_pages(client: &Client, list: ListKind, timeout: Duration) -> FetchedList {
+    let mut builder = ListBuilder::new(list);
+    builder.checks_param_headers =
         list == ListKind::Tools && client.carries_headers() && client.server().era == Era::Modern;
-    let deadline = Instant::now() + LONGEST;
+    let deadline = Instant::now() + LIST_TIMEOUT;
     let mut cursor: Option<String> = None;
-    for _ in 0..MOST_PAGES {
-        let mut request = client.request(list.method()).timeout(patience);
+    for _ in 0..MAX_PAGES {
+        let mut request = client.request(list.method()).timeout(timeout);
         if let Some(cursor) = &cursor {
             request =
                 request.params(Payload::from_json(json!({"cursor": cursor}).to_string().into()));
         }
         let Ok(answer) = timeout_at(deadline, request.send()).await else {
-            return gathered.finish_with_issue(ListIssueKind::Unbounded);
+            return builder.finish_with_issue(ListIssueKind::Unbounded);
         };
         let page = match answer {
             Ok(page) => page,
-            Err(error) => return gathered.finish_with_error(&error),
+            Err(error) => return builder.finish_with_error(&error),
         };
-        match gathered.add_page(&page) {
-            NextPage::Done => return gathered.finish(),
+        match builder.add_page(&page) {
+            NextPage::Done => return builder.finish(),
             NextPage::Page(next) => cursor = Some(next),
-            NextPage::Stop(oddity) => return gathered.finish_with_issue(oddity),
+            NextPage::Stop(kind) => return builder.finish_with_issue(kind),
         }
     }
-    gathered.finish_with_issue(ListIssueKind::Unbounded)
+    builder.finish_with_issue(ListIssueKind::Unbounded)
 }
 
 /// What was gathered of a list so far.
@@ -326,8 +326,8 @@ impl ListBuilder {
             }
         }
         let rest: PageMeta = page.decode().unwrap_or(PageMeta { next_cursor: None, ttl_ms: None });
-        if let Some(fresh) = rest.ttl_ms.filter(|ms| *ms > 0).map(Duration::from_millis) {
-            self.listed.ttl = Some(self.listed.ttl.map_or(fresh, |it| it.min(fresh)));
+        if let Some(ttl) = rest.ttl_ms.filter(|ms| *ms > 0).map(Duration::from_millis) {
+            self.listed.ttl = Some(self.listed.ttl.map_or(ttl, |it| it.min(ttl)));
         }
         match rest.next_cursor.filter(|cursor| !cursor.is_empty()) {
             None => NextPage::Done,
@@ -343,12 +343,12 @@ impl ListBuilder {
             .ok()
             .and_then(|it| it.get(self.list.name_key()).map(|raw| raw.get().to_owned()))
             .and_then(|text| serde_json::from_str::<String>(&text).ok())
-            .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME);
+            .filter(|name| !name.is_empty() && name.len() <= MAX_NAME_BYTES);
         match name {
             Some(name) if self.names.insert(name.clone(), ()).is_none() => {
                 if let Some(fault) = self.param_header_error(raw) {
-                    let oddity = ListIssueKind::InvalidParamHeaders { tool: name, fault };
-                    self.listed.issues.push(ListIssue { list: self.list, kind: oddity });
+                    let kind = ListIssueKind::InvalidParamHeaders { tool: name, fault };
+                    self.listed.issues.push(ListIssue { list: self.list, kind });
                     return;
                 }
                 let raw = Payload::from_json(page.as_bytes().slice_ref(raw.get().as_bytes()));
@@ -373,14 +373,14 @@ impl ListBuilder {
         ParamHeaders::from_schema(&tool.input_schema).err()
     }
 
-    fn finish_with_issue(mut self, oddity: ListIssueKind) -> FetchedList {
-        self.listed.issues.push(ListIssue { list: self.list, kind: oddity });
+    fn finish_with_issue(mut self, kind: ListIssueKind) -> FetchedList {
+        self.listed.issues.push(ListIssue { list: self.list, kind });
         self.finish()
     }
 
     /// A server that declares resources often has no templates, and says so with an error.
     fn finish_with_error(mut self, error: &CallError) -> FetchedList {
-        const NO_METHOD: i64 = -32601;
+        const METHOD_NOT_FOUND: i64 = -32601;
         if let CallError::Transport(fault) = error {
             self.listed.auth_status = fault.status().filter(|it| matches!(it, 401 | 403));
         }
@@ -390,7 +390,7 @@ impl ListBuilder {
                 self.listed.auth_status.is_none()
             }
         };
-        let is_absent = matches!(error, CallError::Remote(error) if error.code == NO_METHOD);
+        let is_absent = matches!(error, CallError::Remote(error) if error.code == METHOD_NOT_FOUND);
         match self.list == ListKind::ResourceTemplates && is_absent {
             true => self.finish(),
             false => {
@@ -402,8 +402,8 @@ impl ListBuilder {
 
     fn finish(mut self) -> FetchedList {
         if self.skipped > 0 {
-            let oddity = ListIssueKind::Skipped(self.skipped);
-            self.listed.issues.push(ListIssue { list: self.list, kind: oddity });
+            let kind = ListIssueKind::Skipped(self.skipped);
+            self.listed.issues.push(ListIssue { list: self.list, kind });
         }
         self.listed
     }
@@ -421,11 +421,11 @@ mod tests {
 
     #[test]
     fn items_stay_as_they_came_and_those_without_a_name_are_left_out() {
-        let mut gathered = ListBuilder::new(ListKind::Tools);
+        let mut builder = ListBuilder::new(ListKind::Tools);
         let raw = r#"{"tools": [{"name": "a",  "x": 1.0}, {"title": "no name"}, 5, {"name": "a"}, {"name": 7}], "ttlMs": 5000}"#;
-        let next = gathered.add_page(&Payload::from_json(raw.into()));
+        let next = builder.add_page(&Payload::from_json(raw.into()));
         assert!(matches!(next, NextPage::Done));
-        let listed = gathered.finish();
+        let listed = builder.finish();
         let kept = Payload::from_json(r#"{"name": "a",  "x": 1.0}"#.into());
         assert_eq!(listed.items, [ListItem { name: "a".to_owned(), raw: kept }]);
         assert_eq!(
@@ -441,10 +441,10 @@ mod tests {
             {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
             {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
         ]});
-        let mut gathered = ListBuilder::new(ListKind::Tools);
-        gathered.checks_param_headers = true;
-        gathered.add_page(&page(&tools));
-        let listed = gathered.finish();
+        let mut builder = ListBuilder::new(ListKind::Tools);
+        builder.checks_param_headers = true;
+        builder.add_page(&page(&tools));
+        let listed = builder.finish();
         let names: Vec<&str> = listed.items.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["good"]);
         assert_eq!(
@@ -458,17 +458,15 @@ mod tests {
 
     #[test]
     fn a_cursor_that_comes_back_ends_the_list() {
-        let mut gathered = ListBuilder::new(ListKind::Prompts);
+        let mut builder = ListBuilder::new(ListKind::Prompts);
         let first = json!({"prompts": [{"name": "a"}], "nextCursor": "1"});
-        assert!(
-            matches!(gathered.add_page(&page(&first)), NextPage::Page(cursor) if cursor == "1")
-        );
+        assert!(matches!(builder.add_page(&page(&first)), NextPage::Page(cursor) if cursor == "1"));
         let second = json!({"prompts": [{"name": "b"}], "nextCursor": "1"});
         assert!(matches!(
-            gathered.add_page(&page(&second)),
+            builder.add_page(&page(&second)),
             NextPage::Stop(ListIssueKind::CursorLoop)
         ));
-        assert_eq!(gathered.finish().items.len(), 2);
+        assert_eq!(builder.finish().items.len(), 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use switchboard_wire::link::CloseReason;
 use switchboard_wire::peer::CallError;
 
 /// How much of what a program said is shown as evidence.
-const SHOWN: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 /// Why a server is not connected.
 #[derive(Debug, Clone, PartialEq)]
@@ -401,7 +401,7 @@ pub fn exit_failure(status: std::process::ExitStatus) -> FailureKind {
 
 /// The end of what a program said.
 pub fn stderr_evidence(said: &[u8]) -> Evidence {
-    let end = &said[said.len().saturating_sub(SHOWN)..];
+    let end = &said[said.len().saturating_sub(MAX_STDERR_BYTES)..];
     Evidence::Stderr(String::from_utf8_lossy(end).trim().to_owned())
 }
 

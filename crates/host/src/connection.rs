@@ -27,9 +27,9 @@ use crate::signing::{LoginMethod, LoginSlot};
 use crate::subscription::ResourceActivity;
 
 /// How many requests may wait for a connection's task.
-const COMMANDS: usize = 64;
+const QUEUE_CAPACITY: usize = 64;
 /// How many terminal errors in a row end a connection.
-const STRIKES: u32 = 3;
+const MAX_CONSECUTIVE_FAILURES: u32 = 3;
 
 /// A server that is to be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,27 +220,18 @@ pub(crate) struct ConnectionOptions {
 
 /// Begins to keep a connection, once its predecessor is gone. Views also go to `reports`.
 pub(crate) fn spawn(
-    wanted: DesiredServer,
-    settings: Arc<ConnectionContext>,
+    desired: DesiredServer,
+    context: Arc<ConnectionContext>,
     reports: mpsc::Sender<Arc<ServerView>>,
-    particulars: ConnectionOptions,
+    options: ConnectionOptions,
 ) -> (ConnectionHandle, JoinHandle<()>) {
-    let (commands, from_callers) = mpsc::channel(COMMANDS);
-    let task = task::ConnectionActor::new(wanted.clone(), settings, reports, particulars);
+    let (commands, from_callers) = mpsc::channel(QUEUE_CAPACITY);
+    let task = task::ConnectionActor::new(desired.clone(), context, reports, options);
     let view = task.view_receiver();
-    let signatory = task.login_slot();
+    let login_slot = task.login_slot();
     let joined = tokio::spawn(task.run(from_callers));
     let use_count = Arc::default();
-    (
-        ConnectionHandle {
-            commands,
-            view,
-            desired: Arc::new(wanted),
-            login_slot: signatory,
-            use_count,
-        },
-        joined,
-    )
+    (ConnectionHandle { commands, view, desired: Arc::new(desired), login_slot, use_count }, joined)
 }
 
 impl ConnectionHandle {
@@ -288,9 +279,9 @@ impl ConnectionHandle {
 
     /// Says something to the server, where it is connected.
     pub(crate) async fn notify(&self, method: &'static str) {
-        let live = self.view.borrow().active.clone();
-        if let Some(live) = live {
-            let _over = live.client.notify(method, None).await;
+        let active = self.view.borrow().active.clone();
+        if let Some(active) = active {
+            let _over = active.client.notify(method, None).await;
         }
     }
 
@@ -300,8 +291,8 @@ impl ConnectionHandle {
     }
 
     /// Says that a call failed. What that means is the task's to decide.
-    pub(crate) async fn report_failure(&self, live: &ActiveConnection, error: &CallError) {
-        let generation = live.generation;
+    pub(crate) async fn report_failure(&self, active: &ActiveConnection, error: &CallError) {
+        let generation = active.generation;
         let command = ConnectionCommand::CallFailed { generation, error: error.clone() };
         let _over = self.commands.send(command).await;
     }
@@ -309,12 +300,12 @@ impl ConnectionHandle {
     /// The pulse of a resource, which beats with every change; nothing where there are too many, or where the
     /// connection is over.
     pub(crate) async fn subscribe(&self, uri: &str) -> Option<watch::Receiver<ResourceActivity>> {
-        let (reply, pulse) = oneshot::channel();
+        let (reply, activity) = oneshot::channel();
         self.commands
             .send(ConnectionCommand::Subscribe { uri: uri.to_owned(), reply })
             .await
             .ok()?;
-        pulse.await.ok().flatten()
+        activity.await.ok().flatten()
     }
 
     /// Says that a pulse was dropped. Where the task is too busy to hear it, it looks by itself later.
@@ -343,14 +334,14 @@ impl ConnectionHandle {
         &self,
         seen: Option<u64>,
     ) -> Result<ActiveConnection, Arc<ServerView>> {
-        let is_newer = |live: &ActiveConnection| seen.is_none_or(|seen| live.generation > seen);
-        if let Some(live) = self.view.borrow().active.as_ref().filter(|it| is_newer(it)) {
-            return Ok(live.clone());
+        let is_newer = |active: &ActiveConnection| seen.is_none_or(|seen| active.generation > seen);
+        if let Some(active) = self.view.borrow().active.as_ref().filter(|it| is_newer(it)) {
+            return Ok(active.clone());
         }
         let mut view = self.view.clone();
         let first = view.borrow_and_update().active.clone();
-        if let Some(live) = first.filter(is_newer) {
-            return Ok(live);
+        if let Some(active) = first.filter(is_newer) {
+            return Ok(active);
         }
         if self.commands.send(ConnectionCommand::Connect).await.is_err() {
             return Err(self.view());
@@ -362,7 +353,7 @@ impl ConnectionHandle {
             }
             let now = view.borrow_and_update().clone();
             match (now.active.clone().filter(is_newer), now.status.is_settled()) {
-                (Some(live), _) => return Ok(live),
+                (Some(active), _) => return Ok(active),
                 (None, true) if now.status != Status::Connected => return Err(now),
                 (None, true | false) => {}
             }

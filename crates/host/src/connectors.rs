@@ -43,21 +43,21 @@ use crate::signing::{ServerLoginError, error_chain};
 /// What every connector's name begins with.
 const PREFIX: &str = "claude.ai ";
 /// As which client an account's login is kept: no server's entry can say this.
-const CLIENT: &str = "connector account";
+const CLIENT_ID: &str = "connector account";
 /// How long the whole list may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most that is taken of a list.
-const MOST: usize = 500;
-const MOST_PAGES: usize = 50;
-const LONGEST_NAME: usize = 80;
-const LONGEST_URL: usize = 4096;
-const LONGEST_CURSOR: usize = 1024;
+const MAX_CONNECTORS: usize = 500;
+const MAX_PAGES: usize = 50;
+const MAX_NAME_CHARS: usize = 80;
+const MAX_URL_BYTES: usize = 4096;
+const MAX_CURSOR_BYTES: usize = 1024;
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 /// How often a page is asked for.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// How long a token that the settings name is shown before it is looked up again.
-const TOKEN_LASTS: Duration = Duration::from_secs(5 * 60);
+const TOKEN_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// A connector as the account lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ pub enum ConnectorsError {
     #[error("your connector account could not be asked")]
     Fetch(#[source] FetchError),
     /// It took too long.
-    #[error("your connector account did not list its connectors within {} s", PATIENCE.as_secs())]
+    #[error("your connector account did not list its connectors within {} s", LIST_TIMEOUT.as_secs())]
     Timeout,
     /// It answered with something else.
     #[error("your connector account answered with HTTP {0} and no list of connectors")]
@@ -154,8 +154,8 @@ pub fn cached_connectors(places: &Paths, account: &ConnectorAccount) -> Option<C
     let origin = Url::parse(&account.api_url).ok()?.origin();
     let listed =
         connectors.into_iter().map(|it| ApiConnector { id: it.id, name: it.name, url: it.url });
-    let (connectors, left_out) = usable_connectors(listed, &origin);
-    Some(ConnectorList { connectors, skipped: left_out, listed_at: at, stale_reason: None })
+    let (connectors, skipped) = usable_connectors(listed, &origin);
+    Some(ConnectorList { connectors, skipped, listed_at: at, stale_reason: None })
 }
 
 fn cache_path(places: &Paths, account: &ConnectorAccount) -> PathBuf {
@@ -180,14 +180,14 @@ impl fmt::Debug for AccountToken {
 impl AccountToken {
     /// That of the settings' account, where there is one: the token that the settings name, else the login that is kept.
     pub(crate) async fn open(
-        settings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<Option<Arc<AccountToken>>, ConnectionFailure> {
-        let Some(account) = &settings.login_options.account else { return Ok(None) };
+        let Some(account) = &context.login_options.account else { return Ok(None) };
         let Ok(url) = Url::parse(&account.api_url) else { return Ok(None) };
         let origin = url.origin();
         if let Some(token) = &account.token {
-            let token = ConfiguredToken { token: token.clone(), env: settings.env.clone() };
-            let named = Arc::new(DynamicHeaders::new(token, TOKEN_LASTS));
+            let token = ConfiguredToken { token: token.clone(), env: context.env.clone() };
+            let named = Arc::new(DynamicHeaders::new(token, TOKEN_TTL));
             let shown = Arc::new(OriginBound { origin, inner: named.clone() });
             return Ok(Some(Arc::new(AccountToken {
                 url,
@@ -196,7 +196,7 @@ impl AccountToken {
                 configured: Some(named),
             })));
         }
-        let signing = settings.login_services().await?;
+        let signing = context.login_services().await?;
         let trust = TrustSettings {
             server: url.clone(),
             trusted_urls: Vec::new(),
@@ -205,7 +205,7 @@ impl AccountToken {
         };
         let refresher =
             Refresher::new(signing.token_store().clone(), signing.fetch().clone(), trust);
-        let keeper = Arc::new(TokenProvider::new(refresher, CLIENT));
+        let keeper = Arc::new(TokenProvider::new(refresher, CLIENT_ID));
         let shown = Arc::new(OriginBound { origin, inner: keeper.clone() });
         Ok(Some(Arc::new(AccountToken {
             url,
@@ -247,23 +247,22 @@ struct ConfiguredToken {
 impl HeaderSource for ConfiguredToken {
     fn produce(&self) -> HeadersFuture<'_> {
         Box::pin(async move {
-            let (token, around) = (self.token.clone(), self.env.clone());
-            let revealing =
-                tokio::task::spawn_blocking(move || bearer_header(&token, &around)).await;
+            let (token, env) = (self.token.clone(), self.env.clone());
+            let revealing = tokio::task::spawn_blocking(move || bearer_header(&token, &env)).await;
             revealing.unwrap_or_else(|_| Err("the token could not be looked up".to_owned()))
         })
     }
 }
 
 /// Blocks while a secret is fetched.
-fn bearer_header(token: &Template, around: &HostEnv) -> Result<HeaderMap, String> {
+fn bearer_header(token: &Template, env: &HostEnv) -> Result<HeaderMap, String> {
     let mut unset = BTreeSet::new();
-    let variables: BTreeMap<String, String> = around.variables.clone();
+    let variables: BTreeMap<String, String> = env.variables.clone();
     let text = token.expand(&variables.into_iter().collect(), &mut unset);
     if let Some(name) = unset.first() {
         return Err(format!("`connectorAccount.token` names {name}, which is not set"));
     }
-    let token = reveal::reveal_text(&text, &around.home)
+    let token = reveal::reveal_text(&text, &env.home)
         .map_err(|error| format!("`connectorAccount.token`: {}", error_chain(&error)))?;
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
         .map_err(|_| "`connectorAccount.token` cannot be sent as a header".to_owned())?;
@@ -291,13 +290,13 @@ struct ConnectorPage {
 impl Host {
     /// The account's connectors: as it lists them now, else as it did the last time, with the reason.
     pub async fn connectors(&self) -> Result<ConnectorList, ConnectorsError> {
-        let settings = self.context();
-        let account = settings.login_options.account.as_ref().ok_or(ConnectorsError::NoAccount)?;
-        let listed = match timeout(PATIENCE, fetch_list(settings)).await {
+        let context = self.context();
+        let account = context.login_options.account.as_ref().ok_or(ConnectorsError::NoAccount)?;
+        let listed = match timeout(LIST_TIMEOUT, fetch_list(context)).await {
             Ok(listed) => listed,
             Err(_) => Err(ConnectorsError::Timeout),
         };
-        let path = cache_path(&settings.paths, account);
+        let path = cache_path(&context.paths, account);
         match listed {
             Ok(listing) => {
                 let kept = CachedConnectors {
@@ -305,12 +304,12 @@ impl Host {
                     connectors: listing.connectors.clone(),
                 };
                 if let Ok(text) = serde_json::to_string(&kept) {
-                    settings.state_writer.write_file(path, text + "\n");
+                    context.state_writer.write_file(path, text + "\n");
                 }
                 Ok(listing)
             }
             Err(error) => {
-                let (places, account) = (settings.paths.clone(), account.clone());
+                let (places, account) = (context.paths.clone(), account.clone());
                 let looking = move || cached_connectors(&places, &account);
                 let known = tokio::task::spawn_blocking(looking).await.ok().flatten();
                 known.map(|it| it.with_stale_reason(&error)).ok_or(error)
@@ -322,30 +321,29 @@ impl Host {
     pub async fn store_account_token(
         &self,
         token: Secret,
-        lasts: Option<Duration>,
+        ttl: Option<Duration>,
     ) -> Result<(), ServerLoginError> {
-        let settings = self.context();
+        let context = self.context();
         let unusable = |cause| ServerLoginError::Unavailable(Arc::new(cause));
-        let account = settings.login_options.account.as_ref().ok_or_else(|| {
+        let account = context.login_options.account.as_ref().ok_or_else(|| {
             let detail = Evidence::Detail(ConnectorsError::NoAccount.to_string());
             unusable(ConnectionFailure::new(FailureKind::InvalidConfig).with_evidence(detail))
         })?;
-        let signing = settings.login_services().await.map_err(unusable)?;
-        let record = token_record(account, token, lasts);
+        let signing = context.login_services().await.map_err(unusable)?;
+        let record = token_record(account, token, ttl);
         vault::overwrite(&**signing.token_store(), record).await?;
         Ok(())
     }
 }
 
-async fn fetch_list(settings: &ConnectionContext) -> Result<ConnectorList, ConnectorsError> {
+async fn fetch_list(context: &ConnectionContext) -> Result<ConnectorList, ConnectorsError> {
     let token =
         |cause| ConnectorsError::Token(Arc::new(ServerLoginError::Unavailable(Arc::new(cause))));
-    let signing = settings.login_services().await.map_err(token)?;
-    let bearer =
-        settings.account_token().await.map_err(token)?.ok_or(ConnectorsError::NoAccount)?;
-    let (mut offered, mut left_out) = (Vec::new(), 0);
+    let signing = context.login_services().await.map_err(token)?;
+    let bearer = context.account_token().await.map_err(token)?.ok_or(ConnectorsError::NoAccount)?;
+    let (mut connectors_listed, mut skipped) = (Vec::new(), 0);
     let mut cursor: Option<String> = None;
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let mut url = bearer.url.clone();
         if let Some(cursor) = &cursor {
             url.query_pairs_mut().append_pair("cursor", cursor);
@@ -357,22 +355,18 @@ async fn fetch_list(settings: &ConnectionContext) -> Result<ConnectorList, Conne
             .ok_or(ConnectorsError::InvalidResponse(answer.status))?;
         for item in page.connectors {
             match serde_json::from_value::<ApiConnector>(item) {
-                Ok(it) => offered.push(it),
-                Err(_) => left_out += 1,
+                Ok(it) => connectors_listed.push(it),
+                Err(_) => skipped += 1,
             }
         }
-        cursor = page.next_cursor.filter(|it| it.len() <= LONGEST_CURSOR && !it.is_empty());
-        if cursor.is_none() || offered.len() >= MOST {
+        cursor = page.next_cursor.filter(|it| it.len() <= MAX_CURSOR_BYTES && !it.is_empty());
+        if cursor.is_none() || connectors_listed.len() >= MAX_CONNECTORS {
             break;
         }
     }
-    let (connectors, unfit) = usable_connectors(offered.into_iter(), &bearer.url.origin());
-    Ok(ConnectorList {
-        connectors,
-        skipped: left_out + unfit,
-        listed_at: now(),
-        stale_reason: None,
-    })
+    let (connectors, unfit) =
+        usable_connectors(connectors_listed.into_iter(), &bearer.url.origin());
+    Ok(ConnectorList { connectors, skipped: skipped + unfit, listed_at: now(), stale_reason: None })
 }
 
 /// Asks, and asks again where there is a better token to show.
@@ -381,7 +375,7 @@ async fn fetch_page<'f>(
     url: Url,
     fetch: impl Fn(FetchRequest) -> switchboard_auth::fetch::FetchFuture<'f>,
 ) -> Result<FetchResponse, ConnectorsError> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let shown =
             bearer.authorizer.headers(OutboundRequest { method: &Method::GET, url: &url }).await;
         // A person typed it, in settings.
@@ -408,49 +402,49 @@ async fn fetch_page<'f>(
 
 /// Those that can be used, each under a name of its own, and how many cannot.
 fn usable_connectors(
-    offered: impl Iterator<Item = ApiConnector>,
+    connectors_listed: impl Iterator<Item = ApiConnector>,
     origin: &url::Origin,
 ) -> (Vec<Connector>, usize) {
-    let (mut taken, mut left_out) = (Vec::<Connector>::new(), 0);
-    for ApiConnector { id, name, url } in offered {
-        let is_at_home = url.len() <= LONGEST_URL
+    let (mut taken, mut skipped) = (Vec::<Connector>::new(), 0);
+    for ApiConnector { id, name, url } in connectors_listed {
+        let is_same_origin = url.len() <= MAX_URL_BYTES
             && Url::parse(&url).is_ok_and(|it| it.origin() == *origin && it.username().is_empty());
         let is_taken = |name: &str| taken.iter().any(|it| it.name == name);
         let name = server_name(&name, is_taken);
-        match name.filter(|_| is_at_home && taken.len() < MOST) {
+        match name.filter(|_| is_same_origin && taken.len() < MAX_CONNECTORS) {
             Some(name) => {
-                let id = id.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
+                let id = id.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
                 taken.push(Connector { id, name, url });
             }
-            None => left_out += 1,
+            None => skipped += 1,
         }
     }
-    (taken, left_out)
+    (taken, skipped)
 }
 
 /// A server's name for a connector that is called so.
 fn server_name(called: &str, is_taken: impl Fn(&str) -> bool) -> Option<String> {
     let called = called.strip_prefix(PREFIX).unwrap_or(called);
     let plain = |c: char| if c.is_control() || c == ':' { ' ' } else { c };
-    let clean: String = called.chars().map(plain).take(LONGEST_NAME).collect();
+    let clean: String = called.chars().map(plain).take(MAX_NAME_CHARS).collect();
     let mut clean = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     while clean.contains("__") {
         clean = clean.replace("__", "_");
     }
     let is_readable = clean.chars().any(char::is_alphanumeric);
-    let numbered = (2..=MOST).map(|number| format!("{PREFIX}{clean} {number}"));
+    let numbered = (2..=MAX_CONNECTORS).map(|number| format!("{PREFIX}{clean} {number}"));
     let mut names = std::iter::once(format!("{PREFIX}{clean}")).chain(numbered);
     let name = names.find(|name| !is_taken(name)).filter(|_| is_readable)?;
     ServerName::for_connector(&name).ok().map(|it| it.as_str().to_owned())
 }
 
 /// A token as a login.
-fn token_record(account: &ConnectorAccount, token: Secret, lasts: Option<Duration>) -> LoginRecord {
+fn token_record(account: &ConnectorAccount, token: Secret, ttl: Option<Duration>) -> LoginRecord {
     let issuer = account.api_url.clone();
     let server = Url::parse(&account.api_url).map_or_else(|_| issuer.clone(), String::from);
     let at = now();
     LoginRecord {
-        key: LoginKey { server, issuer: issuer.clone(), client: CLIENT.to_owned() },
+        key: LoginKey { server, issuer: issuer.clone(), client: CLIENT_ID.to_owned() },
         version: 0,
         status: LoginStatus::Good,
         tokens: StoredTokens {
@@ -459,10 +453,10 @@ fn token_record(account: &ConnectorAccount, token: Secret, lasts: Option<Duratio
             refresh_token: None,
             id_token: None,
             issued_at: at,
-            expires_at: lasts.map(|it| at.saturating_add(it.as_secs())),
+            expires_at: ttl.map(|it| at.saturating_add(it.as_secs())),
         },
         client: OAuthClient {
-            id: CLIENT.to_owned(),
+            id: CLIENT_ID.to_owned(),
             secret: None,
             method: Showing::None,
             issuer: issuer.clone(),
@@ -500,20 +494,20 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
-    fn check(offered: &[(&str, &str)]) -> (Vec<String>, usize) {
+    fn check(connectors_listed: &[(&str, &str)]) -> (Vec<String>, usize) {
         let origin = Url::parse("https://api.example/v1").expect("a URL").origin();
         let one = |(name, url): &(&str, &str)| {
             let (name, url) = ((*name).to_owned(), (*url).to_owned());
             ApiConnector { id: String::new(), name, url }
         };
-        let (connectors, left_out) = usable_connectors(offered.iter().map(one), &origin);
-        (connectors.into_iter().map(|it| it.name).collect(), left_out)
+        let (connectors, skipped) = usable_connectors(connectors_listed.iter().map(one), &origin);
+        (connectors.into_iter().map(|it| it.name).collect(), skipped)
     }
 
     #[test]
     fn names_are_made_fit_and_unique_and_other_origins_are_left_out() {
         let home = "https://api.example/p?mcp_url=x";
-        let (names, left_out) = check(&[
+        let (names, skipped) = check(&[
             ("Slack", home),
             ("claude.ai Slack", home),
             ("a\u{1b}:b__ _c ", home),
@@ -523,7 +517,7 @@ mod tests {
             ("User", "https://me@api.example/p"),
         ]);
         assert_eq!(names, ["claude.ai Slack", "claude.ai Slack 2", "claude.ai a b_ _c"]);
-        assert_eq!(left_out, 4);
+        assert_eq!(skipped, 4);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::logbook::StderrLog;
 /// Where a no says why, in the `_meta` of the answer.
 pub const REASON_META_KEY: &str = "switchboard/reason";
 /// What a server is told when it may not ask the model.
-const REFUSED: i64 = -1;
+const USER_REJECTED: i64 = -1;
 
 /// Asks a model for a server.
 pub trait SamplingModel: Send + Sync {
@@ -75,8 +75,8 @@ impl ClientFeatures {
         self.hooks.send_replace(hooks.into());
     }
 
-    pub(crate) fn set_default_handler(&self, owner: Option<Arc<dyn CallOwner>>) {
-        self.default_handler.send_replace(owner);
+    pub(crate) fn set_default_handler(&self, default_handler: Option<Arc<dyn CallOwner>>) {
+        self.default_handler.send_replace(default_handler);
     }
 
     /// Who answers instead, where somebody has all of this to themselves.
@@ -100,7 +100,7 @@ impl ClientFeatures {
 
     async fn elicit(&self, server: &str, params: Json) -> Json {
         let reply = match ElicitationKind::parse(&params) {
-            Ok(subject) => self.answer_elicitation(server, subject, params).await,
+            Ok(kind) => self.answer_elicitation(server, kind, params).await,
             Err(error) => ElicitResult::Decline(error.to_string()),
         };
         let (action, reason) = match reply {
@@ -120,10 +120,10 @@ impl ClientFeatures {
     async fn answer_elicitation(
         &self,
         server: &str,
-        subject: ElicitationKind,
+        kind: ElicitationKind,
         params: Json,
     ) -> ElicitResult {
-        let inquiry = Elicitation { server: server.to_owned(), kind: subject };
+        let inquiry = Elicitation { server: server.to_owned(), kind };
         let reply = match self.ask_hooks(server, params).await {
             Some(reply) => reply,
             None => self.elicitor.elicit(&inquiry).await,
@@ -132,8 +132,8 @@ impl ClientFeatures {
             (ElicitResult::Accept(given), ElicitationKind::Form(form)) => {
                 match form.complete(&given) {
                     Ok(complete) => ElicitResult::Accept(complete),
-                    Err((field, unfit)) => ElicitResult::Decline(format!(
-                        "the answer to `{field}` does not fit: {unfit}"
+                    Err((field, invalid)) => ElicitResult::Decline(format!(
+                        "the answer to `{field}` does not fit: {invalid}"
                     )),
                 }
             }
@@ -164,13 +164,13 @@ impl ClientFeatures {
     async fn create_message(&self, server: &str, params: Json) -> Result<Json, RpcError> {
         let refused = |reason: String| {
             self.stderr_log.note(server, &format!("it may not use the model: {reason}"));
-            RpcError { code: REFUSED, message: reason, data: None }
+            RpcError { code: USER_REJECTED, message: reason, data: None }
         };
         let Some(model) = &self.model else {
             return Err(method_not_found("sampling/createMessage"));
         };
-        let subject = ElicitationKind::Sampling(SamplingRequest::parse(&params));
-        let inquiry = Elicitation { server: server.to_owned(), kind: subject };
+        let kind = ElicitationKind::Sampling(SamplingRequest::parse(&params));
+        let inquiry = Elicitation { server: server.to_owned(), kind };
         match self.elicitor.elicit(&inquiry).await {
             ElicitResult::Accept(_) => model.create_message(params).await.map_err(refused),
             ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => Err(refused(reason)),
@@ -228,32 +228,32 @@ mod tests {
     use super::*;
     use crate::inquiry::{DeclineAll, ElicitFuture};
 
-    struct Says(ElicitResult);
+    struct ScriptedElicitor(ElicitResult);
 
-    impl Elicitor for Says {
+    impl Elicitor for ScriptedElicitor {
         fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
             Box::pin(async { self.0.clone() })
         }
     }
 
-    struct Echo;
+    struct EchoModel;
 
-    impl SamplingModel for Echo {
+    impl SamplingModel for EchoModel {
         fn create_message<'a>(&'a self, params: Json) -> SamplingFuture<'a> {
             Box::pin(async move { Ok(json!({"role": "assistant", "got": params["maxTokens"]})) })
         }
     }
 
-    fn counsel(
-        asker: impl Elicitor + 'static,
+    fn features(
+        elicitor: impl Elicitor + 'static,
         model: Option<Arc<dyn SamplingModel>>,
     ) -> ClientFeatures {
         let folder = tempfile::tempdir().expect("a temp folder");
         let logbook = StderrLog::open(folder.path()).expect("a logbook");
-        ClientFeatures::new("/srv/a b".into(), Arc::new(asker), model, logbook)
+        ClientFeatures::new("/srv/a b".into(), Arc::new(elicitor), model, logbook)
     }
 
-    fn question() -> Json {
+    fn form_params() -> Json {
         let guests = json!({"type": "integer", "minimum": 1, "default": 2});
         json!({"message": "How many?", "requestedSchema": {"type": "object",
             "properties": {"guests": guests, "name": {"type": "string"}}, "required": ["name"]}})
@@ -261,34 +261,39 @@ mod tests {
 
     #[tokio::test]
     async fn roots_are_the_folders_and_nobody_is_made_up() {
-        let counsel = counsel(DeclineAll::default(), None);
+        let features = features(DeclineAll::default(), None);
         assert_eq!(
-            counsel.respond("s", "roots/list", Json::Null).await,
+            features.respond("s", "roots/list", Json::Null).await,
             Ok(json!({"roots": [{"uri": "file:///srv/a%20b", "name": "a b"}]}))
         );
-        let declined = counsel.respond("s", "elicitation/create", question()).await;
+        let declined = features.respond("s", "elicitation/create", form_params()).await;
         assert_eq!(
             declined,
             Ok(
                 json!({"action": "decline", "_meta": {REASON_META_KEY: "nobody is here to answer"}})
             )
         );
-        let sampled = counsel.respond("s", "sampling/createMessage", Json::Null).await;
+        let sampled = features.respond("s", "sampling/createMessage", Json::Null).await;
         assert_eq!(sampled.map_err(|it| it.code), Err(-32601));
     }
 
     #[tokio::test]
     async fn answers_are_completed_with_defaults_and_those_that_do_not_fit_are_declined() {
         let given = |json: Json| json.as_object().cloned().unwrap_or_default();
-        let good =
-            counsel(Says(ElicitResult::Accept(given(json!({"name": "Ada", "more": 1})))), None);
+        let good = features(
+            ScriptedElicitor(ElicitResult::Accept(given(json!({"name": "Ada", "more": 1})))),
+            None,
+        );
         assert_eq!(
-            good.respond("s", "elicitation/create", question()).await,
+            good.respond("s", "elicitation/create", form_params()).await,
             Ok(json!({"action": "accept", "content": {"guests": 2, "name": "Ada"}}))
         );
-        let bad =
-            counsel(Says(ElicitResult::Accept(given(json!({"name": "Ada", "guests": 0})))), None);
-        let declined = bad.respond("s", "elicitation/create", question()).await.expect("answered");
+        let bad = features(
+            ScriptedElicitor(ElicitResult::Accept(given(json!({"name": "Ada", "guests": 0})))),
+            None,
+        );
+        let declined =
+            bad.respond("s", "elicitation/create", form_params()).await.expect("answered");
         assert_eq!(declined["action"], "decline");
         let reason = declined["_meta"][REASON_META_KEY].as_str().unwrap_or_default();
         assert!(reason.contains("`guests`") && reason.contains("at least 1"), "{reason}");
@@ -297,10 +302,14 @@ mod tests {
     #[tokio::test]
     async fn a_model_is_asked_only_where_somebody_says_yes() {
         let params = json!({"messages": [], "maxTokens": 7});
-        let yes = counsel(Says(ElicitResult::Accept(Map::new())), Some(Arc::new(Echo)));
+        let yes =
+            features(ScriptedElicitor(ElicitResult::Accept(Map::new())), Some(Arc::new(EchoModel)));
         let answer = yes.respond("s", "sampling/createMessage", params.clone()).await;
         assert_eq!(answer, Ok(json!({"role": "assistant", "got": 7})));
-        let no = counsel(Says(ElicitResult::Decline("not now".to_owned())), Some(Arc::new(Echo)));
+        let no = features(
+            ScriptedElicitor(ElicitResult::Decline("not now".to_owned())),
+            Some(Arc::new(EchoModel)),
+        );
         let refused = no.respond("s", "sampling/createMessage", params).await;
         assert_eq!(refused.map_err(|it| it.message), Err("not now".to_owned()));
     }

@@ -20,7 +20,7 @@ use crate::engine::ConnectionContext;
 use crate::signing::{self, LoginRequest};
 
 /// How long logins may take to close their doors when we stop.
-const CLOSING: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where a login is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,24 +88,27 @@ impl PendingLogins {
     pub(crate) fn begin(
         &mut self,
         handle: &ConnectionHandle,
-        settings: &Arc<ConnectionContext>,
+        context: &Arc<ConnectionContext>,
     ) -> LoginProgress {
         let server = handle.desired().name().to_owned();
         let last = self.logins.get(&server);
         if let Some(login) = last.filter(|it| it.is_under_way()) {
             return LoginProgress { stage: login.stage.clone(), previous_failure: None };
         }
-        let before = last.and_then(|it| match &*it.stage.borrow() {
+        let previous_failure = last.and_then(|it| match &*it.stage.borrow() {
             LoginStage::Failed(why) => Some(why.clone()),
             LoginStage::Preparing | LoginStage::AwaitingUser { .. } | LoginStage::SignedIn => None,
         });
-        let (told, stage) = watch::channel(LoginStage::default());
+        let (stage_sender, stage) = watch::channel(LoginStage::default());
         let (pasted, from_person) = watch::channel(PastedInput::default());
-        let signpost =
-            PendingLoginPrompt { stage: told, pasted: from_person, consumed: AtomicU64::new(0) };
-        self.tasks.spawn(run_login(handle.clone(), settings.clone(), signpost));
+        let prompt = PendingLoginPrompt {
+            stage: stage_sender,
+            pasted: from_person,
+            consumed: AtomicU64::new(0),
+        };
+        self.tasks.spawn(run_login(handle.clone(), context.clone(), prompt));
         self.logins.insert(server, PendingLogin { stage: stage.clone(), pasted });
-        LoginProgress { stage, previous_failure: before }
+        LoginProgress { stage, previous_failure }
     }
 
     /// Hands what somebody pasted to the login that waits for it. Nothing where none waits.
@@ -131,19 +134,19 @@ impl PendingLogins {
     pub(crate) async fn shut_down(&mut self) {
         self.logins.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        let _some_are_busy = timeout(CLOSING, all).await;
+        let _some_are_busy = timeout(SHUTDOWN_TIMEOUT, all).await;
         self.tasks.shutdown().await;
     }
 }
 
 async fn run_login(
     handle: ConnectionHandle,
-    settings: Arc<ConnectionContext>,
-    signpost: PendingLoginPrompt,
+    context: Arc<ConnectionContext>,
+    prompt: PendingLoginPrompt,
 ) {
-    let outcome = match handle.login_slot().login(handle.desired(), &settings).await {
+    let outcome = match handle.login_slot().login(handle.desired(), &context).await {
         Ok(Some(signer)) => {
-            let signed_in = signer.sign_in(&signpost, &LoginRequest::default()).await;
+            let signed_in = signer.sign_in(&prompt, &LoginRequest::default()).await;
             signed_in.map(|_| ()).map_err(|error| signing::error_chain(&error))
         }
         Ok(None) => Err("it is not a server that one signs in to".to_owned()),
@@ -156,7 +159,7 @@ async fn run_login(
         }
         Err(why) => LoginStage::Failed(why),
     };
-    signpost.stage.send_replace(stage);
+    prompt.stage.send_replace(stage);
 }
 
 /// Shows the way to whoever asks, and takes what they paste.
@@ -170,12 +173,12 @@ struct PendingLoginPrompt {
 impl LoginPrompt for PendingLoginPrompt {
     fn open_url<'a>(&'a self, page: &'a Url) -> PastedTextFuture<'a> {
         self.stage.send_if_modified(|stage| {
-            let is_there =
+            let is_shown =
                 matches!(&*stage, LoginStage::AwaitingUser { url, .. } if url == page.as_str());
-            if !is_there {
+            if !is_shown {
                 *stage = LoginStage::AwaitingUser { url: page.to_string(), rejection: None };
             }
-            !is_there
+            !is_shown
         });
         let mut pasted = self.pasted.clone();
         Box::pin(async move {

@@ -46,15 +46,15 @@ pub const DEFAULT_MAX_CONCURRENT_REMOTE: usize = 20;
 /// How long a connection may take to stand, unless told otherwise.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a legacy server is believed to be one.
-const ERA_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
+const ERA_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a server that wants a login is left alone.
-const WALL_LASTS: Duration = Duration::from_secs(15 * 60);
+const AUTH_REQUIRED_TTL: Duration = Duration::from_secs(15 * 60);
 /// How many requests and reports may wait for the engine.
-const WAITING: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 /// How often it is looked whether lanes are still used.
-const LOOK_AT_LANES: Duration = Duration::from_secs(60);
+const DEDICATED_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// How many threads read memories and fetch secrets at once.
-const DESKS: usize = 24;
+const MAX_BLOCKING_TASKS: usize = 24;
 
 /// What a caller decides.
 #[derive(Clone)]
@@ -162,11 +162,11 @@ impl fmt::Debug for ConnectionContext {
 impl ConnectionContext {
     fn new(options: HostOptions) -> io::Result<ConnectionContext> {
         let logbook = StderrLog::open(&options.paths.logs())?;
-        let mut abilities = vec![ClientCapability::Roots, ClientCapability::Elicitation];
-        let of_model = options.model.as_ref().map(|_| ClientCapability::Sampling);
-        for ability in of_model.into_iter().chain(options.lent_capabilities) {
-            if !abilities.contains(&ability) {
-                abilities.push(ability);
+        let mut capabilities = vec![ClientCapability::Roots, ClientCapability::Elicitation];
+        let sampling = options.model.as_ref().map(|_| ClientCapability::Sampling);
+        for ability in sampling.into_iter().chain(options.lent_capabilities) {
+            if !capabilities.contains(&ability) {
+                capabilities.push(ability);
             }
         }
         let folder = options.env.working_folder.clone();
@@ -180,17 +180,20 @@ impl ConnectionContext {
                 name: "switchboard".to_owned(),
                 title: "Switchboard".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                capabilities: abilities,
+                capabilities,
             },
             client_features: Arc::new(counsel),
-            completed_elicitations: broadcast::Sender::new(WAITING),
+            completed_elicitations: broadcast::Sender::new(QUEUE_CAPACITY),
             stderr_log: logbook,
-            era_cache: TtlCache::new(&options.paths.era_cache(), ERA_LASTS),
-            auth_required_cache: TtlCache::new(&options.paths.auth_required_cache(), WALL_LASTS),
+            era_cache: TtlCache::new(&options.paths.era_cache(), ERA_TTL),
+            auth_required_cache: TtlCache::new(
+                &options.paths.auth_required_cache(),
+                AUTH_REQUIRED_TTL,
+            ),
             state_writer: StateWriter::start()?,
             completion_cache_folder: options.paths.completion_cache(),
             descendants: ProcessSet::new(),
-            blocking_slots: Semaphore::new(DESKS),
+            blocking_slots: Semaphore::new(MAX_BLOCKING_TASKS),
             image_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_IMAGE_DECODES)),
             env: options.env,
             in_process: options.in_process,
@@ -208,16 +211,16 @@ impl ConnectionContext {
     /// certificates of its own has a way of its own.
     pub(crate) fn network(
         &self,
-        own: Option<Certificates>,
+        server_certificates: Option<Certificates>,
     ) -> Result<HttpClient, ConnectionFailure> {
-        let (settings, made) = &self.network;
-        let Some(own) = own else {
-            return made.get_or_init(|| build_network(settings)).clone().map_err(invalid_config);
+        let (context, made) = &self.network;
+        let Some(server_certificates) = server_certificates else {
+            return made.get_or_init(|| build_network(context)).clone().map_err(invalid_config);
         };
-        let mut settings = settings.clone();
-        settings.extra_ca.extend(own.authorities);
-        settings.identity = own.identity.or(settings.identity);
-        build_network(&settings).map_err(invalid_config)
+        let mut context = context.clone();
+        context.extra_ca.extend(server_certificates.authorities);
+        context.identity = server_certificates.identity.or(context.identity);
+        build_network(&context).map_err(invalid_config)
     }
 
     /// What every login shares, opened when the first one is needed.
@@ -242,8 +245,8 @@ impl ConnectionContext {
     }
 }
 
-fn build_network(settings: &network::HttpSettings) -> Result<HttpClient, String> {
-    HttpClient::new(settings).map_err(|error| {
+fn build_network(context: &network::HttpSettings) -> Result<HttpClient, String> {
+    HttpClient::new(context).map_err(|error| {
         let source = std::error::Error::source(&error);
         source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
     })
@@ -316,29 +319,29 @@ enum EngineCommand {
 impl Host {
     /// Starts a host that knows no server yet. Must be called inside a runtime.
     pub fn start(options: HostOptions) -> io::Result<(Host, JoinHandle<()>)> {
-        let settings = Arc::new(ConnectionContext::new(options)?);
-        let (commands, from_callers) = mpsc::channel(WAITING);
-        let (reports, from_connections) = mpsc::channel(WAITING);
-        let (published, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let (pools, keeping_pools) = upkeep::new(snapshots.clone(), settings.retry_policy);
-        let (shelf, keeping_shelf) = shelf::new(snapshots.clone());
-        let mut keepers = JoinSet::new();
-        keepers.spawn(keeping_pools);
-        keepers.spawn(keeping_shelf);
+        let context = Arc::new(ConnectionContext::new(options)?);
+        let (commands, from_callers) = mpsc::channel(QUEUE_CAPACITY);
+        let (reports, from_connections) = mpsc::channel(QUEUE_CAPACITY);
+        let (snapshot_sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let (pools, pool_updater) = upkeep::new(snapshots.clone(), context.retry_policy);
+        let (shelf, resource_cache_worker) = shelf::new(snapshots.clone());
+        let mut workers = JoinSet::new();
+        workers.spawn(pool_updater);
+        workers.spawn(resource_cache_worker);
         let engine = Engine {
-            context: settings.clone(),
+            context: context.clone(),
             reports,
-            snapshots: published,
+            snapshots: snapshot_sender,
             servers: BTreeMap::new(),
             closing_tasks: JoinSet::new(),
-            workers: keepers,
+            workers,
             rules: Arc::default(),
             closing: BTreeMap::new(),
             dedicated: DedicatedConnections::default(),
             pending_logins: PendingLogins::default(),
         };
         let task = tokio::spawn(engine.run(from_callers, from_connections));
-        Ok((Host { commands, snapshots, context: settings, pools, resource_cache: shelf }, task))
+        Ok((Host { commands, snapshots, context, pools, resource_cache: shelf }, task))
     }
 
     /// Makes the servers that run those that a configuration wants; what did not change is not touched.
@@ -347,9 +350,9 @@ impl Host {
     }
 
     /// The same for a list of servers.
-    pub async fn apply_servers(&self, wanted: Vec<DesiredServer>) {
+    pub async fn apply_servers(&self, desired: Vec<DesiredServer>) {
         let (done, applied) = oneshot::channel();
-        if self.commands.send(EngineCommand::Apply { servers: wanted, done }).await.is_ok() {
+        if self.commands.send(EngineCommand::Apply { servers: desired, done }).await.is_ok() {
             let _over = applied.await;
         }
     }
@@ -378,10 +381,10 @@ impl Host {
     }
 
     async fn login_progress(&self, server: &str, pasted: Option<String>) -> Option<LoginProgress> {
-        let (reply, admission) = oneshot::channel();
+        let (reply, progress) = oneshot::channel();
         let command = EngineCommand::Login { server: server.to_owned(), pasted, reply };
         self.commands.send(command).await.ok()?;
-        admission.await.ok()
+        progress.await.ok()
     }
 
     /// All servers now.
@@ -425,8 +428,8 @@ impl Host {
 
     /// Who answers what servers ask outside of any call, from now on: a client that has the host to itself. Servers
     /// that asked before are told to ask again which folders they may use.
-    pub async fn set_default_handler(&self, owner: Option<Arc<dyn CallOwner>>) {
-        self.context.client_features.set_default_handler(owner);
+    pub async fn set_default_handler(&self, default_handler: Option<Arc<dyn CallOwner>>) {
+        self.context.client_features.set_default_handler(default_handler);
         self.notify_roots_changed(None).await;
     }
 
@@ -484,8 +487,8 @@ impl Host {
         lane: Option<&DedicatedConnection>,
     ) -> Option<ConnectionHandle> {
         let Some(lane) = lane else { return self.connection(name) };
-        let place = (name.to_owned(), lane.key.clone());
-        if let Some(handle) = self.snapshots.borrow().dedicated.get(&place) {
+        let key = (name.to_owned(), lane.key.clone());
+        if let Some(handle) = self.snapshots.borrow().dedicated.get(&key) {
             return Some(handle.clone());
         }
         let (reply, opened) = oneshot::channel();
@@ -556,7 +559,7 @@ impl Engine {
         mut commands: mpsc::Receiver<EngineCommand>,
         mut reports: mpsc::Receiver<Arc<ServerView>>,
     ) {
-        let mut looks = interval(LOOK_AT_LANES);
+        let mut sweep = interval(DEDICATED_SWEEP_INTERVAL);
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
@@ -578,8 +581,8 @@ impl Engine {
                         }
                     }
                     Some(EngineCommand::Login { server, pasted, reply }) => {
-                        if let Some(admission) = self.login(&server, pasted) {
-                            let _nobody_waits = reply.send(admission);
+                        if let Some(progress) = self.login(&server, pasted) {
+                            let _nobody_waits = reply.send(progress);
                         }
                     }
                     Some(EngineCommand::Shutdown { done }) => {
@@ -598,7 +601,7 @@ impl Engine {
                 }
                 Some(_) = self.closing_tasks.join_next() => self.closing.retain(|_, it| !it.is_closed()),
                 Some(()) = self.pending_logins.next_finished() => {}
-                _ = looks.tick() => if self.dedicated.close_idle(&mut self.closing_tasks) {
+                _ = sweep.tick() => if self.dedicated.close_idle(&mut self.closing_tasks) {
                     self.publish(ConnectionSet::Changed);
                 },
             }
@@ -626,61 +629,62 @@ impl Engine {
 
     /// Reports of a connection that was replaced meanwhile do not count.
     fn update_view(&mut self, view: Arc<ServerView>) {
-        if let Some(kept) = self.servers.get_mut(&view.name) {
-            kept.view = kept.handle.view();
+        if let Some(managed) = self.servers.get_mut(&view.name) {
+            managed.view = managed.handle.view();
         }
     }
 
-    fn apply(&mut self, wanted: Vec<DesiredServer>) {
-        let mut wanted: BTreeMap<String, DesiredServer> =
-            wanted.into_iter().map(|it| (it.name().to_owned(), it)).collect();
+    fn apply(&mut self, desired: Vec<DesiredServer>) {
+        let mut desired: BTreeMap<String, DesiredServer> =
+            desired.into_iter().map(|it| (it.name().to_owned(), it)).collect();
         let names: Vec<String> = self.servers.keys().cloned().collect();
         for name in names {
-            let stays = match (wanted.get(&name), self.servers.get(&name)) {
+            let stays = match (desired.get(&name), self.servers.get(&name)) {
                 (Some(new), Some(old)) => new.fingerprint == old.fingerprint,
                 (Some(_) | None, Some(_) | None) => false,
             };
             if stays {
-                wanted.remove(&name);
+                desired.remove(&name);
             } else {
                 self.stop_server(&name);
             }
         }
-        for new in wanted.into_values() {
+        for new in desired.into_values() {
             self.start_server(new);
         }
         self.publish(ConnectionSet::Changed);
     }
 
-    fn start_server(&mut self, wanted: DesiredServer) {
-        let name = wanted.name().to_owned();
-        let (fingerprint, filter) = (wanted.fingerprint.clone(), wanted.spec.common.tools.clone());
+    fn start_server(&mut self, desired: DesiredServer) {
+        let name = desired.name().to_owned();
+        let (fingerprint, filter) =
+            (desired.fingerprint.clone(), desired.spec.common.tools.clone());
         let predecessor = self.closing.get(&name).cloned();
-        let (settings, reports) = (self.context.clone(), self.reports.clone());
-        let particulars = connection::ConnectionOptions {
+        let (context, reports) = (self.context.clone(), self.reports.clone());
+        let options = connection::ConnectionOptions {
             predecessor,
             client_capabilities: None,
             default_handler: None,
         };
-        let (handle, task) = connection::spawn(wanted, settings, reports, particulars);
+        let (handle, task) = connection::spawn(desired, context, reports, options);
         let view = handle.view();
         self.servers
             .insert(name, ManagedServer { fingerprint, handle, task, view, tool_filter: filter });
     }
 
     fn stop_server(&mut self, name: &str) {
-        let Some(kept) = self.servers.remove(name) else { return };
+        let Some(managed) = self.servers.remove(name) else { return };
         self.pending_logins.cancel(name);
         self.dedicated.close_server(name, &mut self.closing_tasks);
-        self.closing.insert(name.to_owned(), kept.handle.closing());
+        self.closing.insert(name.to_owned(), managed.handle.closing());
         self.closing_tasks.spawn(async move {
-            kept.handle.stop(DescendantSearch::Now).await;
-            let _panicked = kept.task.await;
+            managed.handle.stop(DescendantSearch::Now).await;
+            let _panicked = managed.task.await;
         });
     }
 
     fn publish(&mut self, handles: ConnectionSet) {
-        let (kept, rules, lanes) = (&self.servers, &self.rules, &self.dedicated);
+        let (managed, rules, lanes) = (&self.servers, &self.rules, &self.dedicated);
         self.snapshots.send_modify(|snapshot| {
             let (handles, filters, lanes) = match handles {
                 ConnectionSet::Unchanged => (
@@ -689,14 +693,17 @@ impl Engine {
                     snapshot.dedicated.clone(),
                 ),
                 ConnectionSet::Changed => (
-                    Arc::new(kept.iter().map(|(k, it)| (k.clone(), it.handle.clone())).collect()),
                     Arc::new(
-                        kept.iter().map(|(k, it)| (k.clone(), it.tool_filter.clone())).collect(),
+                        managed.iter().map(|(k, it)| (k.clone(), it.handle.clone())).collect(),
+                    ),
+                    Arc::new(
+                        managed.iter().map(|(k, it)| (k.clone(), it.tool_filter.clone())).collect(),
                     ),
                     Arc::new(lanes.handles()),
                 ),
             };
-            let servers = kept.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
+            let servers =
+                managed.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
             let (revision, rules) = (snapshot.revision + 1, rules.clone());
             *snapshot = Arc::new(Snapshot {
                 revision,
@@ -713,12 +720,12 @@ impl Engine {
     async fn shut_down(&mut self, reports: &mut mpsc::Receiver<Arc<ServerView>>) {
         self.pending_logins.shut_down().await;
         self.dedicated.close_all(&mut self.closing_tasks);
-        let mut had_programs = false;
-        for kept in std::mem::take(&mut self.servers).into_values() {
-            had_programs |= kept.view.transport == TransportKind::Stdio;
+        let mut had_processes = false;
+        for managed in std::mem::take(&mut self.servers).into_values() {
+            had_processes |= managed.view.transport == TransportKind::Stdio;
             self.closing_tasks.spawn(async move {
-                kept.handle.stop(DescendantSearch::Deferred).await;
-                let _panicked = kept.task.await;
+                managed.handle.stop(DescendantSearch::Deferred).await;
+                let _panicked = managed.task.await;
             });
         }
         loop {
@@ -728,7 +735,7 @@ impl Engine {
                 _ = reports.recv() => {}
             }
         }
-        if had_programs {
+        if had_processes {
             let flock = self.context.descendants;
             let _found = tokio::task::spawn_blocking(move || flock.kill_descendants()).await;
         }

@@ -9,9 +9,9 @@ use thiserror::Error;
 use url::Url;
 
 /// The most fields that a form may have.
-const MOST_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 100;
 /// The most choices that a field may have.
-const MOST_CHOICES: usize = 1000;
+const MAX_CHOICES: usize = 1000;
 
 /// A form: what a server wants to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -222,7 +222,7 @@ impl Form {
     pub fn parse(params: &Json) -> Result<Form, FormError> {
         let schema = &params["requestedSchema"];
         let properties = schema["properties"].as_object().ok_or(FormError::NoFields)?;
-        if properties.len() > MOST_FIELDS {
+        if properties.len() > MAX_FIELDS {
             return Err(FormError::TooLarge);
         }
         let is_required = |name: &str| {
@@ -252,7 +252,7 @@ impl Form {
     ) -> Result<Map<String, Json>, (String, InvalidAnswer)> {
         let mut answer = Map::new();
         for field in &self.fields {
-            let fail = |unfit| (field.name.clone(), unfit);
+            let fail = |invalid| (field.name.clone(), invalid);
             match given.get(&field.name).or(field.default.as_ref()) {
                 Some(value) => {
                     field.check(value).map_err(fail)?;
@@ -274,11 +274,11 @@ impl FormField {
         property: &Json,
         need: FieldRequirement,
     ) -> Result<FormField, FormError> {
-        let odd = || FormError::UnsupportedField(name.to_owned());
+        let unsupported = || FormError::UnsupportedField(name.to_owned());
         let property: SchemaProperty =
-            serde_json::from_value(property.clone()).map_err(|_| odd())?;
-        let kind = property.kind().ok_or_else(odd)?;
-        if kind.choices().len() > MOST_CHOICES {
+            serde_json::from_value(property.clone()).map_err(|_| unsupported())?;
+        let kind = property.kind().ok_or_else(unsupported)?;
+        if kind.choices().len() > MAX_CHOICES {
             return Err(FormError::TooLarge);
         }
         let field = FormField {
@@ -508,9 +508,10 @@ fn is_choice(value: &str, choices: &[Choice]) -> Result<(), InvalidAnswer> {
 }
 
 fn not_a_choice(choices: &[Choice]) -> InvalidAnswer {
-    const SHOWN: usize = 10;
-    let mut names: Vec<&str> = choices.iter().take(SHOWN).map(|it| it.value.as_str()).collect();
-    if choices.len() > SHOWN {
+    const MAX_SHOWN_CHOICES: usize = 10;
+    let mut names: Vec<&str> =
+        choices.iter().take(MAX_SHOWN_CHOICES).map(|it| it.value.as_str()).collect();
+    if choices.len() > MAX_SHOWN_CHOICES {
         names.push("…");
     }
     InvalidAnswer::NotAChoice(names.join(", "))
@@ -528,7 +529,7 @@ mod tests {
 
     #[track_caller]
     fn check(property: Json, typed: &str, expected: Result<Json, &str>) {
-        let parsed = field(&property).parse(typed).map_err(|unfit| unfit.to_string());
+        let parsed = field(&property).parse(typed).map_err(|invalid| invalid.to_string());
         assert_eq!(parsed, expected.map_err(str::to_owned), "{typed}");
     }
 

@@ -20,17 +20,17 @@ use crate::shell_command::{CommandOutput, ShellCommand};
 use crate::shown_headers::{DynamicHeaders, HeaderSource, HeadersFuture};
 
 /// How long the command may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most that it may print.
-const MOST: u64 = 64 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 /// How long what it printed is shown.
-const LASTS: Duration = Duration::from_secs(5 * 60);
+const HEADERS_TTL: Duration = Duration::from_secs(5 * 60);
 /// The most headers that it may print.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// The longest last words that are passed on, in characters.
-const LONGEST_WORDS: usize = 200;
+const MAX_ERROR_CHARS: usize = 200;
 /// Texts shorter than this are not covered in last words: they would cover half of them.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET_BYTES: usize = 6;
 
 /// A command that prints headers.
 struct HeadersHelper {
@@ -46,15 +46,15 @@ struct HeadersHelper {
 enum HelperError {
     #[error("it cannot be run: {0}")]
     Run(#[from] io::Error),
-    #[error("it took longer than {} seconds", PATIENCE.as_secs())]
+    #[error("it took longer than {} seconds", TIMEOUT.as_secs())]
     Timeout,
-    #[error("it printed more than {MOST} bytes")]
+    #[error("it printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
-    #[error("it ended with {status}{said}")]
-    Failed { status: ExitStatus, said: String },
+    #[error("it ended with {status}{stderr_line}")]
+    Failed { status: ExitStatus, stderr_line: String },
     #[error("it did not print a JSON object of texts (line {line}, column {column})")]
     InvalidOutput { line: usize, column: usize },
-    #[error("it printed more than {MOST_HEADERS} headers")]
+    #[error("it printed more than {MAX_HEADERS} headers")]
     TooManyHeaders,
     #[error("what it printed cannot be sent as headers")]
     InvalidHeader,
@@ -62,25 +62,25 @@ enum HelperError {
 
 /// The helper that an entry names, for the server at this URL.
 pub(crate) fn for_server(
-    wanted: &DesiredServer,
+    desired: &DesiredServer,
     url: &Url,
-    settings: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Option<DynamicHeaders> {
-    let command = command(&wanted.spec)?;
-    let mut variables = settings.env.variables.clone();
+    let command = command(&desired.spec)?;
+    let mut variables = context.env.variables.clone();
     for (name, value) in [
-        ("SWITCHBOARD_MCP_SERVER_NAME", wanted.name()),
+        ("SWITCHBOARD_MCP_SERVER_NAME", desired.name()),
         ("SWITCHBOARD_MCP_SERVER_URL", url.as_str()),
     ] {
         variables.insert(name.to_owned(), value.to_owned());
     }
     let helper = HeadersHelper {
         command: command.to_owned(),
-        label: format!("`headersHelper` of `{}` (scope {})", wanted.name(), wanted.scope.id()),
-        folder: settings.env.working_folder.clone(),
+        label: format!("`headersHelper` of `{}` (scope {})", desired.name(), desired.scope.id()),
+        folder: context.env.working_folder.clone(),
         variables,
     };
-    Some(DynamicHeaders::new(helper, LASTS))
+    Some(DynamicHeaders::new(helper, HEADERS_TTL))
 }
 
 /// The command that an entry names.
@@ -101,8 +101,8 @@ pub(crate) fn command(spec: &ServerSpec) -> Option<&str> {
 impl HeaderSource for HeadersHelper {
     fn produce(&self) -> HeadersFuture<'_> {
         Box::pin(async move {
-            let printed = self.run().await;
-            let headers = printed.and_then(|printed| parse_headers(&printed));
+            let output = self.run().await;
+            let headers = output.and_then(|output| parse_headers(&output));
             headers.map_err(|error| format!("{}: {error}", self.label))
         })
     }
@@ -115,16 +115,18 @@ impl HeadersHelper {
             input: "",
             folder: &self.folder,
             variables: Some(&self.variables),
-            max_bytes: MOST,
+            max_bytes: MAX_OUTPUT_BYTES,
         };
-        let CommandOutput { status, stdout: printed, stderr: complained } =
-            timeout(PATIENCE, command.run()).await.map_err(|_| HelperError::Timeout)??;
-        if printed.len() as u64 > MOST {
+        let CommandOutput { status, stdout: output, stderr: complained } =
+            timeout(TIMEOUT, command.run()).await.map_err(|_| HelperError::Timeout)??;
+        if output.len() as u64 > MAX_OUTPUT_BYTES {
             return Err(HelperError::OutputTooLarge);
         }
         match status.success() {
-            true => Ok(printed),
-            false => Err(HelperError::Failed { status, said: self.last_error_line(&complained) }),
+            true => Ok(output),
+            false => {
+                Err(HelperError::Failed { status, stderr_line: self.last_error_line(&complained) })
+            }
         }
     }
 
@@ -133,28 +135,29 @@ impl HeadersHelper {
         let Some(line) = complained.lines().rev().find(|line| !line.trim().is_empty()) else {
             return String::new();
         };
-        let mut words = line.trim().to_owned();
+        let mut text = line.trim().to_owned();
         let credentials = self.variables.iter().filter(|(name, _)| is_credential(name));
         let credentials = credentials.filter(|(name, _)| !name.starts_with("SWITCHBOARD_MCP_"));
-        let given = self.command.split(|c: char| c.is_whitespace() || "\"'=".contains(c)).skip(1);
+        let arguments =
+            self.command.split(|c: char| c.is_whitespace() || "\"'=".contains(c)).skip(1);
         let mut secrets: Vec<&str> = credentials.map(|(_, value)| value.as_str()).collect();
-        secrets.extend(given);
-        secrets.retain(|it| it.len() >= SHORTEST_SECRET);
+        secrets.extend(arguments);
+        secrets.retain(|it| it.len() >= MIN_SECRET_BYTES);
         // The longest first: one may be a part of another.
         secrets.sort_by_key(|it| std::cmp::Reverse(it.len()));
         for secret in secrets {
-            words = words.replace(secret, "…");
+            text = text.replace(secret, "…");
         }
-        let shown = words.chars().map(|c| if c.is_control() { ' ' } else { c });
-        format!(": {}", shown.take(LONGEST_WORDS).collect::<String>())
+        let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        format!(": {}", shown.take(MAX_ERROR_CHARS).collect::<String>())
     }
 }
 
-fn parse_headers(printed: &str) -> Result<HeaderMap, HelperError> {
-    let object: BTreeMap<String, String> = serde_json::from_str(printed).map_err(|error| {
+fn parse_headers(output: &str) -> Result<HeaderMap, HelperError> {
+    let object: BTreeMap<String, String> = serde_json::from_str(output).map_err(|error| {
         HelperError::InvalidOutput { line: error.line(), column: error.column() }
     })?;
-    if object.len() > MOST_HEADERS {
+    if object.len() > MAX_HEADERS {
         return Err(HelperError::TooManyHeaders);
     }
     let mut headers = HeaderMap::new();

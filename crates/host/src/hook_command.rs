@@ -15,11 +15,11 @@ use crate::inquiry::ElicitResult;
 use crate::shell_command::{CommandOutput, ShellCommand};
 
 /// The most that a command may print.
-const MOST: u64 = 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 /// The exit code of a command that says no.
-const NO: i32 = 2;
+const DECLINE_EXIT_CODE: i32 = 2;
 /// The longest reason that is passed on, in characters.
-const LONGEST_REASON: usize = 500;
+const MAX_REASON_CHARS: usize = 500;
 
 /// What a command said.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,9 +37,9 @@ pub(crate) enum HookError {
     Run(#[from] io::Error),
     #[error("it took longer than {} s", .0.as_secs_f64())]
     Timeout(Duration),
-    #[error("it ended with {status}: {said}")]
-    Failed { status: std::process::ExitStatus, said: String },
-    #[error("it printed more than {MOST} bytes")]
+    #[error("it ended with {status}: {stderr_text}")]
+    Failed { status: std::process::ExitStatus, stderr_text: String },
+    #[error("it printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
     /// Not what was printed: the answer to a question may be a secret.
     #[error("what it printed is no answer, in line {line}, column {column}")]
@@ -53,34 +53,35 @@ pub(crate) async fn run(
     params: &Json,
     folder: &Path,
 ) -> Result<HookAnswer, HookError> {
-    let asked = hook_input(server, params, folder).to_string();
+    let input = hook_input(server, params, folder).to_string();
     let command = ShellCommand {
         command: &hook.command,
-        input: &asked,
+        input: &input,
         folder,
         variables: None,
-        max_bytes: MOST,
+        max_bytes: MAX_OUTPUT_BYTES,
     };
-    let CommandOutput { status, stdout: printed, stderr: said } =
+    let CommandOutput { status, stdout: printed, stderr: stderr_text } =
         timeout(hook.timeout, command.run())
             .await
             .map_err(|_| HookError::Timeout(hook.timeout))??;
-    if printed.len() as u64 > MOST {
+    if printed.len() as u64 > MAX_OUTPUT_BYTES {
         return Err(HookError::OutputTooLarge);
     }
-    let said: String = said.trim().chars().take(LONGEST_REASON).collect();
+    let stderr_text: String = stderr_text.trim().chars().take(MAX_REASON_CHARS).collect();
     match status.code() {
         Some(0) => parse_output(&printed),
-        Some(NO) => {
-            let reason = if said.is_empty() { "a hook said no".to_owned() } else { said };
+        Some(DECLINE_EXIT_CODE) => {
+            let reason =
+                if stderr_text.is_empty() { "a hook said no".to_owned() } else { stderr_text };
             Ok(HookAnswer::Reply(ElicitResult::Decline(reason)))
         }
-        Some(_) | None => Err(HookError::Failed { status, said }),
+        Some(_) | None => Err(HookError::Failed { status, stderr_text }),
     }
 }
 
 fn hook_input(server: &str, params: &Json, folder: &Path) -> Json {
-    let mut asked = json!({
+    let mut input = json!({
         "hook_event_name": "Elicitation",
         "cwd": folder,
         "mcp_server_name": server,
@@ -93,10 +94,10 @@ fn hook_input(server: &str, params: &Json, folder: &Path) -> Json {
         ("elicitationId", "elicitation_id"),
     ] {
         if let Some(value) = params.get(theirs) {
-            asked[ours] = value.clone();
+            input[ours] = value.clone();
         }
     }
-    asked
+    input
 }
 
 #[derive(Deserialize)]
@@ -126,14 +127,14 @@ fn parse_output(printed: &str) -> Result<HookAnswer, HookError> {
     }
     let outer: HookOutput = serde_json::from_str(printed)
         .map_err(|error| HookError::InvalidOutput { line: error.line(), column: error.column() })?;
-    let said = match outer.inner {
+    let stderr_text = match outer.inner {
         Some(inner) => *inner,
         None => outer,
     };
-    let reason = || said.reason.clone().unwrap_or_else(|| "a hook said so".to_owned());
-    Ok(match said.action {
+    let reason = || stderr_text.reason.clone().unwrap_or_else(|| "a hook said so".to_owned());
+    Ok(match stderr_text.action {
         None => HookAnswer::NoOpinion,
-        Some(HookAction::Accept) => HookAnswer::Reply(ElicitResult::Accept(said.content)),
+        Some(HookAction::Accept) => HookAnswer::Reply(ElicitResult::Accept(stderr_text.content)),
         Some(HookAction::Decline) => HookAnswer::Reply(ElicitResult::Decline(reason())),
         Some(HookAction::Cancel) => HookAnswer::Reply(ElicitResult::Cancel(reason())),
     })
@@ -146,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    async fn said(command: &str, within: Duration) -> Result<HookAnswer, HookError> {
+    async fn stderr_text(command: &str, within: Duration) -> Result<HookAnswer, HookError> {
         let source = Source::file(Scope::User, "settings.json");
         let hook = ElicitationHook {
             matcher: String::new(),
@@ -166,32 +167,34 @@ mod tests {
         let command = r#"grep -o '"mcp_server_name":"files"' >/dev/null && echo '{"action":"accept","content":{"a":1}}'"#;
         let content = json!({"a": 1}).as_object().cloned().unwrap_or_default();
         let expected = HookAnswer::Reply(ElicitResult::Accept(content));
-        assert_eq!(said(command, LONG).await.expect("an answer"), expected);
+        assert_eq!(stderr_text(command, LONG).await.expect("an answer"), expected);
         let wrapped = r#"echo '{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"a":1}}}'"#;
-        assert_eq!(said(wrapped, LONG).await.expect("an answer"), expected);
+        assert_eq!(stderr_text(wrapped, LONG).await.expect("an answer"), expected);
     }
 
     #[tokio::test]
     async fn silence_is_no_opinion_and_two_is_no() {
-        assert_eq!(said("true", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
-        assert_eq!(said("echo '{}'", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
+        assert_eq!(stderr_text("true", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
+        assert_eq!(stderr_text("echo '{}'", LONG).await.expect("an answer"), HookAnswer::NoOpinion);
         let no = HookAnswer::Reply(ElicitResult::Decline("not here".to_owned()));
-        assert_eq!(said("echo not here >&2; exit 2", LONG).await.expect("an answer"), no);
+        assert_eq!(stderr_text("echo not here >&2; exit 2", LONG).await.expect("an answer"), no);
         let cancel = HookAnswer::Reply(ElicitResult::Cancel("later".to_owned()));
         let command = r#"echo '{"action":"cancel","reason":"later"}'"#;
-        assert_eq!(said(command, LONG).await.expect("an answer"), cancel);
+        assert_eq!(stderr_text(command, LONG).await.expect("an answer"), cancel);
     }
 
     #[tokio::test]
     async fn every_way_to_fail_says_what_happened() {
         let failed = |it: Result<HookAnswer, HookError>| it.expect_err("a failure").to_string();
-        assert!(failed(said("echo oh >&2; exit 7", LONG).await).contains("7: oh"));
-        assert!(failed(said("echo hello", LONG).await).contains("no answer"));
-        let perhaps = failed(said("echo '{\"action\":\"perhaps\"}'", LONG).await);
+        assert!(failed(stderr_text("echo oh >&2; exit 7", LONG).await).contains("7: oh"));
+        assert!(failed(stderr_text("echo hello", LONG).await).contains("no answer"));
+        let perhaps = failed(stderr_text("echo '{\"action\":\"perhaps\"}'", LONG).await);
         assert_eq!(perhaps, "what it printed is no answer, in line 1, column 19");
-        assert!(failed(said("yes | head -c 10000000", LONG).await).contains("1048576 bytes"));
-        assert!(failed(said("printf '\\377\\376{'", LONG).await).contains("no answer"));
-        let slow = failed(said("sleep 60", Duration::from_millis(50)).await);
+        assert!(
+            failed(stderr_text("yes | head -c 10000000", LONG).await).contains("1048576 bytes")
+        );
+        assert!(failed(stderr_text("printf '\\377\\376{'", LONG).await).contains("no answer"));
+        let slow = failed(stderr_text("sleep 60", Duration::from_millis(50)).await);
         assert_eq!(slow, "it took longer than 0.05 s");
     }
 
@@ -199,9 +202,9 @@ mod tests {
     async fn a_command_that_reads_nothing_or_leaves_somebody_behind_is_heard() {
         let yes = HookAnswer::Reply(ElicitResult::Accept(Map::new()));
         let deaf = r#"exec <&-; echo '{"action":"accept"}'"#;
-        assert_eq!(said(deaf, LONG).await.expect("an answer"), yes);
+        assert_eq!(stderr_text(deaf, LONG).await.expect("an answer"), yes);
         let parent = r#"sleep 600 & echo '{"action":"accept"}'"#;
-        assert_eq!(said(parent, LONG).await.expect("an answer"), yes);
+        assert_eq!(stderr_text(parent, LONG).await.expect("an answer"), yes);
     }
 
     #[tokio::test]
@@ -212,7 +215,7 @@ mod tests {
         let command = format!(
             "trap '' PIPE TERM INT; sh -c 'trap \"\" TERM INT HUP; echo $$ >> {file}; while :; do sleep 1; done' & echo $$ >> {file}; wait"
         );
-        let slow = said(&command, Duration::from_millis(500)).await;
+        let slow = stderr_text(&command, Duration::from_millis(500)).await;
         assert!(slow.is_err(), "{slow:?}");
         let text = std::fs::read_to_string(&file).expect("both wrote");
         let is_gone = |number: &str| {

@@ -38,7 +38,7 @@ const SECRET_PAIRS: &[(&str, &str)] = &[
 ];
 
 /// Variables of model providers and of ours: none of a server's business.
-const FOREIGN_PREFIXES: &[&str] = &[
+const EXCLUDED_PREFIXES: &[&str] = &[
     "ANTHROPIC_",
     "OPENAI_",
     "GEMINI_",
@@ -50,30 +50,30 @@ const FOREIGN_PREFIXES: &[&str] = &[
 ];
 
 /// Harmless, or of no use without being handed down, though they read like one.
-const HARMLESS: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
+const ALLOWED: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 
 /// The variables that a program gets: ours without credentials, then the entry's.
 pub fn child_environment(
-    ours: &BTreeMap<String, String>,
-    given: impl IntoIterator<Item = (String, String)>,
+    inherited: &BTreeMap<String, String>,
+    configured: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
-    let mut all: BTreeMap<String, String> = ours
+    let mut all: BTreeMap<String, String> = inherited
         .iter()
         .filter(|(name, _)| !is_credential(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    all.extend(given);
+    all.extend(configured);
     all.into_iter().collect()
 }
 
 /// Does a name say that its value lets somebody in?
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    if HARMLESS.contains(&name.as_str()) {
+    if ALLOWED.contains(&name.as_str()) {
         return false;
     }
     let words: Vec<&str> = name.split(['_', '-', '.']).filter(|word| !word.is_empty()).collect();
-    FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    EXCLUDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || words.iter().any(|word| SECRET_WORDS.contains(word))
         || words.windows(2).any(|pair| SECRET_PAIRS.contains(&(pair[0], pair[1])))
 }
@@ -122,10 +122,11 @@ mod tests {
     #[test]
     fn an_entry_has_the_last_word() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let ours = BTreeMap::from([pair("A", "1"), pair("GH_TOKEN", "s"), pair("PATH", "/bin")]);
-        let given = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
+        let inherited =
+            BTreeMap::from([pair("A", "1"), pair("GH_TOKEN", "s"), pair("PATH", "/bin")]);
+        let configured = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
         assert_eq!(
-            child_environment(&ours, given),
+            child_environment(&inherited, configured),
             [pair("A", "2"), pair("GH_TOKEN", "wanted"), pair("PATH", "/bin")]
         );
     }

@@ -11,9 +11,9 @@ use url::Url;
 use crate::form::{Form, FormError};
 
 /// The longest message that a person is shown, in characters.
-const LONGEST_MESSAGE: usize = 4000;
+const MAX_MESSAGE_CHARS: usize = 4000;
 /// The longest address that a person is sent to.
-const LONGEST_URL: usize = 4096;
+const MAX_URL_BYTES: usize = 4096;
 
 /// Answers what servers ask. Takes as long as people take; dropping the future withdraws the question.
 pub trait Elicitor: Send + Sync {
@@ -143,7 +143,7 @@ impl ElicitationKind {
 impl UrlElicitation {
     /// Reads a question that sends people somewhere.
     pub fn parse(params: &Json) -> Result<UrlElicitation, InvalidElicitation> {
-        let text = params["url"].as_str().filter(|it| it.len() <= LONGEST_URL);
+        let text = params["url"].as_str().filter(|it| it.len() <= MAX_URL_BYTES);
         // What a parser would quietly take away does not belong into an address.
         let text = text.filter(|it| !it.contains(|c: char| c.is_control() || c.is_whitespace()));
         let url = text.and_then(|it| Url::parse(it).ok());
@@ -188,7 +188,7 @@ fn content_text(content: &Json) -> String {
 }
 
 fn truncated(text: &str) -> String {
-    let mut cut: String = text.chars().take(LONGEST_MESSAGE).collect();
+    let mut cut: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
     if cut.len() < text.len() {
         cut.push('…');
     }
@@ -207,7 +207,7 @@ mod tests {
         for good in ["https://example.com/a?b=c#d", "http://localhost:8080/"] {
             assert_eq!(visit(good).map(|it| it.url.to_string()), Ok(good.to_owned()));
         }
-        let long = format!("https://example.com/{}", "a".repeat(LONGEST_URL));
+        let long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES));
         for bad in [
             "javascript:alert(1)",
             "file:///etc/passwd",

@@ -16,9 +16,9 @@ use crate::connection::{self, ConnectionHandle, ConnectionOptions, ServerView};
 use crate::engine::ConnectionContext;
 
 /// How long a lane lives that nobody uses.
-const IDLE: Duration = Duration::from_secs(600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How many lanes there may be.
-const MOST: usize = 4096;
+const MAX_DEDICATED: usize = 4096;
 
 /// Which lane somebody wants to use.
 #[derive(Debug, Clone)]
@@ -53,76 +53,78 @@ impl DedicatedConnections {
     pub(crate) fn open(
         &mut self,
         main: &ConnectionHandle,
-        lane: DedicatedConnection,
-        settings: &Arc<ConnectionContext>,
+        dedicated: DedicatedConnection,
+        context: &Arc<ConnectionContext>,
         reports: &mpsc::Sender<Arc<ServerView>>,
     ) -> Option<ConnectionHandle> {
-        let place = (main.desired().name().to_owned(), lane.key);
-        if let Some(kept) = self.entries.get(&place) {
-            return Some(kept.handle.clone());
+        let entry_key = (main.desired().name().to_owned(), dedicated.key);
+        if let Some(entry) = self.entries.get(&entry_key) {
+            return Some(entry.handle.clone());
         }
-        if self.entries.len() >= MOST {
+        if self.entries.len() >= MAX_DEDICATED {
             return None;
         }
-        let (predecessor, abilities) = (None, Some(lane.client_capabilities));
-        let particulars = ConnectionOptions {
+        let (predecessor, abilities) = (None, Some(dedicated.client_capabilities));
+        let options = ConnectionOptions {
             predecessor,
             client_capabilities: abilities,
-            default_handler: lane.default_handler,
+            default_handler: dedicated.default_handler,
         };
-        let wanted = main.desired().clone();
-        let (handle, task) =
-            connection::spawn(wanted, settings.clone(), reports.clone(), particulars);
-        let kept = DedicatedEntry { handle: handle.clone(), task, last_use: (0, Instant::now()) };
-        self.entries.insert(place, kept);
+        let desired = main.desired().clone();
+        let (handle, task) = connection::spawn(desired, context.clone(), reports.clone(), options);
+        let entry = DedicatedEntry { handle: handle.clone(), task, last_use: (0, Instant::now()) };
+        self.entries.insert(entry_key, entry);
         Some(handle)
     }
 
     /// All of them, for readers.
     pub(crate) fn handles(&self) -> DedicatedHandles {
-        self.entries.iter().map(|(place, kept)| (place.clone(), kept.handle.clone())).collect()
+        self.entries
+            .iter()
+            .map(|(entry_key, entry)| (entry_key.clone(), entry.handle.clone()))
+            .collect()
     }
 
     /// Ends those of a server. Says whether there were any.
-    pub(crate) fn close_server(&mut self, server: &str, ending: &mut JoinSet<()>) -> bool {
-        self.close_where(ending, |place, _| place.0 == server)
+    pub(crate) fn close_server(&mut self, server: &str, closing_tasks: &mut JoinSet<()>) -> bool {
+        self.close_where(closing_tasks, |entry_key, _| entry_key.0 == server)
     }
 
     /// Ends those of one key. Says whether there were any.
-    pub(crate) fn close_key(&mut self, key: &str, ending: &mut JoinSet<()>) -> bool {
-        self.close_where(ending, |place, _| *place.1 == *key)
+    pub(crate) fn close_key(&mut self, key: &str, closing_tasks: &mut JoinSet<()>) -> bool {
+        self.close_where(closing_tasks, |entry_key, _| *entry_key.1 == *key)
     }
 
     /// Ends those that nobody uses any more. Says whether there were any.
-    pub(crate) fn close_idle(&mut self, ending: &mut JoinSet<()>) -> bool {
-        self.close_where(ending, |_, kept| {
-            let uses = kept.handle.total_uses();
-            if uses != kept.last_use.0 || kept.handle.is_in_use() {
-                kept.last_use = (uses, Instant::now());
+    pub(crate) fn close_idle(&mut self, closing_tasks: &mut JoinSet<()>) -> bool {
+        self.close_where(closing_tasks, |_, entry| {
+            let uses = entry.handle.total_uses();
+            if uses != entry.last_use.0 || entry.handle.is_in_use() {
+                entry.last_use = (uses, Instant::now());
             }
-            kept.last_use.1.elapsed() >= IDLE
+            entry.last_use.1.elapsed() >= IDLE_TIMEOUT
         })
     }
 
     /// Ends all.
-    pub(crate) fn close_all(&mut self, ending: &mut JoinSet<()>) {
-        self.close_where(ending, |_, _| true);
+    pub(crate) fn close_all(&mut self, closing_tasks: &mut JoinSet<()>) {
+        self.close_where(closing_tasks, |_, _| true);
     }
 
     fn close_where(
         &mut self,
-        ending: &mut JoinSet<()>,
-        mut is_over: impl FnMut(&(String, Arc<str>), &mut DedicatedEntry) -> bool,
+        closing_tasks: &mut JoinSet<()>,
+        mut is_closable: impl FnMut(&(String, Arc<str>), &mut DedicatedEntry) -> bool,
     ) -> bool {
-        let over: Vec<_> =
-            self.entries.extract_if(.., |place, kept| is_over(place, kept)).collect();
-        let had_some = !over.is_empty();
-        for (_, kept) in over {
-            ending.spawn(async move {
-                kept.handle.stop(DescendantSearch::Now).await;
-                let _panicked = kept.task.await;
+        let closed: Vec<_> =
+            self.entries.extract_if(.., |entry_key, entry| is_closable(entry_key, entry)).collect();
+        let had_any = !closed.is_empty();
+        for (_, entry) in closed {
+            closing_tasks.spawn(async move {
+                entry.handle.stop(DescendantSearch::Now).await;
+                let _panicked = entry.task.await;
             });
         }
-        had_some
+        had_any
     }
 }

@@ -147,16 +147,16 @@ impl LastValidTexts {
 }
 
 /// Reads everything and decides what becomes of every server.
-pub fn load(surroundings: &LoadOptions) -> Configuration {
-    reload(surroundings, &mut LastValidTexts::default())
+pub fn load(options: &LoadOptions) -> Configuration {
+    reload(options, &mut LastValidTexts::default())
 }
 
 /// The same, where files that are broken now may have been read before.
-pub fn reload(surroundings: &LoadOptions, kept: &mut LastValidTexts) -> Configuration {
-    let root = project_root(&surroundings.working_folder);
+pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configuration {
+    let root = project_root(&options.working_folder);
     let mut reader = SourceReader {
-        last_valid: kept,
-        paths: &surroundings.paths,
+        last_valid,
+        paths: &options.paths,
         sources: Vec::new(),
         problems: Vec::new(),
         rules: PermissionRules::default(),
@@ -168,37 +168,37 @@ pub fn reload(surroundings: &LoadOptions, kept: &mut LastValidTexts) -> Configur
         theme: None,
     };
     let mut inputs = MergeInputs {
-        environment: surroundings.environment.clone(),
-        scope_filter: surroundings.breadth,
+        environment: options.environment.clone(),
+        scope_filter: options.breadth,
         ..MergeInputs::default()
     };
     reader.managed(&mut inputs);
-    for (index, config) in surroundings.dynamic.iter().enumerate().rev() {
+    for (index, config) in options.dynamic.iter().enumerate().rev() {
         inputs.layers.push(reader.dynamic(index, config));
     }
-    reader.projects(&surroundings.working_folder, &root, &mut inputs);
-    let local = surroundings.paths.local_settings(&root);
+    reader.projects(&options.working_folder, &root, &mut inputs);
+    let local = options.paths.local_settings(&root);
     reader.settings(Scope::Local, &local, &mut inputs);
-    reader.ancestor_restrictions(&surroundings.working_folder, &root, &mut inputs);
-    reader.settings(Scope::User, &surroundings.paths.user_settings(), &mut inputs);
+    reader.ancestor_restrictions(&options.working_folder, &root, &mut inputs);
+    reader.settings(Scope::User, &options.paths.user_settings(), &mut inputs);
     reader.plugins(&mut inputs);
-    for layer in &surroundings.embedded {
+    for layer in &options.embedded {
         reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         inputs.layers.push(layer.clone());
     }
-    reader.connectors(&surroundings.embedded, &mut inputs);
+    reader.connectors(&options.embedded, &mut inputs);
     inputs.approvals = reader.approvals();
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
-    let instead = surroundings
+    let fallback = options
         .fallback
         .as_ref()
-        .filter(|_| surroundings.dynamic.is_empty() && surroundings.breadth == ScopeFilter::All);
-    let instead = instead.and_then(|layer| fallback_configuration(&inputs, layer));
+        .filter(|_| options.dynamic.is_empty() && options.breadth == ScopeFilter::All);
+    let fallback = fallback.and_then(|layer| fallback_configuration(&inputs, layer));
     let mut effective = cascade::resolve(inputs);
     effective.problems.extend(std::mem::take(&mut reader.problems));
-    if let (Some((layer, instead)), true) = (instead, is_empty(&effective)) {
+    if let (Some((layer, fallback)), true) = (fallback, is_empty(&effective)) {
         reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
-        effective = instead;
+        effective = fallback;
     }
     Configuration {
         effective,
@@ -384,19 +384,19 @@ impl SourceReader<'_> {
             if path.symlink_metadata().is_ok() {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
-                let (hooks, vouching) = (self.hooks.len(), self.identity_provider.clone());
+                let (hooks, identity_provider) = (self.hooks.len(), self.identity_provider.clone());
                 let (account, model) = (self.account.clone(), self.model.clone());
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
                 // Commands of another project are no business of this one.
                 self.hooks.truncate(hooks);
-                self.identity_provider = vouching;
+                self.identity_provider = identity_provider;
                 self.account = account;
                 self.model = model;
-                let around = std::mem::take(&mut self.rules).restrictions();
-                self.rules = rules.merge(around);
-                let around = std::mem::take(&mut self.principals).restrictions();
-                self.principals = principals.merge(around);
+                let outer = std::mem::take(&mut self.rules).restrictions();
+                self.rules = rules.merge(outer);
+                let outer = std::mem::take(&mut self.principals).restrictions();
+                self.principals = principals.merge(outer);
                 for layer in &mut inputs.layers[before..] {
                     layer.definitions.clear();
                 }

@@ -16,9 +16,9 @@ use crate::store;
 /// The most that is kept of a server, in two files that take turns.
 pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 /// How many pieces of one server may wait.
-const WAITING: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 /// How many pieces of all servers may wait for the disk.
-const WAITING_FOR_DISK: usize = 1024;
+const DISK_QUEUE_CAPACITY: usize = 1024;
 
 /// Where what servers say is kept. Clones share the thread that writes.
 #[derive(Debug, Clone)]
@@ -40,43 +40,43 @@ enum StderrLogCommand {
 impl StderrLog {
     /// Keeps logs below a folder, which is made when the first is written.
     pub fn open(folder: &Path) -> io::Result<StderrLog> {
-        let (to_disk, entries) = blocking::sync_channel(WAITING_FOR_DISK);
+        let (to_disk, commands) = blocking::sync_channel(DISK_QUEUE_CAPACITY);
         let writer = Writer { folder: folder.to_owned(), max_bytes: MAX_LOG_BYTES, open: None };
         // Ends when the last handle is dropped; nothing is to be waited for but what `settle` waits for.
-        thread::Builder::new().name("logbook".to_owned()).spawn(move || writer.run(entries))?;
+        thread::Builder::new().name("logbook".to_owned()).spawn(move || writer.run(commands))?;
         Ok(StderrLog { folder: folder.to_owned(), to_disk })
     }
 
     /// A place for a server to say things to. The task that carries them over ends with the last sender.
     pub fn sender(&self, server: &str) -> (mpsc::Sender<Bytes>, tokio::task::JoinHandle<()>) {
-        let (sender, mut said) = mpsc::channel::<Bytes>(WAITING);
+        let (sender, mut said) = mpsc::channel::<Bytes>(QUEUE_CAPACITY);
         let (to_disk, server) = (self.to_disk.clone(), server.to_owned());
-        let carrier = tokio::spawn(async move {
-            let mut left_out = 0;
+        let forwarder = tokio::spawn(async move {
+            let mut dropped_bytes = 0;
             while let Some(bytes) = said.recv().await {
-                if left_out > 0 {
+                if dropped_bytes > 0 {
                     let note =
-                        format!("\n[{left_out} bytes came faster than they could be kept]\n");
-                    let entry = StderrLogCommand::Append {
+                        format!("\n[{dropped_bytes} bytes came faster than they could be kept]\n");
+                    let command = StderrLogCommand::Append {
                         server: server.clone(),
                         bytes: Bytes::from(note),
                     };
-                    if to_disk.try_send(entry).is_err() {
-                        left_out += bytes.len();
+                    if to_disk.try_send(command).is_err() {
+                        dropped_bytes += bytes.len();
                         continue;
                     }
-                    left_out = 0;
+                    dropped_bytes = 0;
                 }
                 let size = bytes.len();
                 if to_disk
                     .try_send(StderrLogCommand::Append { server: server.clone(), bytes })
                     .is_err()
                 {
-                    left_out += size;
+                    dropped_bytes += size;
                 }
             }
         });
-        (sender, carrier)
+        (sender, forwarder)
     }
 
     /// Notes something of our own in a server's log.
@@ -121,9 +121,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, entries: blocking::Receiver<StderrLogCommand>) {
-        for entry in entries {
-            match entry {
+    fn run(mut self, commands: blocking::Receiver<StderrLogCommand>) {
+        for command in commands {
+            match command {
                 StderrLogCommand::Append { server, bytes } => {
                     let _disk_is_full = self.write(&server, &bytes);
                 }
@@ -248,10 +248,10 @@ mod tests {
     async fn what_is_said_is_on_disk_once_it_is_settled() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let logbook = StderrLog::open(folder.path()).expect("a thread can be started");
-        let (page, carrier) = logbook.sender("s");
+        let (page, forwarder) = logbook.sender("s");
         page.send(Bytes::from_static(b"one\n")).await.expect("the carrier listens");
         drop(page);
-        carrier.await.expect("it ends");
+        forwarder.await.expect("it ends");
         logbook.note("s", "started");
         logbook.flush().await;
         let [_, newer] = logbook.files("s");

@@ -16,11 +16,11 @@ use crate::read::{self, AllowedFiles, FileContent};
 use crate::store::{self, ChangeOutcome, Privacy};
 
 /// The most that one file holds; the oldest go first.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// The most files that a folder of whole files holds; the oldest go first.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 /// How many changes may wait for the disk.
-const WAITING: usize = 1024;
+const QUEUE_CAPACITY: usize = 1024;
 
 /// A file of remembered things.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,14 +69,14 @@ enum WriteCommand {
 impl StateWriter {
     /// Starts the thread, which ends when the last handle is dropped.
     pub fn start() -> io::Result<StateWriter> {
-        let (orders, taken) = blocking::sync_channel(WAITING);
+        let (commands, taken) = blocking::sync_channel(QUEUE_CAPACITY);
         thread::Builder::new().name("memories".to_owned()).spawn(move || run_writer(&taken))?;
-        Ok(StateWriter(orders))
+        Ok(StateWriter(commands))
     }
 
     /// Has a change made soon. What finds no room costs a detour next time.
-    pub fn edit(&self, memo: &TtlCache, edit: CacheEdit) {
-        let _no_room = self.0.try_send(WriteCommand::Edit(memo.clone(), edit));
+    pub fn edit(&self, cache: &TtlCache, edit: CacheEdit) {
+        let _no_room = self.0.try_send(WriteCommand::Edit(cache.clone(), edit));
     }
 
     /// Has a whole file written soon, in a folder that holds nothing else.
@@ -87,25 +87,25 @@ impl StateWriter {
     /// Comes back when every change so far is on disk.
     pub async fn flush(&self) {
         let (done, settled) = oneshot::channel();
-        let orders = self.0.clone();
+        let commands = self.0.clone();
         let asked =
-            tokio::task::spawn_blocking(move || orders.send(WriteCommand::Flush(done)).is_ok());
+            tokio::task::spawn_blocking(move || commands.send(WriteCommand::Flush(done)).is_ok());
         if asked.await.unwrap_or(false) {
             let _writer_gone = settled.await;
         }
     }
 }
 
-fn run_writer(orders: &blocking::Receiver<WriteCommand>) {
-    while let Ok(first) = orders.recv() {
+fn run_writer(commands: &blocking::Receiver<WriteCommand>) {
+    while let Ok(first) = commands.recv() {
         let mut changes: BTreeMap<PathBuf, (TtlCache, Vec<CacheEdit>)> = BTreeMap::new();
         let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
         let mut waiting = Vec::new();
-        for order in std::iter::once(first).chain(orders.try_iter().take(WAITING)) {
-            match order {
-                WriteCommand::Edit(memo, edit) => {
-                    let place = changes.entry(memo.path.clone());
-                    place.or_insert_with(|| (memo, Vec::new())).1.push(edit);
+        for command in std::iter::once(first).chain(commands.try_iter().take(QUEUE_CAPACITY)) {
+            match command {
+                WriteCommand::Edit(cache, edit) => {
+                    let place = changes.entry(cache.path.clone());
+                    place.or_insert_with(|| (cache, Vec::new())).1.push(edit);
                 }
                 WriteCommand::WriteFile(path, text) => {
                     files.insert(path, text);
@@ -114,10 +114,10 @@ fn run_writer(orders: &blocking::Receiver<WriteCommand>) {
             }
         }
         for (path, text) in files {
-            keep(&path, text);
+            write_file(&path, text);
         }
-        for (memo, edits) in changes.into_values() {
-            memo.apply(&edits);
+        for (cache, edits) in changes.into_values() {
+            cache.apply(&edits);
         }
         for done in waiting {
             let _nobody_waits = done.send(());
@@ -125,10 +125,10 @@ fn run_writer(orders: &blocking::Receiver<WriteCommand>) {
     }
 }
 
-fn keep(path: &Path, text: String) {
+fn write_file(path: &Path, text: String) {
     let outcome = store::change(path, Privacy::Owner, |_| Ok(text));
     if let (Ok(ChangeOutcome::Written), Some(folder)) = (outcome, path.parent()) {
-        prune_oldest(folder, MOST_FILES);
+        prune_oldest(folder, MAX_FILES);
     }
 }
 
@@ -162,30 +162,30 @@ impl TtlCache {
 
     /// What is remembered under a key, unless that was too long ago. Reads the file; blocks.
     pub fn get(&self, key: &str) -> Option<String> {
-        self.entries().remove(key).filter(|fact| self.is_fresh(fact)).map(|fact| fact.value)
+        self.entries().remove(key).filter(|entry| self.is_fresh(entry)).map(|entry| entry.value)
     }
 
     /// Makes many changes in one. Blocks; a failure costs a detour next time and nothing else.
     pub fn apply(&self, edits: &[CacheEdit]) {
-        let known = self.entries();
-        if !edits.iter().any(|edit| self.is_change(&known, edit)) {
+        let current = self.entries();
+        if !edits.iter().any(|edit| self.is_change(&current, edit)) {
             return;
         }
-        self.rewrite(|facts| {
+        self.rewrite(|entries| {
             for edit in edits {
                 match edit {
                     CacheEdit::Put { key, value } | CacheEdit::PutIfChanged { key, value } => {
-                        facts.insert(key.clone(), CacheEntry { value: value.clone(), at: now() });
+                        entries.insert(key.clone(), CacheEntry { value: value.clone(), at: now() });
                     }
                     CacheEdit::Remove { key } => {
-                        facts.remove(key);
+                        entries.remove(key);
                     }
                 }
             }
-            while facts.len() > MOST {
-                let oldest = facts.iter().min_by_key(|(_, fact)| fact.at);
+            while entries.len() > MAX_ENTRIES {
+                let oldest = entries.iter().min_by_key(|(_, entry)| entry.at);
                 let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
-                facts.remove(&oldest);
+                entries.remove(&oldest);
             }
         });
     }
@@ -195,19 +195,19 @@ impl TtlCache {
         self.apply(&[CacheEdit::Remove { key: key.to_owned() }]);
     }
 
-    fn is_change(&self, known: &CacheEntries, edit: &CacheEdit) -> bool {
+    fn is_change(&self, current: &CacheEntries, edit: &CacheEdit) -> bool {
         match edit {
             CacheEdit::Put { .. } => true,
             CacheEdit::PutIfChanged { key, value } => {
-                let fact = known.get(key).filter(|fact| self.is_fresh(fact));
-                fact.is_none_or(|fact| fact.value != *value)
+                let entry = current.get(key).filter(|entry| self.is_fresh(entry));
+                entry.is_none_or(|entry| entry.value != *value)
             }
-            CacheEdit::Remove { key } => known.contains_key(key),
+            CacheEdit::Remove { key } => current.contains_key(key),
         }
     }
 
-    fn is_fresh(&self, fact: &CacheEntry) -> bool {
-        now().checked_sub(fact.at).is_some_and(|age| age < self.ttl.as_secs())
+    fn is_fresh(&self, entry: &CacheEntry) -> bool {
+        now().checked_sub(entry.at).is_some_and(|age| age < self.ttl.as_secs())
     }
 
     fn entries(&self) -> CacheEntries {
@@ -219,9 +219,9 @@ impl TtlCache {
 
     fn rewrite(&self, edit: impl FnOnce(&mut CacheEntries)) {
         let _costs_a_detour = store::change(&self.path, Privacy::Owner, |text| {
-            let mut facts: CacheEntries = serde_json::from_str(text).unwrap_or_default();
-            edit(&mut facts);
-            Ok(serde_json::to_string_pretty(&facts).unwrap_or_default() + "\n")
+            let mut entries: CacheEntries = serde_json::from_str(text).unwrap_or_default();
+            edit(&mut entries);
+            Ok(serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n")
         });
     }
 }
@@ -236,23 +236,23 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn put(memo: &TtlCache, key: &str, value: &str) {
-        memo.apply(&[CacheEdit::Put { key: key.to_owned(), value: value.to_owned() }]);
+    fn put(cache: &TtlCache, key: &str, value: &str) {
+        cache.apply(&[CacheEdit::Put { key: key.to_owned(), value: value.to_owned() }]);
     }
 
     #[test]
     fn what_was_put_is_there_until_it_is_forgotten() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let memo = TtlCache::new(&folder.path().join("state/eras.json"), HOUR);
-        assert_eq!(memo.get("a"), None);
-        put(&memo, "a", "legacy");
-        put(&memo, "b", "modern");
+        let cache = TtlCache::new(&folder.path().join("state/eras.json"), HOUR);
+        assert_eq!(cache.get("a"), None);
+        put(&cache, "a", "legacy");
+        put(&cache, "b", "modern");
         assert_eq!(
-            (memo.get("a").as_deref(), memo.get("b").as_deref()),
+            (cache.get("a").as_deref(), cache.get("b").as_deref()),
             (Some("legacy"), Some("modern"))
         );
-        memo.remove("a");
-        assert_eq!((memo.get("a"), memo.get("b").as_deref()), (None, Some("modern")));
+        cache.remove("a");
+        assert_eq!((cache.get("a"), cache.get("b").as_deref()), (None, Some("modern")));
     }
 
     #[test]
@@ -264,8 +264,8 @@ mod tests {
             now() + 9999
         );
         std::fs::write(&path, text).expect("written");
-        let memo = TtlCache::new(&path, HOUR);
-        assert_eq!((memo.get("old"), memo.get("ahead")), (None, None));
+        let cache = TtlCache::new(&path, HOUR);
+        assert_eq!((cache.get("old"), cache.get("ahead")), (None, None));
     }
 
     #[test]
@@ -273,10 +273,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         std::fs::write(&path, "{nonsense").expect("written");
-        let memo = TtlCache::new(&path, HOUR);
-        assert_eq!(memo.get("a"), None);
-        put(&memo, "a", "v");
-        assert_eq!(memo.get("a").as_deref(), Some("v"));
+        let cache = TtlCache::new(&path, HOUR);
+        assert_eq!(cache.get("a"), None);
+        put(&cache, "a", "v");
+        assert_eq!(cache.get("a").as_deref(), Some("v"));
     }
 
     #[test]
@@ -303,14 +303,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         let start = now() - 2000;
-        let facts: CacheEntries = (0..MOST as u64)
+        let entries: CacheEntries = (0..MAX_ENTRIES as u64)
             .map(|number| {
                 (format!("k{number:04}"), CacheEntry { value: "v".into(), at: start + number })
             })
             .collect();
-        std::fs::write(&path, serde_json::to_string(&facts).expect("JSON")).expect("written");
-        let memo = TtlCache::new(&path, HOUR);
-        put(&memo, "new", "v");
-        assert_eq!((memo.get("k0000"), memo.get("k0001").is_some()), (None, true));
+        std::fs::write(&path, serde_json::to_string(&entries).expect("JSON")).expect("written");
+        let cache = TtlCache::new(&path, HOUR);
+        put(&cache, "new", "v");
+        assert_eq!((cache.get("k0000"), cache.get("k0001").is_some()), (None, true));
     }
 }

@@ -60,25 +60,29 @@ impl ToolExecutor for ServerToolExecutor {
 pub(crate) fn tool_call_request(
     tool: &Tool,
     (params, arguments): (Payload, Payload),
-    (patience, progress): (Duration, Option<mpsc::Sender<Progress>>),
+    (timeout, progress): (Duration, Option<mpsc::Sender<Progress>>),
 ) -> ServerRequest {
-    let mirrored = Some(&tool.param_headers).filter(|mirror| !mirror.is_empty());
-    let may_repeat = tool.annotations.read_only || tool.annotations.idempotent;
+    let param_headers = Some(&tool.param_headers).filter(|mirror| !mirror.is_empty());
+    let is_idempotent = tool.annotations.read_only || tool.annotations.idempotent;
     ServerRequest {
         method: TOOL_CALL.into(),
         params: Some(params),
-        idempotency: if may_repeat { Idempotency::Idempotent } else { Idempotency::NotIdempotent },
-        timeout: patience,
+        idempotency: if is_idempotent {
+            Idempotency::Idempotent
+        } else {
+            Idempotency::NotIdempotent
+        },
+        timeout,
         progress,
-        param_headers: mirrored.map(|mirror| mirror.headers(&arguments)),
+        param_headers: param_headers.map(|mirror| mirror.headers(&arguments)),
         on_behalf_of: None,
     }
 }
 
 /// The parameters of a call, written once, and the arguments inside them.
 fn call_params(name: &str, arguments: &Json) -> (Payload, Payload) {
-    const USUAL: usize = 256;
-    let mut text = Vec::with_capacity(USUAL);
+    const INITIAL_CAPACITY: usize = 256;
+    let mut text = Vec::with_capacity(INITIAL_CAPACITY);
     text.extend_from_slice(b"{\"name\":");
     serde_json::to_writer(&mut text, name).expect("a text can be written to memory");
     text.extend_from_slice(b",\"arguments\":");

@@ -16,13 +16,14 @@ use crate::read::{self, AllowedFiles, FileContent};
 use crate::store::{self, FileChangeError, Privacy};
 
 /// The largest definition that is kept as text; of larger ones only the digest is.
-const LARGEST: usize = 64 * 1024;
+const MAX_DEFINITION_BYTES: usize = 64 * 1024;
 /// The most servers that are remembered; those that were longest not approved go first.
-const MOST_SERVERS: usize = 500;
+const MAX_SERVERS: usize = 500;
 /// The most lines of a difference.
-const MOST_LINES: usize = 200;
+const MAX_DIFF_LINES: usize = 200;
 /// The members of a definition that say what a tool does and takes.
-const MEMBERS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
+const DEFINITION_KEYS: [&str; 5] =
+    ["title", "description", "inputSchema", "outputSchema", "annotations"];
 
 /// What tools looked like. Clones share it.
 #[derive(Debug, Clone)]
@@ -116,7 +117,7 @@ impl ToolPins {
         let definition = definition(tool);
         let pinned = PinnedTool {
             digest: digest(&definition),
-            definition: Some(definition).filter(|it| it.len() <= LARGEST),
+            definition: Some(definition).filter(|it| it.len() <= MAX_DEFINITION_BYTES),
         };
         let (server, name) = (key(&tool.server, fingerprint), tool.name.clone());
         self.pinned.send_modify(|known| {
@@ -146,7 +147,7 @@ fn insert_pin(known: &mut PinnedServers, server: &str, tool: &str, pinned: &Pinn
     let page = known.entry(server.to_owned()).or_default();
     page.turn = turn;
     page.tools.insert(tool.to_owned(), pinned.clone());
-    while known.len() > MOST_SERVERS {
+    while known.len() > MAX_SERVERS {
         let oldest = known.iter().min_by_key(|(_, page)| page.turn);
         let Some(oldest) = oldest.map(|(server, _)| server.clone()) else { return };
         known.remove(&oldest);
@@ -166,7 +167,7 @@ fn digest(definition: &str) -> String {
 fn definition(tool: &Tool) -> String {
     let raw: Json = tool.raw.decode().unwrap_or_default();
     let part = |name: &&str| Some(((*name).to_owned(), raw.get(*name)?.clone()));
-    let members: Map<String, Json> = MEMBERS.iter().filter_map(part).collect();
+    let members: Map<String, Json> = DEFINITION_KEYS.iter().filter_map(part).collect();
     let mut text = format!("{:#}", sort_keys(Json::Object(members)));
     text.push('\n');
     text
@@ -199,9 +200,9 @@ impl DefinitionDiff {
                 lines.push((kind, change.value().trim_end().to_owned()));
             }
         }
-        if lines.len() > MOST_LINES {
-            let left_out = lines.len() - MOST_LINES;
-            lines.truncate(MOST_LINES);
+        if lines.len() > MAX_DIFF_LINES {
+            let left_out = lines.len() - MAX_DIFF_LINES;
+            lines.truncate(MAX_DIFF_LINES);
             lines.push((LineChange::Unchanged, format!("… and {left_out} more lines")));
         }
         DefinitionDiff { lines }

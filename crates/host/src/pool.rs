@@ -198,27 +198,27 @@ impl Pool {
     }
 
     /// The tools that fit a query of words, best first, at most so many. An exact name comes before all else.
-    pub fn search(&self, query: &str, most: usize) -> Vec<ToolMatch> {
+    pub fn search(&self, query: &str, max: usize) -> Vec<ToolMatch> {
         let index = self.index.get_or_init(|| SearchIndex::of(&self.tools));
-        let found = index.find(query, self.tools.len(), most);
+        let found = index.find(query, self.tools.len(), max);
         let tool = |place: u32| self.tools[place as usize].clone();
         found.into_iter().map(|(place, score)| ToolMatch { tool: tool(place), score }).collect()
     }
 
     /// The tools whose names are closest to a name that nobody has, closest first, at most so many.
-    pub fn nearest(&self, name: &str, most: usize) -> Vec<&Arc<Tool>> {
+    pub fn nearest(&self, name: &str, max: usize) -> Vec<&Arc<Tool>> {
         let wanted = NameQuery::new(name);
-        let mut close: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(most + 1);
+        let mut close: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(max + 1);
         // They come by name: of two that are as close, the first one stays before the second.
         for tool in &self.tools {
             let limit = match close.last() {
-                Some((worst, _)) if close.len() == most => *worst,
+                Some((worst, _)) if close.len() == max => *worst,
                 Some(_) | None => usize::MAX,
             };
             if let Some(distance) = wanted.distance(tool, limit) {
                 let at = close.partition_point(|it| it.0 <= distance);
                 close.insert(at, (distance, tool));
-                close.truncate(most);
+                close.truncate(max);
             }
         }
         close.into_iter().map(|(_, tool)| tool).collect()
@@ -228,10 +228,10 @@ impl Pool {
 /// Does the same to all of many, on several threads where that is quicker, and keeps their order.
 fn parallel_map<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync) -> Vec<U> {
     /// Starting a thread takes as long as a hundred tools do.
-    const WORTH_A_THREAD: usize = 1000;
-    const MOST_THREADS: usize = 4;
+    const ITEMS_PER_THREAD: usize = 1000;
+    const MAX_THREADS: usize = 4;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let threads = cores.min(MOST_THREADS).min(all.len() / WORTH_A_THREAD);
+    let threads = cores.min(MAX_THREADS).min(all.len() / ITEMS_PER_THREAD);
     if threads <= 1 {
         return all.iter().map(|it| act(*it)).collect();
     }

@@ -64,7 +64,7 @@ impl ScriptedAnswers {
     /// Reads answers: a list of them under `answers`, or an object with the fields of whatever form comes.
     pub fn parse(
         text: &str,
-        otherwise: Arc<dyn Elicitor>,
+        fallback: Arc<dyn Elicitor>,
     ) -> Result<ScriptedAnswers, ScriptedAnswersError> {
         let json: Json =
             serde_json::from_str(text).map_err(|error| ScriptedAnswersError(Some(error)))?;
@@ -82,16 +82,16 @@ impl ScriptedAnswers {
                 content: members,
             }],
         };
-        Ok(ScriptedAnswers { answers, fallback: otherwise })
+        Ok(ScriptedAnswers { answers, fallback })
     }
 
     fn reply(&self, inquiry: &Elicitation) -> Option<ElicitResult> {
         let answer = self.answers.iter().find(|it| it.matches(inquiry))?;
-        let said = || "the prepared answers say so".to_owned();
+        let reason = || "the prepared answers say so".to_owned();
         Some(match answer.action {
             AnswerAction::Accept => ElicitResult::Accept(answer.content.clone()),
-            AnswerAction::Decline => ElicitResult::Decline(said()),
-            AnswerAction::Cancel => ElicitResult::Cancel(said()),
+            AnswerAction::Decline => ElicitResult::Decline(reason()),
+            AnswerAction::Cancel => ElicitResult::Cancel(reason()),
         })
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     use crate::form::Form;
     use crate::inquiry::{DeclineAll, UrlElicitation};
 
-    fn prepared(answers: &Json) -> ScriptedAnswers {
+    fn scripted(answers: &Json) -> ScriptedAnswers {
         ScriptedAnswers::parse(&answers.to_string(), Arc::new(DeclineAll::default()))
             .expect("answers")
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_answer_that_is_about_a_question_counts_and_the_rest_is_asked() {
-        let answers = prepared(&json!({"answers": [
+        let answers = scripted(&json!({"answers": [
             {"server": "bank*", "action": "decline"},
             {"message": "*name*", "content": {"name": "Ada"}},
             {"url": "https://example.com/*"},
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn plain_fields_answer_every_form_and_no_address() {
-        let answers = prepared(&json!({"name": "Ada"}));
+        let answers = scripted(&json!({"name": "Ada"}));
         assert!(matches!(answers.elicit(&form("s", "x")).await, ElicitResult::Accept(_)));
         assert!(matches!(
             answers.elicit(&visit("https://example.com/")).await,

@@ -28,7 +28,7 @@ pub enum AllowedFiles {
 }
 
 /// Reads a file as text. That it is not there is an answer; everything else that fails is an error.
-pub fn read_text(path: &Path, kinds: AllowedFiles) -> Result<FileContent, ReadFailure> {
+pub fn read_text(path: &Path, allowed: AllowedFiles) -> Result<FileContent, ReadFailure> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if is_absent(&error) && path.symlink_metadata().is_err() => {
@@ -36,7 +36,7 @@ pub fn read_text(path: &Path, kinds: AllowedFiles) -> Result<FileContent, ReadFa
         }
         Err(error) => return Err(unreadable(&error)),
     };
-    check_kind(&metadata, kinds)?;
+    check_kind(&metadata, allowed)?;
     let file = File::open(path).map_err(|error| unreadable(&error))?;
     let expected = usize::try_from(metadata.len()).unwrap_or(0);
     let mut bytes = Vec::with_capacity(expected + 1);
@@ -47,15 +47,15 @@ pub fn read_text(path: &Path, kinds: AllowedFiles) -> Result<FileContent, ReadFa
     String::from_utf8(bytes).map(FileContent::Text).map_err(|_| ReadFailure::NotUtf8)
 }
 
-fn check_kind(metadata: &Metadata, kinds: AllowedFiles) -> Result<(), ReadFailure> {
+fn check_kind(metadata: &Metadata, allowed: AllowedFiles) -> Result<(), ReadFailure> {
     if metadata.is_dir() {
         return Err(ReadFailure::IsDirectory);
     }
-    let welcome = match kinds {
+    let is_allowed = match allowed {
         AllowedFiles::RegularOnly => metadata.is_file(),
         AllowedFiles::PipesToo => metadata.is_file() || is_pipe(metadata),
     };
-    if !welcome {
+    if !is_allowed {
         return Err(ReadFailure::NotRegularFile);
     }
     if metadata.len() > MAX_FILE_BYTES {

@@ -93,30 +93,30 @@ impl DependsOn {
 }
 
 /// Replays records.
-pub fn simulate(records: &[AuditRecord], play: &SimulatedRules<'_>) -> Simulation {
-    let mut rehearsal = Simulation::default();
+pub fn simulate(records: &[AuditRecord], simulated: &SimulatedRules<'_>) -> Simulation {
+    let mut simulation = Simulation::default();
     let mut rows: BTreeMap<SimulationRow, usize> = BTreeMap::new();
     let mut known: BTreeMap<(&str, &str), Vec<RuleDecision>> = BTreeMap::new();
     for record in records {
-        let Some(was) = verdict(record) else {
-            rehearsal.undecided += 1;
+        let Some(before) = verdict(record) else {
+            simulation.undecided += 1;
             continue;
         };
         let place = known.entry((&record.server, &record.tool));
-        let decisions = place.or_insert_with(|| play.decisions(record));
-        match row(record, was, decisions) {
+        let decisions = place.or_insert_with(|| simulated.decisions(record));
+        match row(record, before, decisions) {
             Some(row) => *rows.entry(row).or_default() += 1,
-            None => rehearsal.same += 1,
+            None => simulation.same += 1,
         }
     }
     for (row, calls) in rows {
         let rows = match row.after.len() {
-            1 => &mut rehearsal.changes,
-            _ => &mut rehearsal.uncertain,
+            1 => &mut simulation.changes,
+            _ => &mut simulation.uncertain,
         };
         rows.push(SimulationRow { calls, ..row });
     }
-    rehearsal
+    simulation
 }
 
 impl SimulatedRules<'_> {
@@ -146,12 +146,12 @@ fn verdict(record: &AuditRecord) -> Option<PermissionEffect> {
 /// How a call would fare now; nothing where that is as before.
 fn row(
     record: &AuditRecord,
-    was: PermissionEffect,
+    before: PermissionEffect,
     decisions: &[RuleDecision],
 ) -> Option<SimulationRow> {
     let mut now: Vec<PermissionEffect> = decisions.iter().map(|it| it.effect).collect();
     now.dedup();
-    if now == [was] {
+    if now == [before] {
         return None;
     }
     let reasons = match now.len() {
@@ -163,7 +163,7 @@ fn row(
     Some(SimulationRow {
         exposed_name: record.exposed.clone(),
         server: record.server.clone(),
-        before: was,
+        before,
         depends_on: DependsOn::of(decisions, &now),
         after: now,
         because,
@@ -196,7 +196,7 @@ mod tests {
         };
         let records: Vec<AuditRecord> = words.chunks(2).map(record).collect();
         let trusted = BTreeSet::new();
-        let rehearsal =
+        let simulation =
             simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
         let line = |row: &SimulationRow| {
             let now: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
@@ -209,9 +209,9 @@ mod tests {
             let now = now.join("/");
             format!("{} {} -> {now}{on} x{}: {because}", row.exposed_name, row.before, row.calls)
         };
-        let mut found: Vec<String> = rehearsal.changes.iter().map(line).collect();
-        found.extend(rehearsal.uncertain.iter().map(line));
-        found.push(format!("same {}", rehearsal.same));
+        let mut found: Vec<String> = simulation.changes.iter().map(line).collect();
+        found.extend(simulation.uncertain.iter().map(line));
+        found.push(format!("same {}", simulation.same));
         assert_eq!(found, expected);
     }
 
@@ -257,11 +257,11 @@ mod tests {
         let invalid =
             AuditRecord { outcome: "invalid".to_owned(), ..AuditRecord::begin("cli", "x") };
         let (rules, trusted) = (PermissionRules::default(), BTreeSet::new());
-        let play = SimulatedRules {
+        let simulated = SimulatedRules {
             rules: &rules,
             mode: PermissionMode::Default,
             trusted_servers: &trusted,
         };
-        assert_eq!(simulate(&[invalid], &play).undecided, 1);
+        assert_eq!(simulate(&[invalid], &simulated).undecided, 1);
     }
 }

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use crate::load::{self, Configuration, LastValidTexts, LoadOptions};
 
 /// Changes that come this close together are one: editors write in several steps.
-const TOGETHER: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 /// The longest that a file that keeps changing is waited for.
-const MOST_STEPS: usize = 20;
+const MAX_DEBOUNCES: usize = 20;
 
 /// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
 #[derive(Debug)]
@@ -31,47 +31,48 @@ pub struct ConfigWatcher {
 impl ConfigWatcher {
     /// Begins to watch; `configuration` is what was read last.
     pub fn start(
-        surroundings: LoadOptions,
+        options: LoadOptions,
         configuration: &Configuration,
     ) -> notify::Result<ConfigWatcher> {
         // One place: a change that finds it taken is part of the one that waits.
         let (tell, changes) = mpsc::channel(1);
-        let (meant, meaning) = watch::channel(Vec::new());
+        let (relevant, relevant_receiver) = watch::channel(Vec::new());
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| is_relevant(&event, &meaning.borrow())) {
+            if event.is_ok_and(|event| is_relevant(&event, &relevant_receiver.borrow())) {
                 let _one_waits_already = tell.try_send(());
             }
         })?;
         // What was read last did not keep the texts.
-        let mut kept = LastValidTexts::default();
-        load::reload(&surroundings, &mut kept);
-        let mut follower = ConfigWatcher {
-            options: surroundings,
-            last_valid: kept,
+        let mut last_valid = LastValidTexts::default();
+        load::reload(&options, &mut last_valid);
+        let mut config_watcher = ConfigWatcher {
+            options,
+            last_valid,
             watcher,
             watched: BTreeSet::new(),
-            relevant_paths: meant,
+            relevant_paths: relevant,
             changes,
         };
-        follower.update_watches(configuration);
-        Ok(follower)
+        config_watcher.update_watches(configuration);
+        Ok(config_watcher)
     }
 
     /// The configuration after the next change. Comes back also where the change meant nothing. A file that is broken
     /// goes on meaning what it meant, and its problem is told.
     pub async fn next(&mut self) -> Option<Configuration> {
         self.changes.recv().await?;
-        for _ in 0..MOST_STEPS {
-            if timeout(TOGETHER, self.changes.recv()).await.is_err() {
+        for _ in 0..MAX_DEBOUNCES {
+            if timeout(DEBOUNCE, self.changes.recv()).await.is_err() {
                 break;
             }
         }
         loop {
-            let (surroundings, mut kept) = (self.options.clone(), self.last_valid.clone());
-            let loading =
-                tokio::task::spawn_blocking(move || (load::reload(&surroundings, &mut kept), kept));
-            let (configuration, kept) = loading.await.ok()?;
-            self.last_valid = kept;
+            let (options, mut last_valid) = (self.options.clone(), self.last_valid.clone());
+            let loading = tokio::task::spawn_blocking(move || {
+                (load::reload(&options, &mut last_valid), last_valid)
+            });
+            let (configuration, last_valid) = loading.await.ok()?;
+            self.last_valid = last_valid;
             // What came into a folder before it was watched would be missed.
             if self.update_watches(&configuration) == WatchChange::Unchanged {
                 return Some(configuration);
@@ -88,9 +89,9 @@ impl ConfigWatcher {
         folders.extend(nearest_folder(&self.options.paths.state));
         let places = &self.options.paths;
         let sources = configuration.sources.iter().filter_map(|it| it.source.path());
-        let mut meant: Vec<PathBuf> = sources.map(Path::to_owned).collect();
-        meant.extend([places.plugins(), places.approvals()]);
-        self.relevant_paths.send_replace(meant);
+        let mut relevant: Vec<PathBuf> = sources.map(Path::to_owned).collect();
+        relevant.extend([places.plugins(), places.approvals()]);
+        self.relevant_paths.send_replace(relevant);
         for folder in self.watched.difference(&folders) {
             let _gone_already = self.watcher.unwatch(folder);
         }
@@ -114,12 +115,14 @@ enum WatchChange {
 
 /// Reading changes nothing, and of what happens in a folder that we watch, only little is about us: a file that is
 /// read, or would be if it were there, and the folders that lead to it.
-fn is_relevant(event: &notify::Event, meant: &[PathBuf]) -> bool {
-    let is_about_us = |path: &PathBuf| {
-        meant.iter().any(|meant| meant.starts_with(path) || path.parent() == Some(meant.as_path()))
+fn is_relevant(event: &notify::Event, relevant: &[PathBuf]) -> bool {
+    let is_ours = |path: &PathBuf| {
+        relevant
+            .iter()
+            .any(|relevant| relevant.starts_with(path) || path.parent() == Some(relevant.as_path()))
     };
     // Where too much happened at once, nobody knows what it was.
-    event.need_rescan() || (!event.kind.is_access() && event.paths.iter().any(is_about_us))
+    event.need_rescan() || (!event.kind.is_access() && event.paths.iter().any(is_ours))
 }
 
 /// The folder itself, or the nearest above it that is there.
@@ -136,17 +139,17 @@ mod tests {
 
     #[test]
     fn only_what_is_read_and_what_leads_to_it_matters() {
-        let meant = ["/h/.config/swb/settings.json", "/h/data/plugins"].map(PathBuf::from);
+        let relevant = ["/h/.config/swb/settings.json", "/h/data/plugins"].map(PathBuf::from);
         let created = |path: &str| {
             Event::new(EventKind::Create(CreateKind::Any)).add_path(PathBuf::from(path))
         };
         for path in ["/h/.config/swb/settings.json", "/h/.config", "/h/data/plugins/new"] {
-            assert!(is_relevant(&created(path), &meant), "{path}");
+            assert!(is_relevant(&created(path), &relevant), "{path}");
         }
         for path in ["/h/.config/swb/other.json", "/elsewhere", "/h/.config/swb/.swb-draft-1"] {
-            assert!(!is_relevant(&created(path), &meant), "{path}");
+            assert!(!is_relevant(&created(path), &relevant), "{path}");
         }
-        let read = Event::new(EventKind::Access(AccessKind::Any)).add_path(meant[0].clone());
-        assert!(!is_relevant(&read, &meant));
+        let read = Event::new(EventKind::Access(AccessKind::Any)).add_path(relevant[0].clone());
+        assert!(!is_relevant(&read, &relevant));
     }
 }

@@ -10,9 +10,9 @@ use crate::catalogue::{Catalogue, ListIssueKind, ListKind};
 use crate::read::{self, AllowedFiles, FileContent};
 
 /// The most names of one list that are kept.
-const MOST: usize = 2000;
+const MAX_NAMES: usize = 2000;
 /// The longest name that is kept, in bytes.
-const LONGEST: usize = 300;
+const MAX_NAME_BYTES: usize = 300;
 
 /// The names of everything that a server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl CompletionCache {
         }
         let names = |list: ListKind| {
             let items = catalogue.items(list).iter().map(|item| &item.name);
-            items.filter(|name| name.len() <= LONGEST).take(MOST).cloned().collect()
+            items.filter(|name| name.len() <= MAX_NAME_BYTES).take(MAX_NAMES).cloned().collect()
         };
         Some(CompletionCache {
             tools: names(ListKind::Tools),

@@ -15,9 +15,9 @@ use thiserror::Error;
 use crate::read::{self, AllowedFiles, FileContent};
 
 /// How long a command may take to print a secret. It may ask the person for a touch of a key.
-const PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// A secret larger than this is something else.
-const LARGEST_SECRET: u64 = 65_536;
+const MAX_SECRET_BYTES: u64 = 65_536;
 
 /// A secret could not be fetched.
 #[derive(Debug, Error)]
@@ -52,10 +52,10 @@ pub enum SecretErrorKind {
     #[error("the command ended with {0}")]
     Failed(ExitStatus),
     /// The command did not end.
-    #[error("the command took longer than {} seconds", PATIENCE.as_secs())]
+    #[error("the command took longer than {} seconds", COMMAND_TIMEOUT.as_secs())]
     Timeout,
     /// It printed more than a secret can be, or no text.
-    #[error("what came back is no text of at most {LARGEST_SECRET} bytes")]
+    #[error("what came back is no text of at most {MAX_SECRET_BYTES} bytes")]
     Output,
     /// It printed nothing.
     #[error("nothing came back")]
@@ -102,7 +102,7 @@ fn file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
     }
     match read::read_text(&path, AllowedFiles::RegularOnly).map_err(SecretErrorKind::File)? {
         FileContent::Absent => Err(SecretErrorKind::File(ReadFailure::NotFound)),
-        FileContent::Text(text) if text.len() as u64 > LARGEST_SECRET => {
+        FileContent::Text(text) if text.len() as u64 > MAX_SECRET_BYTES => {
             Err(SecretErrorKind::Output)
         }
         FileContent::Text(text) => Ok(text),
@@ -126,13 +126,13 @@ fn keychain(name: &str) -> Result<String, SecretErrorKind> {
 }
 
 fn output(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
-    output_with_timeout(PATIENCE, program, arguments)
+    output_with_timeout(COMMAND_TIMEOUT, program, arguments)
 }
 
 /// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too
 /// long or prints too much.
 fn output_with_timeout(
-    patience: Duration,
+    timeout: Duration,
     program: &'static str,
     arguments: &[&str],
 ) -> Result<String, SecretErrorKind> {
@@ -141,25 +141,26 @@ fn output_with_timeout(
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let start = |source| SecretErrorKind::Start { program, source };
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut child = command.spawn().map_err(start)?;
     let stdout = child.stdout.take();
     let (sender, printed) = mpsc::sync_channel(1);
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let read = stdout.map(|pipe| pipe.take(LARGEST_SECRET + 1).read_to_end(&mut bytes));
+        let read = stdout.map(|pipe| pipe.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes));
         let _nobody_waits_any_more = sender.send(read.and(Some(bytes)).unwrap_or_default());
     });
-    let bytes = printed.recv_timeout(patience);
-    let is_fine = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= LARGEST_SECRET);
-    let ended = if is_fine { wait_for_exit(deadline, &mut child).map_err(start)? } else { None };
+    let bytes = printed.recv_timeout(timeout);
+    let is_within_limit = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= MAX_SECRET_BYTES);
+    let ended =
+        if is_within_limit { wait_for_exit(deadline, &mut child).map_err(start)? } else { None };
     if ended.is_none() {
         kill_group(&child);
     }
     let status = child.wait().map_err(start)?;
     let _ended_with_the_pipe = reader.join();
     let bytes = bytes.map_err(|_| SecretErrorKind::Timeout)?;
-    if bytes.len() as u64 > LARGEST_SECRET {
+    if bytes.len() as u64 > MAX_SECRET_BYTES {
         return Err(SecretErrorKind::Output);
     }
     if ended.is_none() {
@@ -173,13 +174,13 @@ fn output_with_timeout(
 
 /// A command may close its output and go on: it has to end too.
 fn wait_for_exit(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-    const PAUSE: Duration = Duration::from_millis(2);
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
     loop {
         let ended = child.try_wait()?;
         if ended.is_some() || Instant::now() >= deadline {
             return Ok(ended);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -240,11 +241,11 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_killed_whether_it_still_prints_or_not() {
-        let patience = Duration::from_millis(200);
+        let timeout = Duration::from_millis(200);
         for script in
             ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
         {
-            let result = output_with_timeout(patience, "sh", &["-c", script]);
+            let result = output_with_timeout(timeout, "sh", &["-c", script]);
             assert!(matches!(result, Err(SecretErrorKind::Timeout)), "{script}: {result:?}");
         }
         assert!(matches!(

@@ -32,8 +32,8 @@ impl ActiveRules {
     /// Rules whose answers for good are forgotten with the session.
     pub fn new(rules: PermissionRules) -> ActiveRules {
         let configured = Arc::new(rules);
-        let pages = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
-        ActiveRules { sets: watch::Sender::new(pages), file: None }
+        let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        ActiveRules { sets: watch::Sender::new(sets), file: None }
     }
 
     /// The same, with answers for good written to a settings file.
@@ -47,8 +47,8 @@ impl ActiveRules {
     /// whoever owns them may give one.
     pub fn fork(&self) -> ActiveRules {
         let configured = self.sets.borrow().configured.clone();
-        let pages = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
-        ActiveRules { sets: watch::Sender::new(pages), file: self.file.clone() }
+        let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        ActiveRules { sets: watch::Sender::new(sets), file: self.file.clone() }
     }
 
     /// The rules now.
@@ -58,17 +58,17 @@ impl ActiveRules {
 
     /// The configuration changed. What was said in this session still holds.
     pub fn replace(&self, rules: PermissionRules) {
-        self.sets.send_modify(|pages| {
-            pages.configured = Arc::new(rules);
-            pages.rebuild();
+        self.sets.send_modify(|sets| {
+            sets.configured = Arc::new(rules);
+            sets.rebuild();
         });
     }
 
     /// Allows something for as long as the session lasts.
     pub fn allow_for_session(&self, rule: ToolRule) {
-        self.sets.send_modify(|pages| {
-            pages.session.push(rule);
-            pages.rebuild();
+        self.sets.send_modify(|sets| {
+            sets.session.push(rule);
+            sets.rebuild();
         });
     }
 

@@ -21,13 +21,13 @@ use crate::connection::ActiveConnection;
 use crate::engine::{Host, Snapshot};
 
 /// The most answers that are kept.
-const MOST: usize = 256;
+const MAX_ENTRIES: usize = 256;
 /// The most bytes that are kept, all answers together.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The longest that an answer is kept, whatever its server says.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const MAX_TTL: Duration = Duration::from_secs(60 * 60);
 /// How many orders may wait.
-const WAITING: usize = 64;
+const QUEUE_CAPACITY: usize = 64;
 
 /// Counts what a server said about changes of its resources, on one connection.
 #[derive(Debug, Clone, Default)]
@@ -65,8 +65,8 @@ type Key = (String, String);
 
 #[derive(Debug)]
 enum CacheCommand {
-    Get { key: Key, edition: RevisionMark, found: oneshot::Sender<Option<Payload>> },
-    Put { key: Key, edition: RevisionMark, answer: Payload, until: Instant },
+    Get { key: Key, mark: RevisionMark, found: oneshot::Sender<Option<Payload>> },
+    Put { key: Key, mark: RevisionMark, response: Payload, expires_at: Instant },
 }
 
 /// For whoever reads resources.
@@ -77,31 +77,31 @@ pub(crate) struct ResourceCacheHandle(mpsc::Sender<CacheCommand>);
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
 ) -> (ResourceCacheHandle, impl Future<Output = ()> + Send + 'static) {
-    let (orders, from_readers) = mpsc::channel(WAITING);
-    (ResourceCacheHandle(orders), run(snapshots, from_readers))
+    let (commands, from_readers) = mpsc::channel(QUEUE_CAPACITY);
+    (ResourceCacheHandle(commands), run(snapshots, from_readers))
 }
 
 async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    mut orders: mpsc::Receiver<CacheCommand>,
+    mut commands: mpsc::Receiver<CacheCommand>,
 ) {
-    let mut shelf = ResourceCache::default();
+    let mut cache = ResourceCache::default();
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
-                Some(CacheCommand::Get { key, edition, found }) => {
-                    let _reader_left = found.send(shelf.get(&key, &edition, Instant::now()));
+            command = commands.recv() => match command {
+                Some(CacheCommand::Get { key, mark, found }) => {
+                    let _reader_left = found.send(cache.get(&key, &mark, Instant::now()));
                 }
-                Some(CacheCommand::Put { key, edition, answer, until }) => {
-                    shelf.insert(key, CachedResponse { mark: edition, response: answer, expires_at: until, last_used: 0 });
+                Some(CacheCommand::Put { key, mark, response, expires_at }) => {
+                    cache.insert(key, CachedResponse { mark: mark, response: response, expires_at: expires_at, last_used: 0 });
                 }
                 None => return,
             },
             Ok(()) = snapshots.changed() => {
                 let snapshot = snapshots.borrow_and_update().clone();
-                shelf.retain(|server| {
+                cache.retain(|server| {
                     let view = snapshot.servers.get(server)?;
-                    view.active.as_ref().map(|live| live.resource_revision.clone())
+                    view.active.as_ref().map(|active| active.resource_revision.clone())
                 });
             }
         }
@@ -124,29 +124,29 @@ struct ResourceCache {
 }
 
 impl ResourceCache {
-    fn get(&mut self, key: &Key, edition: &RevisionMark, now: Instant) -> Option<Payload> {
+    fn get(&mut self, key: &Key, mark: &RevisionMark, now: Instant) -> Option<Payload> {
         self.uses += 1;
-        let kept = self.entries.get_mut(key)?;
-        if kept.mark != *edition || kept.expires_at <= now {
+        let entry = self.entries.get_mut(key)?;
+        if entry.mark != *mark || entry.expires_at <= now {
             self.remove(key);
             return None;
         }
-        kept.last_used = self.uses;
-        Some(kept.response.clone())
+        entry.last_used = self.uses;
+        Some(entry.response.clone())
     }
 
     /// Keeps an answer, unless it alone would take most of the room.
-    fn insert(&mut self, key: Key, mut kept: CachedResponse) {
-        let size = entry_bytes(&key, &kept);
+    fn insert(&mut self, key: Key, mut entry: CachedResponse) {
+        let size = entry_bytes(&key, &entry);
         self.remove(&key);
-        if size > MOST_BYTES / 4 {
+        if size > MAX_BYTES / 4 {
             return;
         }
         self.uses += 1;
-        kept.last_used = self.uses;
+        entry.last_used = self.uses;
         self.bytes += size;
-        self.entries.insert(key, kept);
-        while self.entries.len() > MOST || self.bytes > MOST_BYTES {
+        self.entries.insert(key, entry);
+        while self.entries.len() > MAX_ENTRIES || self.bytes > MAX_BYTES {
             let least =
                 self.entries.iter().min_by_key(|(_, it)| it.last_used).map(|(key, _)| key.clone());
             let Some(least) = least else { return };
@@ -155,24 +155,25 @@ impl ResourceCache {
     }
 
     /// Keeps only what came over a connection that still stands.
-    fn retain(&mut self, standing: impl Fn(&str) -> Option<ResourceRevision>) {
-        let is_over = |key: &Key, it: &CachedResponse| {
-            standing(&key.0).is_none_or(|news| !news.is_same_connection(&it.mark.revision))
+    fn retain(&mut self, active_revision: impl Fn(&str) -> Option<ResourceRevision>) {
+        let is_expired = |key: &Key, it: &CachedResponse| {
+            active_revision(&key.0)
+                .is_none_or(|revision| !revision.is_same_connection(&it.mark.revision))
         };
-        let over = self.entries.iter().filter(|(key, it)| is_over(key, it));
-        let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
-        over.iter().for_each(|key| self.remove(key));
+        let expired = self.entries.iter().filter(|(key, it)| is_expired(key, it));
+        let expired: Vec<Key> = expired.map(|(key, _)| key.clone()).collect();
+        expired.iter().for_each(|key| self.remove(key));
     }
 
     fn remove(&mut self, key: &Key) {
-        if let Some(kept) = self.entries.remove(key) {
-            self.bytes -= entry_bytes(key, &kept);
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= entry_bytes(key, &entry);
         }
     }
 }
 
-fn entry_bytes(key: &Key, kept: &CachedResponse) -> usize {
-    key.0.len() + key.1.len() + kept.response.as_bytes().len()
+fn entry_bytes(key: &Key, entry: &CachedResponse) -> usize {
+    key.0.len() + key.1.len() + entry.response.as_bytes().len()
 }
 
 #[derive(Deserialize)]
@@ -183,9 +184,9 @@ struct ResponseTtl {
 }
 
 /// How long an answer holds, where it says so.
-fn ttl(answer: &Payload) -> Option<Duration> {
-    let said: ResponseTtl = answer.decode().ok()?;
-    said.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(LONGEST))
+fn ttl(response: &Payload) -> Option<Duration> {
+    let said: ResponseTtl = response.decode().ok()?;
+    said.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(MAX_TTL))
 }
 
 impl Host {
@@ -194,36 +195,40 @@ impl Host {
         &self,
         server: &str,
         uri: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Payload, RequestError> {
-        let live = self.active_connection(server).await?;
+        let active = self.active_connection(server).await?;
         let key = (server.to_owned(), uri.to_owned());
-        let edition = live.resource_revision.mark();
-        let (found, kept) = oneshot::channel();
-        let order = CacheCommand::Get { key: key.clone(), edition: edition.clone(), found };
+        let mark = active.resource_revision.mark();
+        let (found, entry) = oneshot::channel();
+        let command = CacheCommand::Get { key: key.clone(), mark: mark.clone(), found };
         // A shelf that is gone keeps nothing.
-        if self.resource_cache().0.send(order).await.is_ok()
-            && let Ok(Some(answer)) = kept.await
+        if self.resource_cache().0.send(command).await.is_ok()
+            && let Ok(Some(response)) = entry.await
         {
-            return Ok(answer);
+            return Ok(response);
         }
         let params = json!({"uri": uri}).to_string();
-        let mut question = ServerRequest::idempotent("resources/read", patience);
-        question.params = Some(Payload::from_json(params.into()));
-        let asked = Instant::now();
-        let answer = self.request(server, question).await?;
-        if let Some(fresh) = ttl(&answer) {
-            let order =
-                CacheCommand::Put { key, edition, answer: answer.clone(), until: asked + fresh };
-            let _shelf_gone = self.resource_cache().0.send(order).await;
+        let mut request = ServerRequest::idempotent("resources/read", timeout);
+        request.params = Some(Payload::from_json(params.into()));
+        let requested_at = Instant::now();
+        let response = self.request(server, request).await?;
+        if let Some(ttl_left) = ttl(&response) {
+            let command = CacheCommand::Put {
+                key,
+                mark,
+                response: response.clone(),
+                expires_at: requested_at + ttl_left,
+            };
+            let _shelf_gone = self.resource_cache().0.send(command).await;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Does a server have resources? Connects to it first, where it is not connected.
     pub async fn has_resources(&self, server: &str) -> Result<bool, RequestError> {
-        let live = self.active_connection(server).await?;
-        Ok(live.client.server().capabilities.resources.is_some())
+        let active = self.active_connection(server).await?;
+        Ok(active.client.server().capabilities.resources.is_some())
     }
 
     async fn active_connection(&self, server: &str) -> Result<ActiveConnection, RequestError> {
@@ -246,74 +251,74 @@ mod tests {
         (server.to_owned(), uri.to_owned())
     }
 
-    fn kept(news: &ResourceRevision, size: usize) -> CachedResponse {
-        let answer = Payload::from_json(vec![b' '; size].into());
+    fn entry(revision: &ResourceRevision, size: usize) -> CachedResponse {
+        let response = Payload::from_json(vec![b' '; size].into());
         CachedResponse {
-            mark: news.mark(),
-            response: answer,
+            mark: revision.mark(),
+            response,
             expires_at: Instant::now() + SOON,
             last_used: 0,
         }
     }
 
-    fn has(shelf: &mut ResourceCache, key: &Key, news: &ResourceRevision) -> bool {
-        shelf.get(key, &news.mark(), Instant::now()).is_some()
+    fn has(cache: &mut ResourceCache, key: &Key, revision: &ResourceRevision) -> bool {
+        cache.get(key, &revision.mark(), Instant::now()).is_some()
     }
 
     #[test]
     fn an_answer_is_good_until_the_server_says_that_something_changed() {
-        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
-        shelf.insert(key("s", "a"), kept(&news, 10));
-        assert!(has(&mut shelf, &key("s", "a"), &news));
-        news.bump();
-        assert!(!has(&mut shelf, &key("s", "a"), &news));
-        assert_eq!((shelf.entries.len(), shelf.bytes), (0, 0));
+        let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
+        cache.insert(key("s", "a"), entry(&revision, 10));
+        assert!(has(&mut cache, &key("s", "a"), &revision));
+        revision.bump();
+        assert!(!has(&mut cache, &key("s", "a"), &revision));
+        assert_eq!((cache.entries.len(), cache.bytes), (0, 0));
     }
 
     #[test]
     fn an_answer_that_was_asked_for_before_a_change_is_not_good_after_it() {
-        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
-        let late = kept(&news, 10);
-        news.bump();
-        shelf.insert(key("s", "a"), late);
-        assert!(!has(&mut shelf, &key("s", "a"), &news));
+        let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
+        let late = entry(&revision, 10);
+        revision.bump();
+        cache.insert(key("s", "a"), late);
+        assert!(!has(&mut cache, &key("s", "a"), &revision));
     }
 
     #[test]
     fn an_answer_is_good_on_its_connection_alone_and_for_its_time() {
-        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
-        shelf.insert(key("s", "a"), kept(&news, 10));
-        shelf.insert(key("t", "a"), kept(&news, 10));
-        assert!(!has(&mut shelf, &key("s", "a"), &ResourceRevision::default()));
-        shelf.insert(key("s", "a"), kept(&news, 10));
+        let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
+        cache.insert(key("s", "a"), entry(&revision, 10));
+        cache.insert(key("t", "a"), entry(&revision, 10));
+        assert!(!has(&mut cache, &key("s", "a"), &ResourceRevision::default()));
+        cache.insert(key("s", "a"), entry(&revision, 10));
         let later = Instant::now() + SOON * 2;
-        assert!(shelf.get(&key("s", "a"), &news.mark(), later).is_none());
-        shelf.insert(key("s", "a"), kept(&news, 10));
-        shelf.retain(|server| (server == "s").then(|| news.clone()));
-        assert_eq!(shelf.entries.keys().collect::<Vec<_>>(), [&key("s", "a")]);
+        assert!(cache.get(&key("s", "a"), &revision.mark(), later).is_none());
+        cache.insert(key("s", "a"), entry(&revision, 10));
+        cache.retain(|server| (server == "s").then(|| revision.clone()));
+        assert_eq!(cache.entries.keys().collect::<Vec<_>>(), [&key("s", "a")]);
     }
 
     #[test]
     fn the_least_used_leaves_first() {
-        let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
-        for number in 0..MOST {
-            shelf.insert(key("s", &number.to_string()), kept(&news, 1));
+        let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
+        for number in 0..MAX_ENTRIES {
+            cache.insert(key("s", &number.to_string()), entry(&revision, 1));
         }
-        assert!(has(&mut shelf, &key("s", "0"), &news));
-        shelf.insert(key("s", "one more"), kept(&news, 1));
-        assert!(has(&mut shelf, &key("s", "0"), &news));
-        assert!(!has(&mut shelf, &key("s", "1"), &news));
+        assert!(has(&mut cache, &key("s", "0"), &revision));
+        cache.insert(key("s", "one more"), entry(&revision, 1));
+        assert!(has(&mut cache, &key("s", "0"), &revision));
+        assert!(!has(&mut cache, &key("s", "1"), &revision));
     }
 
     #[test]
     fn only_an_answer_that_says_how_long_it_holds_is_kept() {
-        let fresh = |text: &'static str| ttl(&Payload::from_json(text.into()));
-        assert_eq!(fresh(r#"{"contents":[],"ttlMs":5000}"#), Some(Duration::from_secs(5)));
-        assert_eq!(fresh(r#"{"contents":[],"ttlMs":99999999999}"#), Some(LONGEST));
+        let ttl_left = |text: &'static str| ttl(&Payload::from_json(text.into()));
+        assert_eq!(ttl_left(r#"{"contents":[],"ttlMs":5000}"#), Some(Duration::from_secs(5)));
+        assert_eq!(ttl_left(r#"{"contents":[],"ttlMs":99999999999}"#), Some(MAX_TTL));
         for text in
             [r#"{"contents":[]}"#, r#"{"ttlMs":0}"#, r#"{"ttlMs":"5"}"#, r#"{"ttlMs":-5}"#, "[]"]
         {
-            assert_eq!(fresh(text), None, "{text}");
+            assert_eq!(ttl_left(text), None, "{text}");
         }
     }
 
@@ -322,12 +327,12 @@ mod tests {
         fn it_never_holds_too_much_and_knows_how_much_it_holds(
             puts in prop::collection::vec((0u8..40, 0usize..(5 << 20)), 0..80),
         ) {
-            let (mut shelf, news) = (ResourceCache::default(), ResourceRevision::default());
+            let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
             for (name, size) in puts {
-                shelf.insert(key("s", &name.to_string()), kept(&news, size));
-                let bytes: usize = shelf.entries.iter().map(|(key, it)| super::entry_bytes(key, it)).sum();
-                prop_assert_eq!(bytes, shelf.bytes);
-                prop_assert!(bytes <= MOST_BYTES && shelf.entries.len() <= MOST);
+                cache.insert(key("s", &name.to_string()), entry(&revision, size));
+                let bytes: usize = cache.entries.iter().map(|(key, it)| super::entry_bytes(key, it)).sum();
+                prop_assert_eq!(bytes, cache.bytes);
+                prop_assert!(bytes <= MAX_BYTES && cache.entries.len() <= MAX_ENTRIES);
             }
         }
     }

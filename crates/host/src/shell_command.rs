@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// How long what a command printed may take to arrive once it has ended. Who holds its streams open then is no part
 /// of the answer.
-const AFTERWARDS: Duration = Duration::from_millis(200);
+const STREAM_GRACE: Duration = Duration::from_millis(200);
 
 /// A command, and what it is given.
 pub(crate) struct ShellCommand<'a> {
@@ -45,7 +45,7 @@ impl ShellCommand<'_> {
         if let Some(variables) = self.variables {
             command_line.env_clear().envs(variables);
         }
-        let mut leash = ProcessGroupGuard::prepare(&mut command_line);
+        let mut process_group = ProcessGroupGuard::prepare(&mut command_line);
         let mut child = command_line
             .args([flag, self.command])
             .current_dir(self.folder)
@@ -54,7 +54,7 @@ impl ShellCommand<'_> {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        leash.attach(&child);
+        process_group.attach(&child);
         let stdin = child.stdin.take();
         let feeding = async {
             if let Some(mut stdin) = stdin {
@@ -74,11 +74,11 @@ impl ShellCommand<'_> {
         let (status, printed, complained) = tokio::select! {
             ((), printed, complained) = &mut streams => (child.wait().await, printed, complained),
             status = child.wait() => {
-                let ((), printed, complained) = match timeout(AFTERWARDS, &mut streams).await {
+                let ((), printed, complained) = match timeout(STREAM_GRACE, &mut streams).await {
                     Ok(streams) => streams,
                     // Whom it left behind holds the streams open.
                     Err(_) => {
-                        leash.kill();
+                        process_group.kill();
                         streams.await
                     }
                 };
@@ -89,10 +89,10 @@ impl ShellCommand<'_> {
     }
 }
 
-async fn read_all(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<String> {
+async fn read_all(from: Option<impl AsyncRead + Unpin>, max_bytes: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        from.take(most + 1).read_to_end(&mut bytes).await?;
+        from.take(max_bytes + 1).read_to_end(&mut bytes).await?;
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -58,16 +58,16 @@ pub(crate) struct DynamicHeaders {
 
 impl DynamicHeaders {
     /// Headers that are made anew after so long.
-    pub(crate) fn new(producer: impl HeaderSource + 'static, ttl: Duration) -> DynamicHeaders {
+    pub(crate) fn new(source: impl HeaderSource + 'static, ttl: Duration) -> DynamicHeaders {
         let current = watch::Sender::new(CurrentHeaders::default());
-        DynamicHeaders { source: Box::new(producer), ttl, current, refresh_slot: Semaphore::new(1) }
+        DynamicHeaders { source: Box::new(source), ttl, current, refresh_slot: Semaphore::new(1) }
     }
 
     /// Makes them for the first time, so that what stands in the way is known before anybody is asked anything.
     pub(crate) async fn load(&self) -> Result<(), String> {
         let now = self.refresh(0, HeaderTrial::Accepted).await;
         match now.error {
-            Some(trouble) if now.fetched_at.is_none() => Err(trouble),
+            Some(error) if now.fetched_at.is_none() => Err(error),
             Some(_) | None => Ok(()),
         }
     }
@@ -79,33 +79,34 @@ impl DynamicHeaders {
 
     /// What is shown after those with this number; made now unless somebody was faster.
     async fn refresh(&self, seen: u64, trial: HeaderTrial) -> CurrentHeaders {
-        let _turn = self.refresh_slot.acquire().await;
+        let _slot = self.refresh_slot.acquire().await;
         let before = self.current.borrow().clone();
         if before.generation != seen {
             return before;
         }
-        let made = self.source.produce().await;
-        self.current.send_modify(|current| match made {
+        let fetched = self.source.produce().await;
+        self.current.send_modify(|current| match fetched {
             Ok(headers) => {
-                let (made, number) = (Some(Instant::now()), current.generation + 1);
+                let (fetched, number) = (Some(Instant::now()), current.generation + 1);
                 *current = CurrentHeaders {
                     headers,
-                    fetched_at: made,
+                    fetched_at: fetched,
                     generation: number,
                     trial,
                     error: None,
                 };
             }
-            Err(trouble) => current.error = Some(trouble),
+            Err(error) => current.error = Some(error),
         });
         self.current.borrow().clone()
     }
 
     async fn on_refusal(&self, refusal: ResponseHead<'_>) -> RetryDecision {
         let before = self.current.borrow().clone();
-        let ours = before.headers.get(header::AUTHORIZATION);
-        if let (Some(shown), Some(ours)) = (refusal.authorization, ours)
-            && shown != ours
+        let current_authorization = before.headers.get(header::AUTHORIZATION);
+        if let (Some(shown), Some(current_authorization)) =
+            (refusal.authorization, current_authorization)
+            && shown != current_authorization
         {
             // Made anew while the request was on its way.
             return RetryDecision::Retry;
@@ -129,7 +130,7 @@ impl Authorize for DynamicHeaders {
         Box::pin(async move {
             let current = self.current.borrow().clone();
             match current.fetched_at {
-                Some(made) if made.elapsed() < self.ttl => current.headers,
+                Some(fetched) if fetched.elapsed() < self.ttl => current.headers,
                 // What cannot be made anew may still be taken.
                 Some(_) | None => self.refresh(current.generation, current.trial).await.headers,
             }

@@ -41,9 +41,9 @@ use crate::engine::{ConnectionContext, Host};
 use crate::reveal;
 
 /// The name by which people will know us.
-const NAME: &str = "Switchboard";
+const CLIENT_NAME: &str = "Switchboard";
 /// The name under which the keychain keeps our key.
-const APPLICATION: &str = "switchboard";
+const KEYCHAIN_SERVICE: &str = "switchboard";
 
 /// What a caller decides about signing in.
 #[derive(Clone, Default)]
@@ -200,19 +200,19 @@ impl LoginView {
 
 impl LoginServices {
     pub(crate) async fn open(
-        settings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<LoginServices, ConnectionFailure> {
-        let keychain = SystemKeychain::new(APPLICATION);
+        let keychain = SystemKeychain::new(KEYCHAIN_SERVICE);
         let opened = FileTokenStore::open(
-            &settings.logins_folder,
-            settings.login_options.token_storage,
+            &context.logins_folder,
+            context.login_options.token_storage,
             Some(&keychain),
         )
         .await;
         let (vault, place) = opened.map_err(|error| {
             invalid_config(format!("the place where logins are kept cannot be used: {error}"))
         })?;
-        let network = settings.network(None)?;
+        let network = context.network(None)?;
         let proxies = network.proxy_hosts().to_vec();
         Ok(LoginServices {
             token_store: Arc::new(vault),
@@ -254,8 +254,9 @@ fn login_remote(spec: &ServerSpec) -> Result<&RemoteConfig<ExpandedText>, &'stat
         }
         TransportConfig::Sdk { .. } => return Err("it is inside this program"),
     };
-    let is_fixed = |(name, _): &(String, ExpandedText)| name.eq_ignore_ascii_case("authorization");
-    match remote.headers.iter().any(is_fixed) || remote.headers_helper.is_some() {
+    let is_authorization =
+        |(name, _): &(String, ExpandedText)| name.eq_ignore_ascii_case("authorization");
+    match remote.headers.iter().any(is_authorization) || remote.headers_helper.is_some() {
         true => Err("its entry says what to show it"),
         false => Ok(remote),
     }
@@ -272,11 +273,11 @@ pub(crate) enum LoginMethod {
 
 impl LoginMethod {
     /// That of a server; none where its entry says what to show it, or where no person signs in.
-    pub(crate) fn for_server(wanted: &DesiredServer) -> Option<LoginMethod> {
-        if wanted.scope == Scope::Connectors {
+    pub(crate) fn for_server(desired: &DesiredServer) -> Option<LoginMethod> {
+        if desired.scope == Scope::Connectors {
             return Some(LoginMethod::ConnectorAccount);
         }
-        match &wanted.spec.transport {
+        match &desired.spec.transport {
             TransportConfig::ConnectorProxy(_) => Some(LoginMethod::ConnectorAccount),
             TransportConfig::Http(_)
             | TransportConfig::Sse(_)
@@ -285,10 +286,10 @@ impl LoginMethod {
             | TransportConfig::SseIde(_)
             | TransportConfig::WsIde(_)
             | TransportConfig::Sdk { .. } => {
-                let oauth = login_remote(&wanted.spec).ok()?.oauth.as_ref();
-                let is_for_people =
+                let oauth = login_remote(&desired.spec).ok()?.oauth.as_ref();
+                let is_interactive =
                     oauth.is_none_or(|it| it.grant == OAuthGrant::AuthorizationCode);
-                is_for_people.then_some(LoginMethod::OAuth)
+                is_interactive.then_some(LoginMethod::OAuth)
             }
         }
     }
@@ -298,58 +299,54 @@ impl LoginSlot {
     /// The server's signer; none where one does not sign in there.
     pub(crate) async fn login(
         &self,
-        wanted: &DesiredServer,
-        settings: &Arc<ConnectionContext>,
+        desired: &DesiredServer,
+        context: &Arc<ConnectionContext>,
     ) -> Result<Option<Arc<ServerLogin>>, ConnectionFailure> {
-        let made = self.0.get_or_try_init(|| ServerLogin::new(wanted, settings)).await;
+        let made = self.0.get_or_try_init(|| ServerLogin::new(desired, context)).await;
         made.cloned()
     }
 
     /// Waits until what was issued is written down.
     pub(crate) async fn flush(&self) {
-        if let Some(Some(signer)) = self.0.get() {
-            signer.token_provider.close().await;
+        if let Some(Some(login)) = self.0.get() {
+            login.token_provider.close().await;
         }
     }
 
     /// Signs in where the server says what it wants and somebody is there for it.
     pub(crate) async fn sign_in_if_required(
         &self,
-        wanted: &DesiredServer,
-        settings: &Arc<ConnectionContext>,
+        desired: &DesiredServer,
+        context: &Arc<ConnectionContext>,
     ) -> bool {
-        let Some(guide) = settings.login_options.guide.as_deref() else { return false };
-        let Ok(Some(signer)) = self.login(wanted, settings).await else { return false };
-        signer.token_provider.required_action().is_some()
-            && signer.sign_in(guide, &LoginRequest::default()).await.is_ok()
+        let Some(guide) = context.login_options.guide.as_deref() else { return false };
+        let Ok(Some(login)) = self.login(desired, context).await else { return false };
+        login.token_provider.required_action().is_some()
+            && login.sign_in(guide, &LoginRequest::default()).await.is_ok()
     }
 }
 
 impl ServerLogin {
     async fn new(
-        wanted: &DesiredServer,
-        settings: &Arc<ConnectionContext>,
+        desired: &DesiredServer,
+        context: &Arc<ConnectionContext>,
     ) -> Result<Option<Arc<ServerLogin>>, ConnectionFailure> {
-        if login_remote(&wanted.spec).is_err() {
+        if login_remote(&desired.spec).is_err() {
             return Ok(None);
         }
-        let signing = settings.login_services().await?;
-        let profile = Arc::new(OAuthProfile::load(&wanted.spec, settings).await?);
+        let services = context.login_services().await?;
+        let profile = Arc::new(OAuthProfile::load(&desired.spec, context).await?);
         let refresher =
-            Refresher::new(signing.token_store.clone(), signing.fetch.clone(), profile.trust());
+            Refresher::new(services.token_store.clone(), services.fetch.clone(), profile.trust());
         let mut keeper =
             TokenProvider::new(refresher, profile.client_id.as_deref().unwrap_or_default());
         if profile.supports_unattended() {
-            let (spec, settings) = (wanted.spec.clone(), settings.clone());
-            keeper = keeper.with_non_interactive_login(move |demand, record| {
-                Box::pin(unattended_plan(spec.clone(), settings.clone(), demand, record))
+            let (spec, context) = (desired.spec.clone(), context.clone());
+            keeper = keeper.with_non_interactive_login(move |challenge, record| {
+                Box::pin(unattended_plan(spec.clone(), context.clone(), challenge, record))
             });
         }
-        Ok(Some(Arc::new(ServerLogin {
-            token_provider: Arc::new(keeper),
-            profile,
-            services: signing,
-        })))
+        Ok(Some(Arc::new(ServerLogin { token_provider: Arc::new(keeper), profile, services })))
     }
 
     /// Is a login kept that may be good? Then what was said of a wall a while ago says nothing.
@@ -370,8 +367,8 @@ impl ServerLogin {
 
     /// Is there a login that only an outage kept from being renewed?
     pub(crate) fn may_refresh_later(&self) -> bool {
-        let wants_nobody = self.token_provider.required_action().is_none();
-        wants_nobody
+        let needs_no_login = self.token_provider.required_action().is_none();
+        needs_no_login
             && self
                 .token_provider
                 .last_failure()
@@ -382,31 +379,31 @@ impl ServerLogin {
     pub(crate) async fn sign_in(
         &self,
         guide: &dyn LoginPrompt,
-        wish: &LoginRequest,
+        request: &LoginRequest,
     ) -> Result<LoginRecord, ServerLoginError> {
-        let (demand, held) = match self.token_provider.required_action() {
-            Some(RequiredAction::SignIn { challenge: demand }) => (demand, None),
-            Some(RequiredAction::GrantMoreScopes { demand, granted: held }) => (demand, held),
+        let (challenge, held) = match self.token_provider.required_action() {
+            Some(RequiredAction::SignIn { challenge: challenge }) => (challenge, None),
+            Some(RequiredAction::GrantMoreScopes { challenge, granted: held }) => (challenge, held),
             None => (AuthChallenge::default(), None),
         };
-        let port = match wish.port.or(self.profile.callback_port) {
+        let port = match request.port.or(self.profile.callback_port) {
             Some(port) => CallbackPort::Fixed(port),
             None => CallbackPort::Any,
         };
-        let named = if wish.port.or(self.profile.callback_port).is_some() {
+        let named = if request.port.or(self.profile.callback_port).is_some() {
             LoopbackHost::Localhost
         } else {
             LoopbackHost::Ipv4
         };
         let escort = BrowserFlow::bind(port, named, guide).await?;
-        let way = match wish.use_device_code {
+        let grant = match request.use_device_code {
             true => LoginGrant::Device,
             false => LoginGrant::Browser { redirect_uri: escort.redirect_uri().clone() },
         };
         let known = self.stored_record().await;
-        let mut plan = self.profile.plan(demand, known.as_ref(), held, way);
-        if !wish.scopes.is_empty() {
-            plan.scopes = Some(Scopes::new(&wish.scopes));
+        let mut plan = self.profile.plan(challenge, known.as_ref(), held, grant);
+        if !request.scopes.is_empty() {
+            plan.scopes = Some(Scopes::new(&request.scopes));
         }
         let outcome = self.token_provider.sign_in(plan, &escort).await;
         let page = match &outcome {
@@ -469,39 +466,42 @@ pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
 /// replaced, and somebody may have signed in at the identity provider.
 async fn unattended_plan(
     spec: ServerSpec,
-    settings: Arc<ConnectionContext>,
-    demand: AuthChallenge,
+    context: Arc<ConnectionContext>,
+    challenge: AuthChallenge,
     record: Option<Arc<LoginRecord>>,
 ) -> Option<LoginPlan> {
-    let profile = match OAuthProfile::load(&spec, &settings).await {
+    let profile = match OAuthProfile::load(&spec, &context).await {
         Ok(profile) => profile,
         Err(cause) => {
-            settings.stderr_log.note(spec.name.as_str(), &cause.to_string());
+            context.stderr_log.note(spec.name.as_str(), &cause.to_string());
             return None;
         }
     };
-    let way = profile.unattended_grant()?;
-    Some(profile.plan(demand, record.as_deref(), None, way))
+    let grant = profile.unattended_grant()?;
+    Some(profile.plan(challenge, record.as_deref(), None, grant))
 }
 
 /// The identity that a provider gave to somebody who signed in there, renewed where it has ended.
 async fn identity_token(
-    vouched: &IdentityProviderProfile,
-    signing: &LoginServices,
+    provider_profile: &IdentityProviderProfile,
+    services: &LoginServices,
 ) -> Option<Secret> {
-    let found =
-        signing.token_store.find(vouched.issuer.as_str(), &vouched.client.id).await.ok()??;
+    let found = services
+        .token_store
+        .find(provider_profile.issuer.as_str(), &provider_profile.client.id)
+        .await
+        .ok()??;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     if !found.tokens.is_expired(now.map_or(0, |it| it.as_secs())) {
         return found.tokens.id_token;
     }
     let trust = TrustSettings {
-        server: vouched.issuer.clone(),
-        trusted_urls: vec![vouched.issuer.clone()],
-        proxies: signing.proxies.clone(),
-        signing_key: vouched.client.credential.signing_key().cloned(),
+        server: provider_profile.issuer.clone(),
+        trusted_urls: vec![provider_profile.issuer.clone()],
+        proxies: services.proxies.clone(),
+        signing_key: provider_profile.client.credential.signing_key().cloned(),
     };
-    let refresher = Refresher::new(signing.token_store.clone(), signing.fetch.clone(), trust);
+    let refresher = Refresher::new(services.token_store.clone(), services.fetch.clone(), trust);
     let renewed = refresher.refresh(&found, RefreshReason::Expiring).await;
     refresher.close().await;
     renewed.ok()?.tokens.id_token
@@ -511,19 +511,19 @@ impl OAuthProfile {
     /// What an entry comes to at this moment.
     async fn load(
         spec: &ServerSpec,
-        settings: &Arc<ConnectionContext>,
+        context: &Arc<ConnectionContext>,
     ) -> Result<OAuthProfile, ConnectionFailure> {
-        let signing = settings.login_services().await?;
-        let (spec, shared) = (spec.clone(), settings.clone());
+        let services = context.login_services().await?;
+        let (spec, shared) = (spec.clone(), context.clone());
         let revealing =
             tokio::task::spawn_blocking(move || OAuthProfile::read(&spec, &shared)).await;
         let mut profile = revealing
             .unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
-        profile.proxies.clone_from(&signing.proxies);
-        if let Some(vouched) =
+        profile.proxies.clone_from(&services.proxies);
+        if let Some(provider_profile) =
             profile.identity_provider.as_mut().filter(|it| it.identity_token.is_none())
         {
-            vouched.identity_token = identity_token(vouched, &signing).await;
+            provider_profile.identity_token = identity_token(provider_profile, &services).await;
         }
         Ok(profile)
     }
@@ -531,12 +531,12 @@ impl OAuthProfile {
     /// Reads an entry. Fetches the secrets that it names, and blocks meanwhile.
     fn read(
         spec: &ServerSpec,
-        settings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<OAuthProfile, ConnectionFailure> {
-        let around = &settings.env;
+        let env = &context.env;
         let remote = login_remote(spec).map_err(|why| invalid_config(why.to_owned()))?;
         let oauth = remote.oauth.as_ref();
-        let text = |it: Option<&ExpandedText>| it.map(|it| reveal_text(it, around)).transpose();
+        let text = |it: Option<&ExpandedText>| it.map(|it| reveal_text(it, env)).transpose();
         let url = |what: &str, text: &str| {
             Url::parse(text).map_err(|error| invalid_config(format!("`{what}` is no URL: {error}")))
         };
@@ -550,13 +550,13 @@ impl OAuthProfile {
             let detail = "`oauth.grant` is `jwt_bearer`, and there is no `oauth.workloadToken`";
             return Err(invalid_config(detail.to_owned()));
         }
-        let vouched = match oauth.is_some_and(|it| it.xaa) {
+        let provider_profile = match oauth.is_some_and(|it| it.xaa) {
             false => None,
-            true => Some(IdentityProviderProfile::from_settings(settings)?),
+            true => Some(IdentityProviderProfile::from_settings(context)?),
         };
         Ok(OAuthProfile {
             name: spec.name.as_str().to_owned(),
-            server: url("url", &reveal_text(&remote.url, around)?)?,
+            server: url("url", &reveal_text(&remote.url, env)?)?,
             client_id: text(oauth.and_then(|it| it.client_id.as_ref()))?,
             credential: match (key, secret) {
                 (Some(key), _) => ClientCredential::PrivateKey(key),
@@ -568,8 +568,8 @@ impl OAuthProfile {
             grant: oauth.map(|it| it.grant).unwrap_or_default(),
             callback_port: oauth.and_then(|it| it.callback_port),
             workload_token: workload.map(Secret::new),
-            identity_provider: vouched,
-            client_metadata_url: settings.login_options.client_metadata_url.clone(),
+            identity_provider: provider_profile,
+            client_metadata_url: context.login_options.client_metadata_url.clone(),
             proxies: Vec::new(),
         })
     }
@@ -594,10 +594,10 @@ impl OAuthProfile {
     /// How to sign in.
     fn plan(
         &self,
-        demand: AuthChallenge,
+        challenge: AuthChallenge,
         record: Option<&LoginRecord>,
         held: Option<Scopes>,
-        way: LoginGrant,
+        grant: LoginGrant,
     ) -> LoginPlan {
         let TrustSettings { server, trusted_urls: typed, proxies, .. } = self.trust();
         let configured = self.client_id.as_ref().map(|id| ConfiguredClient {
@@ -607,7 +607,7 @@ impl OAuthProfile {
             issuer: record.map(|it| it.key.issuer.clone()),
         });
         LoginPlan {
-            challenge: demand,
+            challenge,
             trusted_urls: typed,
             proxies,
             metadata_url: self.metadata_url.clone(),
@@ -619,15 +619,15 @@ impl OAuthProfile {
             scopes: self.scopes.clone(),
             granted_scopes: held,
             dpop_key: Some(DpopKey::generate()),
-            ..LoginPlan::new(server, way, NAME)
+            ..LoginPlan::new(server, grant, CLIENT_NAME)
         }
     }
 
     fn unattended_grant(&self) -> Option<LoginGrant> {
-        if let Some(vouched) = &self.identity_provider
-            && let Some(identity) = &vouched.identity_token
+        if let Some(provider_profile) = &self.identity_provider
+            && let Some(identity) = &provider_profile.identity_token
         {
-            let IdentityProviderProfile { issuer, token_endpoint, client, .. } = vouched;
+            let IdentityProviderProfile { issuer, token_endpoint, client, .. } = provider_profile;
             return Some(LoginGrant::IdentityProvider(IdentityProviderLogin {
                 issuer: issuer.clone(),
                 token_endpoint: token_endpoint.clone(),
@@ -647,17 +647,17 @@ impl OAuthProfile {
 
 impl IdentityProviderProfile {
     fn from_settings(
-        settings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<IdentityProviderProfile, ConnectionFailure> {
         let missing =
             || invalid_config("`oauth.xaa` needs `identityProvider` in your settings".to_owned());
-        let provider = settings.login_options.identity_provider.as_ref().ok_or_else(missing)?;
-        let around = &settings.env;
+        let provider = context.login_options.identity_provider.as_ref().ok_or_else(missing)?;
+        let env = &context.env;
         let text = |template: &Template| {
             let mut unset = BTreeSet::new();
-            let text = template.expand(&around.variables.clone().into_iter().collect(), &mut unset);
+            let text = template.expand(&env.variables.clone().into_iter().collect(), &mut unset);
             match unset.first() {
-                None => reveal_text(&text, around),
+                None => reveal_text(&text, env),
                 Some(name) => Err(invalid_config(format!(
                     "`identityProvider` names {name}, which is not set"
                 ))),
@@ -685,8 +685,8 @@ impl IdentityProviderProfile {
     }
 }
 
-fn reveal_text(text: &ExpandedText, around: &HostEnv) -> Result<String, ConnectionFailure> {
-    let revealed = reveal::reveal_text(text, &around.home).map_err(|error| {
+fn reveal_text(text: &ExpandedText, env: &HostEnv) -> Result<String, ConnectionFailure> {
+    let revealed = reveal::reveal_text(text, &env.home).map_err(|error| {
         let detail = format!("{error}: {}", error.kind);
         ConnectionFailure::new(FailureKind::SecretUnavailable)
             .with_evidence(Evidence::Detail(detail))
@@ -698,13 +698,13 @@ impl Host {
     async fn server_login(&self, server: &str) -> Result<Arc<ServerLogin>, ServerLoginError> {
         let missing = || ServerLoginError::UnknownServer(server.to_owned());
         let handle = self.connection(server).ok_or_else(missing)?;
-        let wanted = handle.desired();
-        if let Err(why) = login_remote(&wanted.spec) {
+        let desired = handle.desired();
+        if let Err(why) = login_remote(&desired.spec) {
             return Err(ServerLoginError::Unsupported(server.to_owned(), why));
         }
-        let signer = handle.login_slot().login(wanted, self.shared_context()).await;
-        let signer = signer.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
-        signer.ok_or_else(missing)
+        let login = handle.login_slot().login(desired, self.shared_context()).await;
+        let login = login.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
+        login.ok_or_else(missing)
     }
 
     /// Signs in for a call that was turned away, where the server says what it wants and somebody is there for it.
@@ -717,10 +717,10 @@ impl Host {
         &self,
         server: &str,
         guide: &dyn LoginPrompt,
-        wish: &LoginRequest,
+        request: &LoginRequest,
     ) -> Result<LoginView, ServerLoginError> {
-        let signer = self.server_login(server).await?;
-        let record = signer.sign_in(guide, wish).await?;
+        let login = self.server_login(server).await?;
+        let record = login.sign_in(guide, request).await?;
         self.reconnect(server).await;
         Ok(LoginView::from_record(&record))
     }
@@ -747,8 +747,8 @@ impl Host {
     pub async fn required_scopes(&self, server: &str) -> Option<Vec<String>> {
         match self.server_login(server).await.ok()?.token_provider.required_action()? {
             RequiredAction::SignIn { .. } => None,
-            RequiredAction::GrantMoreScopes { demand, granted: held } => {
-                let all = held.unwrap_or_default().union(&demand.scopes.unwrap_or_default());
+            RequiredAction::GrantMoreScopes { challenge, granted: held } => {
+                let all = held.unwrap_or_default().union(&challenge.scopes.unwrap_or_default());
                 Some(all.iter().map(str::to_owned).collect())
             }
         }
@@ -756,9 +756,9 @@ impl Host {
 
     /// Every login that is kept, and how they are kept.
     pub async fn logins(&self) -> Result<(Vec<LoginView>, String), ServerLoginError> {
-        let signing = self.shared_context().login_services().await;
-        let signing = signing.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
-        let place = match &signing.storage_place {
+        let services = self.shared_context().login_services().await;
+        let services = services.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
+        let place = match &services.storage_place {
             StorageBackend::Keychain => "sealed; the key is in the system's keychain".to_owned(),
             StorageBackend::File { keychain_error: None } => {
                 "in files that only you can read".to_owned()
@@ -767,31 +767,31 @@ impl Host {
                 format!("in files that only you can read ({error})")
             }
         };
-        let all = signing.token_store.all().await?;
+        let all = services.token_store.all().await?;
         Ok((all.iter().map(LoginView::from_record).collect(), place))
     }
 
     /// Gives the login of a server back and forgets it, without connecting to the server.
     pub async fn forget_login(
         &self,
-        wanted: &DesiredServer,
+        desired: &DesiredServer,
     ) -> Result<LogoutOutcome, ServerLoginError> {
-        let name = wanted.name().to_owned();
-        if let Err(why) = login_remote(&wanted.spec) {
+        let name = desired.name().to_owned();
+        if let Err(why) = login_remote(&desired.spec) {
             return Err(ServerLoginError::Unsupported(name, why));
         }
-        let signer = ServerLogin::new(wanted, self.shared_context()).await;
-        let signer = signer.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
-        signer.ok_or(ServerLoginError::UnknownServer(name))?.sign_out().await
+        let login = ServerLogin::new(desired, self.shared_context()).await;
+        let login = login.map_err(|cause| ServerLoginError::Unavailable(Arc::new(cause)))?;
+        login.ok_or(ServerLoginError::UnknownServer(name))?.sign_out().await
     }
 
     /// Signs somebody in at the identity provider, which then vouches at every server with `oauth.xaa`.
     pub async fn login_to_identity_provider(
         &self,
         guide: &dyn LoginPrompt,
-        wish: &LoginRequest,
+        request: &LoginRequest,
     ) -> Result<LoginView, ServerLoginError> {
-        let record = self.identity_provider_session().await?.sign_in(guide, wish).await?;
+        let record = self.identity_provider_session().await?.sign_in(guide, request).await?;
         Ok(LoginView::from_record(&record))
     }
 
@@ -812,18 +812,17 @@ impl Host {
     }
 
     async fn identity_provider_session(&self) -> Result<ServerLogin, ServerLoginError> {
-        let settings = self.shared_context();
+        let context = self.shared_context();
         let unusable = |cause| ServerLoginError::Unavailable(Arc::new(cause));
-        let signing = settings.login_services().await.map_err(unusable)?;
-        let shared = settings.clone();
-        let vouched =
+        let services = context.login_services().await.map_err(unusable)?;
+        let shared = context.clone();
+        let provider_profile =
             tokio::task::spawn_blocking(move || IdentityProviderProfile::from_settings(&shared))
                 .await;
-        let vouched =
-            vouched.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)));
-        let IdentityProviderProfile { issuer, client, .. } = vouched.map_err(unusable)?;
-        let port =
-            settings.login_options.identity_provider.as_ref().and_then(|it| it.callback_port);
+        let provider_profile = provider_profile
+            .unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)));
+        let IdentityProviderProfile { issuer, client, .. } = provider_profile.map_err(unusable)?;
+        let port = context.login_options.identity_provider.as_ref().and_then(|it| it.callback_port);
         let profile = Arc::new(OAuthProfile {
             name: issuer.host_str().unwrap_or_default().to_owned(),
             server: issuer.clone(),
@@ -836,11 +835,11 @@ impl Host {
             workload_token: None,
             identity_provider: None,
             client_metadata_url: None,
-            proxies: signing.proxies.clone(),
+            proxies: services.proxies.clone(),
         });
         let trust = TrustSettings { trusted_urls: vec![issuer], ..profile.trust() };
-        let refresher = Refresher::new(signing.token_store.clone(), signing.fetch.clone(), trust);
+        let refresher = Refresher::new(services.token_store.clone(), services.fetch.clone(), trust);
         let keeper = Arc::new(TokenProvider::new(refresher, &client.id));
-        Ok(ServerLogin { token_provider: keeper, profile, services: signing })
+        Ok(ServerLogin { token_provider: keeper, profile, services })
     }
 }

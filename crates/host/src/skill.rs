@@ -15,13 +15,13 @@ use crate::engine::Host;
 /// The name of the extension among a server's capabilities.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// How long a server may take for one request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most skills that are taken of one server.
-const MOST: usize = 1000;
+const MAX_SKILLS: usize = 1000;
 /// The most pages that are asked for.
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 /// The largest file that is taken, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// A skill as a server lists it. Nothing of it has been read yet.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -100,23 +100,23 @@ impl Host {
     pub async fn skills(&self, server: &str) -> Result<Vec<Skill>, SkillError> {
         let mut skills = Vec::new();
         let mut params = json!({});
-        for _ in 0..MOST_PAGES {
-            let answer = self.request_skills(server, "skills/list", &params).await?;
-            let page: SkillPage = answer.decode().map_err(|_| SkillError::Unreadable)?;
+        for _ in 0..MAX_PAGES {
+            let response = self.request_skills(server, "skills/list", &params).await?;
+            let page: SkillPage = response.decode().map_err(|_| SkillError::Unreadable)?;
             skills.extend(page.skills.into_iter().filter_map(|it| serde_json::from_value(it).ok()));
-            match page.next_cursor.filter(|_| skills.len() < MOST) {
+            match page.next_cursor.filter(|_| skills.len() < MAX_SKILLS) {
                 Some(cursor) => params = json!({"cursor": cursor}),
                 None => break,
             }
         }
-        skills.truncate(MOST);
+        skills.truncate(MAX_SKILLS);
         Ok(skills)
     }
 
     /// The text of a skill, once it proved to be what was listed. Only its own file is read.
     pub async fn load_skill(&self, server: &str, skill: &Skill) -> Result<String, SkillError> {
         let text = self.skill_file(server, skill, &skill.uri).await?;
-        match front_matter(&text).is_some_and(|said| is_same(&said, &skill.frontmatter)) {
+        match front_matter(&text).is_some_and(|parsed| is_same(&parsed, &skill.frontmatter)) {
             true => Ok(text),
             false => Err(content_mismatch(&skill.uri, Mismatch::Frontmatter)),
         }
@@ -131,9 +131,9 @@ impl Host {
     ) -> Result<String, SkillError> {
         let listed = skill.files.iter().find(|file| file.uri == uri);
         let Some(file) = listed else { return Err(SkillError::NotListed(uri.to_owned())) };
-        let answer = self.request_skills(server, "resources/read", &json!({"uri": uri})).await?;
-        let answer: Json = answer.decode().map_err(|_| SkillError::Unreadable)?;
-        let text = answer["contents"][0]["text"].as_str().ok_or(SkillError::Unreadable)?;
+        let response = self.request_skills(server, "resources/read", &json!({"uri": uri})).await?;
+        let response: Json = response.decode().map_err(|_| SkillError::Unreadable)?;
+        let text = response["contents"][0]["text"].as_str().ok_or(SkillError::Unreadable)?;
         match file.mismatch(text.as_bytes()) {
             None => Ok(text.to_owned()),
             Some(mismatch) => Err(content_mismatch(uri, mismatch)),
@@ -146,9 +146,9 @@ impl Host {
         method: &'static str,
         params: &Json,
     ) -> Result<Payload, RequestError> {
-        let mut question = ServerRequest::idempotent(method, PATIENCE);
-        question.params = Some(Payload::from_json(params.to_string().into()));
-        self.request(server, question).await
+        let mut request = ServerRequest::idempotent(method, REQUEST_TIMEOUT);
+        request.params = Some(Payload::from_json(params.to_string().into()));
+        self.request(server, request).await
     }
 }
 
@@ -159,7 +159,7 @@ fn content_mismatch(uri: &str, mismatch: Mismatch) -> SkillError {
 impl SkillFile {
     /// In what some bytes are not this file.
     fn mismatch(&self, bytes: &[u8]) -> Option<Mismatch> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_FILE_BYTES {
             return Some(Mismatch::TooLarge);
         }
         if self.size.is_some_and(|size| size != bytes.len() as u64) {
@@ -178,11 +178,11 @@ fn front_matter(text: &str) -> Option<Map<String, Json>> {
     if lines.next()?.trim_end() != "---" {
         return None;
     }
-    let mut said: Map<String, Json> = Map::new();
+    let mut parsed: Map<String, Json> = Map::new();
     let mut outer: Option<String> = None;
     for line in lines {
         if line.trim_end() == "---" {
-            return Some(said);
+            return Some(parsed);
         }
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
@@ -191,15 +191,15 @@ fn front_matter(text: &str) -> Option<Map<String, Json>> {
         let value = value.trim();
         match (line.starts_with(' '), value.is_empty()) {
             (false, true) => {
-                said.insert(key.to_owned(), json!({}));
+                parsed.insert(key.to_owned(), json!({}));
                 outer = Some(key.to_owned());
             }
             (false, false) => {
-                said.insert(key.to_owned(), scalar(value)?);
+                parsed.insert(key.to_owned(), scalar(value)?);
                 outer = None;
             }
             (true, _) => {
-                let inner = said.get_mut(outer.as_deref()?)?.as_object_mut()?;
+                let inner = parsed.get_mut(outer.as_deref()?)?.as_object_mut()?;
                 inner.insert(key.to_owned(), scalar(value)?);
             }
         }
@@ -221,10 +221,10 @@ fn scalar(text: &str) -> Option<Json> {
 }
 
 /// Do both say the same? In a file everything is text.
-fn is_same(said: &Map<String, Json>, listed: &Map<String, Json>) -> bool {
-    said.len() == listed.len()
-        && said.iter().all(|(key, value)| match (value, listed.get(key)) {
-            (Json::Object(said), Some(Json::Object(listed))) => is_same(said, listed),
+fn is_same(parsed: &Map<String, Json>, listed: &Map<String, Json>) -> bool {
+    parsed.len() == listed.len()
+        && parsed.iter().all(|(key, value)| match (value, listed.get(key)) {
+            (Json::Object(parsed), Some(Json::Object(listed))) => is_same(parsed, listed),
             (value, Some(Json::String(listed))) => value.as_str() == Some(listed),
             (value, Some(listed)) => value.as_str() == Some(listed.to_string().as_str()),
             (_, None) => false,
@@ -236,9 +236,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, listed: Json, expected: bool) {
-        let said = front_matter(text);
+        let parsed = front_matter(text);
         let listed = listed.as_object().expect("an object").clone();
-        assert_eq!(said.is_some_and(|said| is_same(&said, &listed)), expected, "{text}");
+        assert_eq!(parsed.is_some_and(|parsed| is_same(&parsed, &listed)), expected, "{text}");
     }
 
     #[test]

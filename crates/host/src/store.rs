@@ -14,8 +14,8 @@ use thiserror::Error;
 use crate::read::{self, AllowedFiles, FileContent};
 
 /// How long to wait for another process that changes the same file.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 const DRAFT_PREFIX: &str = ".swb-draft-";
 
 /// A file could not be changed; it is as it was.
@@ -33,7 +33,7 @@ pub struct FileChangeError {
 #[derive(Debug, Error)]
 pub enum FileChangeErrorKind {
     /// Another process held on to it.
-    #[error("another process has been changing files beside it for {} seconds", PATIENCE.as_secs())]
+    #[error("another process has been changing files beside it for {} seconds", LOCK_TIMEOUT.as_secs())]
     Busy,
     /// What is there could not be read.
     #[error("the file {0}")]
@@ -139,8 +139,8 @@ fn lock(folder: &Path) -> Result<File, FileChangeErrorKind> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_POLL_INTERVAL);
             }
             Err(TryLockError::WouldBlock) => return Err(FileChangeErrorKind::Busy),
             Err(TryLockError::Error(error)) => return Err(error.into()),

@@ -14,7 +14,7 @@ use crate::engine::Host;
 use crate::lane::DedicatedConnection;
 
 /// How long a server may take to be told that nobody listens any more.
-const FAREWELL: Duration = Duration::from_secs(2);
+const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often something happened to a resource. A reader that was away sees the sum: nothing queues up.
 #[derive(Debug, Clone, Default)]
@@ -89,24 +89,24 @@ impl Host {
         uri: &str,
         lane: Option<&DedicatedConnection>,
     ) -> Result<Subscription, SubscribeError> {
-        let no_server = || SubscribeError::UnknownServer(server.to_owned());
-        let handle = self.connection_for(server, lane).await.ok_or_else(no_server)?;
+        let unknown_server = || SubscribeError::UnknownServer(server.to_owned());
+        let handle = self.connection_for(server, lane).await.ok_or_else(unknown_server)?;
         handle.ensure_active(None).await.map_err(SubscribeError::NotConnected)?;
         let view = handle.view();
-        let is_able = view.server_info.as_ref().is_some_and(|it| match it.era {
+        let is_supported = view.server_info.as_ref().is_some_and(|it| match it.era {
             Era::Legacy => it.capabilities.resources.is_some_and(|it| it.subscribe),
             // Such a server says of each resource whether it tells of it.
             Era::Modern => it.capabilities.resources.is_some(),
         });
-        if !is_able {
+        if !is_supported {
             return Err(SubscribeError::Unsupported(server.to_owned()));
         }
-        let pulse = handle.subscribe(uri).await;
-        let pulse = pulse.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
+        let activity = handle.subscribe(uri).await;
+        let activity = activity.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
         let seen =
-            ResourceActivity { updates: pulse.borrow().updates, ..ResourceActivity::default() };
+            ResourceActivity { updates: activity.borrow().updates, ..ResourceActivity::default() };
         let _use = handle.begin_use();
-        Ok(Subscription { uri: uri.to_owned(), handle, activity: Some(pulse), seen, _use })
+        Ok(Subscription { uri: uri.to_owned(), handle, activity: Some(activity), seen, _use })
     }
 }
 
@@ -118,28 +118,28 @@ impl Subscription {
 
     /// The next news; none when the server is not wanted any more. May be dropped and asked again.
     pub async fn next(&mut self) -> Option<ResourceEvent> {
-        let pulse = self.activity.as_mut()?;
+        let activity = self.activity.as_mut()?;
         loop {
-            let now = pulse.borrow_and_update().clone();
+            let now = activity.borrow_and_update().clone();
             if let Some(news) = next_event(&mut self.seen, &now) {
                 return Some(news);
             }
-            pulse.changed().await.ok()?;
+            activity.changed().await.ok()?;
         }
     }
 
     /// Ends it, and comes back when the server was told, unless that takes too long.
     pub async fn unsubscribe(mut self) {
         drop(self.activity.take());
-        let _took_too_long = timeout(FAREWELL, self.handle.unsubscribe()).await;
+        let _took_too_long = timeout(UNSUBSCRIBE_TIMEOUT, self.handle.unsubscribe()).await;
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
         // The task counts those who listen, so this one goes first.
-        if let Some(pulse) = self.activity.take() {
-            drop(pulse);
+        if let Some(activity) = self.activity.take() {
+            drop(activity);
             self.handle.unsubscribe_soon();
         }
     }
@@ -148,8 +148,8 @@ impl Drop for Subscription {
 /// The first thing in `now` that was not seen.
 fn next_event(seen: &mut ResourceActivity, now: &ResourceActivity) -> Option<ResourceEvent> {
     // A server that tells of a change has subscribed us, whether its answer was heard already or not.
-    let is_silently = seen.subscribed == 0 && now.updates > seen.updates;
-    if now.subscribed > seen.subscribed || is_silently {
+    let is_unacknowledged = seen.subscribed == 0 && now.updates > seen.updates;
+    if now.subscribed > seen.subscribed || is_unacknowledged {
         let is_first = seen.subscribed == 0;
         seen.subscribed = now.subscribed.max(1);
         return Some(if is_first {

@@ -21,7 +21,7 @@ use crate::pool::{Pool, PoolRules, ServerTools};
 use crate::signing::LoginMethod;
 
 /// More tools than this are put together on a thread of their own.
-const MANY: usize = 200;
+const BLOCKING_THRESHOLD: usize = 200;
 
 /// The pool, for readers.
 #[derive(Debug, Clone)]
@@ -35,30 +35,30 @@ pub(crate) struct PoolReceiver {
 /// stay has no tools to sign in with: nobody would be there when the browser comes back.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    persistence: RetryPolicy,
+    policy: RetryPolicy,
 ) -> (PoolReceiver, impl Future<Output = ()> + Send + 'static) {
     let first = PoolInputs::default().build(&Pool::default());
     let (pool, pools) = watch::channel(Arc::new(first));
-    let (cover, covered) = watch::channel(0);
-    (PoolReceiver { pools, covered_revision: covered }, run(snapshots, persistence, pool, cover))
+    let (cover, covered_revision) = watch::channel(0);
+    (PoolReceiver { pools, covered_revision }, run(snapshots, policy, pool, cover))
 }
 
 async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    persistence: RetryPolicy,
+    policy: RetryPolicy,
     pool: watch::Sender<Arc<Pool>>,
-    covered: watch::Sender<u64>,
+    covered_revision: watch::Sender<u64>,
 ) {
-    let mut used = PoolInputs::default();
+    let mut current_inputs = PoolInputs::default();
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        let now = PoolInputs::of(&snapshot, &used, persistence);
-        if !now.builds_same_pool(&used) {
+        let now = PoolInputs::of(&snapshot, &current_inputs, policy);
+        if !now.builds_same_pool(&current_inputs) {
             let before = pool.borrow().clone();
             pool.send_replace(assemble(before, now.clone()).await);
-            used = now;
+            current_inputs = now;
         }
-        covered.send_replace(snapshot.revision);
+        covered_revision.send_replace(snapshot.revision);
         if snapshots.changed().await.is_err() {
             return;
         }
@@ -66,13 +66,13 @@ async fn run(
 }
 
 async fn assemble(before: Arc<Pool>, now: PoolInputs) -> Arc<Pool> {
-    if now.count() <= MANY {
+    if now.count() <= BLOCKING_THRESHOLD {
         return Arc::new(now.build(&before));
     }
-    let kept = before.clone();
+    let previous = before.clone();
     let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before)));
     // What cannot be put together must not take away what there is.
-    assembling.await.unwrap_or(kept)
+    assembling.await.unwrap_or(previous)
 }
 
 /// Everything that a pool is made of.
@@ -94,21 +94,21 @@ struct ServerInput {
 }
 
 impl PoolInputs {
-    fn of(snapshot: &Snapshot, before: &PoolInputs, persistence: RetryPolicy) -> PoolInputs {
+    fn of(snapshot: &Snapshot, before: &PoolInputs, policy: RetryPolicy) -> PoolInputs {
         let one = |view: &Arc<ServerView>| {
             let before = before.servers.get(&view.name);
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
-            let ingredient = ServerInput {
+            let input = ServerInput {
                 origin: NameOrigin::of(view.scope),
                 catalogue: view.catalogue.clone(),
                 filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
                 fingerprint: view.fingerprint.clone(),
-                placeholder: match persistence {
+                placeholder: match policy {
                     RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, before),
                     RetryPolicy::NoRetry => None,
                 },
             };
-            (view.name.clone(), ingredient)
+            (view.name.clone(), input)
         };
         let servers = snapshot.servers.values().map(one).collect();
         PoolInputs { servers, rules: snapshot.rules.clone() }
@@ -122,9 +122,9 @@ impl PoolInputs {
     fn builds_same_pool(&self, other: &PoolInputs) -> bool {
         let is_same = |(one, other): (&ServerInput, &ServerInput)| {
             let (old, new) = (&other.catalogue, &one.catalogue);
-            let entrance = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
+            let method = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
             (one.origin, &one.filter) == (other.origin, &other.filter)
-                && entrance(one) == entrance(other)
+                && method(one) == method(other)
                 && (Arc::ptr_eq(old, new)
                     || old.items(ListKind::Tools) == new.items(ListKind::Tools))
         };
@@ -163,13 +163,13 @@ fn login_placeholder(
     snapshot: &Snapshot,
     before: Option<&ServerInput>,
 ) -> Option<(LoginMethod, Arc<ListItem>)> {
-    let kept = before.and_then(|it| it.placeholder.clone());
+    let previous = before.and_then(|it| it.placeholder.clone());
     match &view.status {
-        Status::NeedsAuth(_) => kept.or_else(|| {
-            let entrance = snapshot.connections.get(&view.name)?.login_method()?;
-            Some((entrance, Arc::new(built_in::stand_in(&view.name, entrance))))
+        Status::NeedsAuth(_) => previous.or_else(|| {
+            let method = snapshot.connections.get(&view.name)?.login_method()?;
+            Some((method, Arc::new(built_in::stand_in(&view.name, method))))
         }),
-        Status::Pending { .. } => kept,
+        Status::Pending { .. } => previous,
         Status::Connected | Status::Failed(_) | Status::Disabled => None,
     }
 }
@@ -223,8 +223,8 @@ impl Host {
     /// All tools, once those of [`Host::snapshot`] are among them.
     pub async fn settled_pool(&self) -> Arc<Pool> {
         let revision = self.snapshot().revision;
-        let mut covered = self.pools().covered_revision.clone();
-        let _host_gone = covered.wait_for(|it| *it >= revision).await;
+        let mut covered_revision = self.pools().covered_revision.clone();
+        let _host_gone = covered_revision.wait_for(|it| *it >= revision).await;
         self.pool()
     }
 }

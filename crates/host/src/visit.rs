@@ -16,60 +16,69 @@ use crate::inquiry::{
 };
 
 /// What a server answers that wants a page visited first.
-const VISIT_FIRST: i64 = -32042;
+const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// How often one question may send people somewhere.
-const ROUNDS: usize = 3;
+const MAX_ROUNDS: usize = 3;
 /// How many pages at once.
-const PAGES: usize = 8;
+const MAX_URLS: usize = 8;
 /// How long a page may take before the question is asked again anyway.
-const LONGEST_VISIT: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 impl Host {
     /// Asks one server; what it wants visited first is visited, where somebody agrees.
     pub(crate) async fn send_after_url_elicitation(
         &self,
         server: &str,
-        question: ServerRequest,
+        request: ServerRequest,
     ) -> Result<Payload, RequestError> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             // Heard from before the question is asked: a server may be done before we have begun to wait.
-            let mut done = self.context().completed_elicitations.subscribe();
-            let wanted = match self.send_with_retries(server, question.clone()).await {
-                Err(RequestError::ErrorResponse(error)) if error.code == VISIT_FIRST => error,
+            let mut completed = self.context().completed_elicitations.subscribe();
+            let error_response = match self.send_with_retries(server, request.clone()).await {
+                Err(RequestError::ErrorResponse(error))
+                    if error.code == URL_ELICITATION_REQUIRED =>
+                {
+                    error
+                }
                 outcome => return outcome,
             };
-            self.complete_url_elicitations(server, &wanted, &mut done).await.map_err(|reason| {
-                let server = server.to_owned();
-                RequestError::UrlElicitationDeclined { server, reason }
-            })?;
+            self.complete_url_elicitations(server, &error_response, &mut completed).await.map_err(
+                |reason| {
+                    let server = server.to_owned();
+                    RequestError::UrlElicitationDeclined { server, reason }
+                },
+            )?;
         }
-        self.send_with_retries(server, question).await
+        self.send_with_retries(server, request).await
     }
 
     /// Has every page visited. The error is why one was not.
     async fn complete_url_elicitations(
         &self,
         server: &str,
-        wanted: &RpcError,
-        done: &mut Receiver<(String, String)>,
+        error_response: &RpcError,
+        completed: &mut Receiver<(String, String)>,
     ) -> Result<(), String> {
-        let visits = parse_url_elicitations(wanted).map_err(|error| error.to_string())?;
-        let asker = self.context().client_features.elicitor();
-        for visit in visits {
-            let id = visit.id.clone();
-            let inquiry =
-                Elicitation { server: server.to_owned(), kind: ElicitationKind::Url(visit) };
-            match asker.elicit(&inquiry).await {
+        let url_elicitations =
+            parse_url_elicitations(error_response).map_err(|error| error.to_string())?;
+        let elicitor = self.context().client_features.elicitor();
+        for url_elicitation in url_elicitations {
+            let id = url_elicitation.id.clone();
+            let inquiry = Elicitation {
+                server: server.to_owned(),
+                kind: ElicitationKind::Url(url_elicitation),
+            };
+            match elicitor.elicit(&inquiry).await {
                 ElicitResult::Accept(_) => {}
                 ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
             }
             let over = async {
                 tokio::select! {
-                    () = wait_for_notification(done, server, id.as_deref()) => WaitOutcome::Retry,
-                    waited = asker.wait_for_completion(&inquiry) => waited,
+                    () = wait_for_notification(completed, server, id.as_deref()) => WaitOutcome::Retry,
+                    waited = elicitor.wait_for_completion(&inquiry) => waited,
                 }
             };
-            match timeout(LONGEST_VISIT, over).await {
+            match timeout(MAX_WAIT, over).await {
                 Ok(WaitOutcome::Retry) | Err(_) => {}
                 Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
             }
@@ -80,13 +89,13 @@ impl Host {
 
 /// Comes back when the server has said that it is done.
 async fn wait_for_notification(
-    done: &mut Receiver<(String, String)>,
+    completed: &mut Receiver<(String, String)>,
     server: &str,
     id: Option<&str>,
 ) {
     let Some(id) = id else { return std::future::pending().await };
     loop {
-        match done.recv().await {
+        match completed.recv().await {
             Ok((from, what)) if from == server && what == id => return,
             Ok(_) => {}
             // What was missed may have been it.
@@ -103,5 +112,5 @@ fn parse_url_elicitations(error: &RpcError) -> Result<Vec<UrlElicitation>, Inval
     if pages.is_empty() {
         return Err(InvalidElicitation::Url);
     }
-    pages.iter().take(PAGES).map(UrlElicitation::parse).collect()
+    pages.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
 }

@@ -44,7 +44,7 @@ pub struct OutputLimits {
 }
 
 /// Four characters make about one token in most languages and models.
-const CHARACTERS_A_TOKEN: usize = 4;
+const CHARACTERS_PER_TOKEN: usize = 4;
 
 impl Default for OutputLimits {
     fn default() -> OutputLimits {
@@ -63,7 +63,7 @@ impl Default for OutputLimits {
 impl OutputLimits {
     /// The most characters, whichever limit is the tighter.
     pub fn max_characters(&self) -> usize {
-        let by_tokens = self.tokens.map(|tokens| tokens.saturating_mul(CHARACTERS_A_TOKEN));
+        let by_tokens = self.tokens.map(|tokens| tokens.saturating_mul(CHARACTERS_PER_TOKEN));
         by_tokens.map_or(self.characters, |most| most.min(self.characters))
     }
 }
@@ -163,20 +163,20 @@ pub enum ContentBlock {
 
 /// Takes the answer to `tools/call`.
 pub fn from_tool_call(
-    answer: &Payload,
+    response: &Payload,
     server: &str,
     limits: &OutputLimits,
     keep: &SpillStore,
 ) -> ToolOutput {
-    OutputBuilder::new(answer, server, limits, keep).from_tool_call()
+    OutputBuilder::new(response, server, limits, keep).from_tool_call()
 }
 
 /// Takes the answer to `resources/read`.
 pub fn from_resource_read(
-    answer: &Payload,
+    response: &Payload,
     server: &str,
     limits: &OutputLimits,
     keep: &SpillStore,
 ) -> ToolOutput {
-    OutputBuilder::new(answer, server, limits, keep).from_resource_read()
+    OutputBuilder::new(response, server, limits, keep).from_resource_read()
 }

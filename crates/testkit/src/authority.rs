@@ -57,9 +57,9 @@ impl AuthorizationServer {
     /// Starts one.
     pub fn start(charter: AuthorizationConfig) -> AuthorizationServer {
         let server = ServerState::new(charter.script.clone(), RunMode::InTest);
-        let opened = premises::start(charter, Arc::clone(&server));
-        let (shared, keeper) = opened.expect("an authority can be started");
-        AuthorizationServer { shared, server, _thread: keeper }
+        let started = premises::start(charter, Arc::clone(&server));
+        let (shared, thread) = started.expect("an authority can be started");
+        AuthorizationServer { shared, server, _thread: thread }
     }
 
     /// The address of the protected server.
@@ -86,13 +86,13 @@ impl AuthorizationServer {
     /// Publishes a client's document about itself, and returns its address, which is the client's id.
     pub fn publish_client_metadata(&self, redirects: &[&str]) -> String {
         let id = format!("{}/client.json", self.shared.origins.attacker);
-        let paper = json!({
+        let metadata = json!({
             "client_id": id,
             "client_name": "published",
             "redirect_uris": redirects,
             "token_endpoint_auth_method": "none",
         });
-        *self.shared.client_document.lock().expect("nobody panics with it") = Some(paper);
+        *self.shared.client_document.lock().expect("nobody panics with it") = Some(metadata);
         id
     }
 
@@ -123,10 +123,10 @@ impl AuthorizationServer {
 
     /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
     #[track_caller]
-    pub fn wait_for(&self, enough: impl Fn(&[ObservedRequest]) -> bool) -> Vec<ObservedRequest> {
+    pub fn wait_for(&self, condition: impl Fn(&[ObservedRequest]) -> bool) -> Vec<ObservedRequest> {
         wait_until(REQUEST_TIMEOUT, "the requests came", || {
             let seen = self.requests();
-            enough(&seen).then_some(seen)
+            condition(&seen).then_some(seen)
         })
     }
 
@@ -146,8 +146,8 @@ impl AuthorizationServer {
     }
 
     /// An id token for a client of the identity provider, as a login there gives it.
-    pub fn id_token(&self, client: &str, lives: Duration) -> String {
-        mint::id_token(&self.shared, client, None, lives.as_secs())
+    pub fn id_token(&self, client: &str, lifetime: Duration) -> String {
+        mint::id_token(&self.shared, client, None, lifetime.as_secs())
     }
 
     /// A signed token of the authorization server, for a resource that checks it with the keys that are published:
@@ -158,8 +158,8 @@ impl AuthorizationServer {
 
     /// What a platform says about a program that runs on it, for the authorization server; with a negative lifetime
     /// it is over already.
-    pub fn workload_token(&self, lives_seconds: i64) -> String {
-        barter::workload_token(&self.shared, &self.issuer(), lives_seconds)
+    pub fn workload_token(&self, lifetime_seconds: i64) -> String {
+        barter::workload_token(&self.shared, &self.issuer(), lifetime_seconds)
     }
 }
 

@@ -62,27 +62,27 @@ impl ConnectorService {
     pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorService> {
         let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
-        let listed = connectors.iter().enumerate().map(|(at, connector)| {
+        let entries = connectors.iter().enumerate().map(|(at, connector)| {
             let vendor: String =
                 form_urlencoded::byte_serialize(connector.vendor_url.as_bytes()).collect();
             let url = format!("{origin}/proxy/{at}/mcp?mcp_url={vendor}");
             json!({"id": format!("connector-{at}"), "name": connector.name, "url": url})
         });
-        let office = Arc::new(AccountState {
-            connectors: listed.collect(),
+        let state = Arc::new(AccountState {
+            connectors: entries.collect(),
             page_size: page_size.max(1),
             bearer: Mutex::new(new_token()),
             recorded: Mutex::default(),
         });
-        let mut front = Router::new().route("/v1/connectors", get(list_connectors));
+        let mut routes = Router::new().route("/v1/connectors", get(list_connectors));
         for (at, connector) in connectors.iter().enumerate() {
             let actor = ServerState::new(connector.script.clone(), RunMode::InTest);
-            front = front.nest_service(&format!("/proxy/{at}"), router(Transport::Http, actor));
+            routes = routes.nest_service(&format!("/proxy/{at}"), router(Transport::Http, actor));
         }
-        let front = front.with_state(Arc::clone(&office));
-        let front = front.layer(from_fn_with_state(Arc::clone(&office), authenticate));
-        let keeper = ServerThread::spawn("connectors", vec![(port, front)])?;
-        Ok(ConnectorService { origin, state: office, _thread: keeper })
+        let routes = routes.with_state(Arc::clone(&state));
+        let routes = routes.layer(from_fn_with_state(Arc::clone(&state), authenticate));
+        let thread = ServerThread::spawn("connectors", vec![(port, routes)])?;
+        Ok(ConnectorService { origin, state, _thread: thread })
     }
 
     /// Where connectors are listed.
@@ -119,7 +119,7 @@ fn new_token() -> String {
 }
 
 async fn authenticate(
-    State(office): State<Arc<AccountState>>,
+    State(state): State<Arc<AccountState>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -127,15 +127,15 @@ async fn authenticate(
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return empty_response(StatusCode::BAD_REQUEST);
     };
-    office.recorded.lock().expect("nobody panics with it").push(RecordedRequest {
+    state.recorded.lock().expect("nobody panics with it").push(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         headers: recorded_headers(&parts.headers),
         body: serde_json::from_slice(&bytes).ok(),
     });
-    let wanted = format!("Bearer {}", *office.current_token());
+    let expected = format!("Bearer {}", *state.current_token());
     let is_known =
-        parts.headers.get("authorization").is_some_and(|it| it.as_bytes() == wanted.as_bytes());
+        parts.headers.get("authorization").is_some_and(|it| it.as_bytes() == expected.as_bytes());
     match is_known {
         true => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         false => {
@@ -146,14 +146,14 @@ async fn authenticate(
 }
 
 /// A page of the list. A cursor is the number of the connector that it begins with.
-async fn list_connectors(State(office): State<Arc<AccountState>>, request: Request) -> Response {
+async fn list_connectors(State(state): State<Arc<AccountState>>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let cursor = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "cursor");
     let Ok(from) = cursor.map_or(Ok(0), |(_, value)| value.parse::<usize>()) else {
         return empty_response(StatusCode::BAD_REQUEST);
     };
-    let all = &office.connectors;
-    let page: Vec<&Value> = all.iter().skip(from).take(office.page_size).collect();
+    let all = &state.connectors;
+    let page: Vec<&Value> = all.iter().skip(from).take(state.page_size).collect();
     let next = from + page.len();
     let next = (next < all.len()).then(|| next.to_string());
     let answer = json!({"connectors": page, "nextCursor": next});

@@ -36,19 +36,22 @@ pub(crate) struct ServerThread {
 impl ServerThread {
     /// Has somebody answer at each port.
     pub fn spawn(name: &str, servers: Vec<(LoopbackListener, Router)>) -> io::Result<ServerThread> {
-        let (stop, stopped) = oneshot::channel();
+        let (stop, stop_requested) = oneshot::channel();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime can be made");
-            runtime.block_on(serve_all(servers, stopped));
+            runtime.block_on(serve_all(servers, stop_requested));
         })?;
         Ok(ServerThread { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-async fn serve_all(servers: Vec<(LoopbackListener, Router)>, stopped: oneshot::Receiver<()>) {
+async fn serve_all(
+    servers: Vec<(LoopbackListener, Router)>,
+    stop_requested: oneshot::Receiver<()>,
+) {
     let mut running = JoinSet::new();
     for (port, router) in servers {
         let listener = tokio::net::TcpListener::from_std(port.listener);
@@ -58,7 +61,7 @@ async fn serve_all(servers: Vec<(LoopbackListener, Router)>, stopped: oneshot::R
         });
         running.spawn(async move { axum::serve(listener, router).await });
     }
-    let _dropped = stopped.await;
+    let _dropped = stop_requested.await;
 }
 
 impl Drop for ServerThread {

@@ -105,8 +105,8 @@ pub enum Reply {
 
 impl Reply {
     /// An answer that ends well.
-    pub fn message(pieces: impl IntoIterator<Item = ReplyPart>) -> Reply {
-        Reply::Message(pieces.into_iter().collect(), ReplyEnd::EndTurn)
+    pub fn message(reply_parts: impl IntoIterator<Item = ReplyPart>) -> Reply {
+        Reply::Message(reply_parts.into_iter().collect(), ReplyEnd::EndTurn)
     }
 
     /// An answer of words.
@@ -163,7 +163,7 @@ impl ModelService {
     pub fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<ModelService> {
         let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
-        let lectern = Arc::new(ServiceState {
+        let state = Arc::new(ServiceState {
             replies: Mutex::new(replies.into_iter().collect()),
             recorded: Mutex::default(),
             request_arrived: Condvar::new(),
@@ -171,18 +171,18 @@ impl ModelService {
             client_left: Condvar::new(),
             stall_permits: Semaphore::new(0),
         });
-        let answer = |shape: ModelApi| {
-            post(move |State(lectern): State<Arc<ServiceState>>, request: Request| async move {
-                lectern.respond(shape, request).await
+        let answer = |api: ModelApi| {
+            post(move |State(state): State<Arc<ServiceState>>, request: Request| async move {
+                state.respond(api, request).await
             })
         };
-        let front = Router::new()
+        let routes = Router::new()
             .route("/v1/messages", answer(ModelApi::Messages))
             .route("/v1/chat/completions", answer(ModelApi::Completions))
             .route("/v1/responses", answer(ModelApi::Responses))
-            .with_state(Arc::clone(&lectern));
-        let keeper = ServerThread::spawn("model", vec![(port, front)])?;
-        Ok(ModelService { origin, state: lectern, _thread: keeper })
+            .with_state(Arc::clone(&state));
+        let thread = ServerThread::spawn("model", vec![(port, routes)])?;
+        Ok(ModelService { origin, state, _thread: thread })
     }
 
     /// Where it is, without a path.
@@ -246,7 +246,7 @@ impl ServiceState {
         self.recorded.lock().expect("nobody panics with it")
     }
 
-    async fn respond(self: Arc<ServiceState>, shape: ModelApi, request: Request) -> Response {
+    async fn respond(self: Arc<ServiceState>, api: ModelApi, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
         let body: Option<Value> = serde_json::from_slice(&bytes).ok();
@@ -259,7 +259,7 @@ impl ServiceState {
         self.recorded().push(recorded);
         self.request_arrived.notify_all();
         let reply = self.replies().pop_front();
-        let objection = objection::rejection(shape, &parts.headers, body.as_ref());
+        let objection = objection::rejection(api, &parts.headers, body.as_ref());
         let reply = match (objection, reply) {
             (Some((status, message)), _) => Reply::error(status, "invalid_request_error", &message),
             (None, Some(reply)) => reply,
@@ -271,20 +271,20 @@ impl ServiceState {
             Reply::Raw(text) => {
                 event_stream_response(stream::iter([Ok::<_, io::Error>(Bytes::from(text))]))
             }
-            Reply::Message(pieces, ending) => {
-                let frames = match shape {
-                    ModelApi::Messages => message_events::encode(&pieces, ending),
-                    ModelApi::Completions => completion_chunks::encode(&pieces, ending),
-                    ModelApi::Responses => response_events::encode(&pieces, ending),
+            Reply::Message(reply_parts, stop_reason) => {
+                let stream_events = match api {
+                    ModelApi::Messages => message_events::encode(&reply_parts, stop_reason),
+                    ModelApi::Completions => completion_chunks::encode(&reply_parts, stop_reason),
+                    ModelApi::Responses => response_events::encode(&reply_parts, stop_reason),
                 };
-                self.stream_events(frames)
+                self.stream_events(stream_events)
             }
         }
     }
 
     /// Sends frames one by one, each in two pieces: nobody may count on whole ones.
-    fn stream_events(self: Arc<ServiceState>, frames: Vec<StreamEvent>) -> Response {
-        let halves = frames.into_iter().flat_map(|frame| match frame {
+    fn stream_events(self: Arc<ServiceState>, stream_events: Vec<StreamEvent>) -> Response {
+        let halves = stream_events.into_iter().flat_map(|frame| match frame {
             StreamEvent::Event(text) => {
                 let mut bytes = Bytes::from(text);
                 let rest = bytes.split_off(bytes.len() / 2);
@@ -294,29 +294,29 @@ impl ServiceState {
             StreamEvent::Disconnect => vec![StreamChunk::Disconnect],
         });
         let halves: VecDeque<StreamChunk> = halves.collect();
-        let speech = ReplyStream { state: self, chunks: halves };
-        let flow = stream::unfold(speech, |mut speech| async move {
+        let reply_stream = ReplyStream { state: self, chunks: halves };
+        let flow = stream::unfold(reply_stream, |mut reply_stream| async move {
             loop {
-                match speech.chunks.pop_front()? {
+                match reply_stream.chunks.pop_front()? {
                     StreamChunk::Bytes(bytes) => {
                         // Each piece leaves by itself.
                         tokio::task::yield_now().await;
-                        return Some((Ok(bytes), speech));
+                        return Some((Ok(bytes), reply_stream));
                     }
                     StreamChunk::Stall => {
                         // While it is waited for, there is more to say.
-                        speech.chunks.push_front(StreamChunk::Stall);
-                        let permit = speech.state.stall_permits.acquire().await;
+                        reply_stream.chunks.push_front(StreamChunk::Stall);
+                        let permit = reply_stream.state.stall_permits.acquire().await;
                         permit.expect("it is never closed").forget();
-                        speech.chunks.pop_front();
+                        reply_stream.chunks.pop_front();
                     }
                     StreamChunk::Disconnect => {
-                        speech.chunks.clear();
+                        reply_stream.chunks.clear();
                         // What was sent before is to arrive.
                         for _ in 0..100 {
                             tokio::task::yield_now().await;
                         }
-                        return Some((Err(io::Error::other("as the script says")), speech));
+                        return Some((Err(io::Error::other("as the script says")), reply_stream));
                     }
                 }
             }
@@ -380,6 +380,6 @@ fn halves(text: &str) -> [&str; 2] {
     [first, second]
 }
 
-fn has_tool_calls(pieces: &[ReplyPart]) -> bool {
-    pieces.iter().any(|it| matches!(it, ReplyPart::ToolCall { .. }))
+fn has_tool_calls(reply_parts: &[ReplyPart]) -> bool {
+    reply_parts.iter().any(|it| matches!(it, ReplyPart::ToolCall { .. }))
 }

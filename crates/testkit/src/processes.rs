@@ -38,10 +38,10 @@ pub fn processes_with_environment(marker: &str) -> Vec<u32> {
 
 /// Asks again and again until there is an answer. Panics when there is none within `patience`.
 #[track_caller]
-pub fn wait_until<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(patience: Duration, what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
         assert!(start.elapsed() < patience, "waited {patience:?} in vain until {what}");

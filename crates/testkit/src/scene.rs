@@ -145,7 +145,7 @@ impl Sandbox {
 
 /// A table is as wide as its widest path: lays out every table for the paths it has now.
 fn realign_tables(text: &str) -> String {
-    let mut settled = String::new();
+    let mut normalized = String::new();
     let mut table: Vec<Vec<&str>> = Vec::new();
     for line in text.split_inclusive('\n') {
         let cells: Vec<&str> = line
@@ -157,16 +157,16 @@ fn realign_tables(text: &str) -> String {
         let goes_on = !table.is_empty() && cells.len() > 1 && cells.len() <= table[0].len();
         if !line.starts_with(' ') && (goes_on || is_header(&cells)) {
             if is_header(&cells) {
-                settled.push_str(&format_table(&std::mem::take(&mut table)));
+                normalized.push_str(&format_table(&std::mem::take(&mut table)));
             }
             table.push(cells);
             continue;
         }
-        settled.push_str(&format_table(&std::mem::take(&mut table)));
-        settled.push_str(line);
+        normalized.push_str(&format_table(&std::mem::take(&mut table)));
+        normalized.push_str(line);
     }
-    settled.push_str(&format_table(&table));
-    settled
+    normalized.push_str(&format_table(&table));
+    normalized
 }
 
 fn is_header(cells: &[&str]) -> bool {

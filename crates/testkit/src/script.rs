@@ -183,8 +183,8 @@ impl Script {
     }
 
     /// Answering over HTTP in this way.
-    pub fn response_format(mut self, answers: ResponseFormat) -> Script {
-        self.response_format = answers;
+    pub fn response_format(mut self, response_format: ResponseFormat) -> Script {
+        self.response_format = response_format;
         self
     }
 
@@ -245,10 +245,10 @@ impl Script {
         }
     }
 
-    fn supported(&self, usual: &'static [&'static str], fits: fn(&str) -> bool) -> Vec<&str> {
+    fn supported(&self, defaults: &'static [&'static str], belongs: fn(&str) -> bool) -> Vec<&str> {
         match self.versions.is_empty() {
-            true => usual.to_vec(),
-            false => self.versions.iter().map(String::as_str).filter(|it| fits(it)).collect(),
+            true => defaults.to_vec(),
+            false => self.versions.iter().map(String::as_str).filter(|it| belongs(it)).collect(),
         }
     }
 

@@ -56,8 +56,8 @@ pub fn program() -> PathBuf {
 
 /// Where a program of this crate is: built as an example, next to the tests that run now.
 pub fn example_program(name: &str) -> PathBuf {
-    let running = env::current_exe().expect("a test knows its own program");
-    let found = running
+    let test_program = env::current_exe().expect("a test knows its own program");
+    let found = test_program
         .ancestors()
         .skip(1)
         .map(|folder| folder.join("examples").join(name))
@@ -66,7 +66,7 @@ pub fn example_program(name: &str) -> PathBuf {
         panic!(
             "the program `{name}` is not built beside {}; build and test with `--workspace`, \
              which builds the examples of every crate",
-            running.display()
+            test_program.display()
         )
     })
 }

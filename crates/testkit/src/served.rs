@@ -62,10 +62,10 @@ impl ScriptedServer {
 
     /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
     #[track_caller]
-    pub fn wait_for(&self, enough: impl Fn(&[RecordedRequest]) -> bool) -> Vec<RecordedRequest> {
+    pub fn wait_for(&self, condition: impl Fn(&[RecordedRequest]) -> bool) -> Vec<RecordedRequest> {
         wait_until(REQUEST_TIMEOUT, "the requests came", || {
             let requests = self.requests();
-            enough(&requests).then_some(requests)
+            condition(&requests).then_some(requests)
         })
     }
 

@@ -44,12 +44,12 @@ impl Screenshot {
             let mut column = 0;
             while column < columns.get() {
                 let Some(cell) = screen.cell(row, column) else { break };
-                let dress = CellStyle::from_cell(cell);
+                let cell_style = CellStyle::from_cell(cell);
                 let start = column;
                 let mut text = String::new();
                 while let Some(cell) = screen.cell(row, column)
                     && column < columns.get()
-                    && (cell.is_wide_continuation() || CellStyle::from_cell(cell) == dress)
+                    && (cell.is_wide_continuation() || CellStyle::from_cell(cell) == cell_style)
                 {
                     if !cell.is_wide_continuation() {
                         text.push_str(if cell.has_contents() { cell.contents() } else { " " });
@@ -57,7 +57,7 @@ impl Screenshot {
                     column += 1;
                 }
                 let place = (u32::from(start), u32::from(row), u32::from(column - start));
-                dress.write(&mut body, place, &text);
+                cell_style.write(&mut body, place, &text);
             }
         }
         Screenshot { columns: columns.get().into(), rows: rows.get().into(), body }
@@ -73,15 +73,15 @@ impl Screenshot {
     /// # Panics
     ///
     /// Panics where there are none.
-    pub fn to_animated_svg(stills: &[(Screenshot, Duration)]) -> String {
-        let all: u128 = stills.iter().map(|(_, time)| time.as_millis()).sum();
+    pub fn to_animated_svg(screenshots: &[(Screenshot, Duration)]) -> String {
+        let all: u128 = screenshots.iter().map(|(_, time)| time.as_millis()).sum();
         let percent =
             |time: u128| format!("{}.{:02}%", time * 100 / all, time * 10_000 / all % 100);
         let (mut style, mut body) = (String::new(), String::new());
-        let mut begun = 0;
-        for (number, (still, time)) in stills.iter().enumerate() {
-            let (from, to) = (percent(begun), percent(begun + time.as_millis()));
-            begun += time.as_millis();
+        let mut elapsed = 0;
+        for (number, (still, time)) in screenshots.iter().enumerate() {
+            let (from, to) = (percent(elapsed), percent(elapsed + time.as_millis()));
+            elapsed += time.as_millis();
             let seconds = format!("{}.{:03}s", all / 1000, all % 1000);
             let _infallible = writeln!(
                 style,
@@ -90,9 +90,9 @@ impl Screenshot {
             );
             let _infallible = writeln!(body, "<g id=\"f{number}\">\n{}</g>", still.body);
         }
-        let (first, _) = stills.first().expect("a film has pictures");
+        let (first, _) = screenshots.first().expect("a film has pictures");
         // Who wants nothing to move sees the last one.
-        let last = stills.len() - 1;
+        let last = screenshots.len() - 1;
         let _infallible = writeln!(
             style,
             "@media (prefers-reduced-motion:reduce){{g{{animation:none!important}}#f{last}{{opacity:1}}}}"
@@ -117,11 +117,12 @@ impl Screenshot {
 
 impl CellStyle {
     fn from_cell(cell: &Cell) -> CellStyle {
-        let (mut ink, mut background) = (svg_colour(cell.fgcolor()), svg_colour(cell.bgcolor()));
+        let (mut foreground, mut background) =
+            (svg_colour(cell.fgcolor()), svg_colour(cell.bgcolor()));
         if cell.inverse() {
             let swapped = background.unwrap_or_else(|| BACKGROUND.to_owned());
-            background = Some(ink.unwrap_or_else(|| FOREGROUND.to_owned()));
-            ink = Some(swapped);
+            background = Some(foreground.unwrap_or_else(|| FOREGROUND.to_owned()));
+            foreground = Some(swapped);
         }
         let class_attribute = match (cell.bold(), cell.dim(), cell.italic(), cell.underline()) {
             (true, _, _, _) => " class=\"b\"",
@@ -131,7 +132,7 @@ impl CellStyle {
             (false, false, false, false) => "",
         };
         CellStyle {
-            foreground: ink.unwrap_or_else(|| FOREGROUND.to_owned()),
+            foreground: foreground.unwrap_or_else(|| FOREGROUND.to_owned()),
             background,
             class_attribute,
         }

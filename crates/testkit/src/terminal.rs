@@ -73,36 +73,37 @@ impl Terminal {
 
     /// The same at a terminal of another size.
     pub fn with_size(command: &Command, size: Size) -> Terminal {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&ours).expect("it is ours");
-        unlockpt(&ours).expect("it can be opened");
-        let name = ptsname(&ours, Vec::new()).expect("it has a name");
+        let controller =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&controller).expect("it is ours");
+        unlockpt(&controller).expect("it can be opened");
+        let name = ptsname(&controller, Vec::new()).expect("it has a name");
         let name = name.into_string().expect("the name is text");
-        size.apply_to(&ours);
+        size.apply_to(&controller);
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(&name);
             Stdio::from(OwnedFd::from(file.expect("the other end opens")))
         };
         // Makes the terminal the one that the program is controlled by.
-        let mut wrapped = Command::new("setsid");
-        wrapped.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
-        wrapped
+        let mut setsid = Command::new("setsid");
+        setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        setsid
             .env_clear()
             .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         if let Some(folder) = command.get_current_dir() {
-            wrapped.current_dir(folder);
+            setsid.current_dir(folder);
         }
-        let child = wrapped.stdin(open()).stdout(open()).stderr(open()).spawn();
+        let child = setsid.stdin(open()).stdout(open()).stderr(open()).spawn();
         let child = child.expect("setsid (util-linux) can be run");
-        let keyboard = File::from(ours);
+        let keyboard = File::from(controller);
         let mut screen = keyboard.try_clone().expect("a second handle");
-        let (tell, output) = mpsc::channel();
+        let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             // Reading fails when the last program at the terminal is gone.
             while let Ok(length) = screen.read(&mut buffer)
                 && length > 0
-                && tell.send(buffer[..length].to_vec()).is_ok()
+                && sender.send(buffer[..length].to_vec()).is_ok()
             {}
         });
         let (rows, columns) = size.non_zero();
@@ -169,9 +170,13 @@ impl Terminal {
     }
 
     #[track_caller]
-    fn wait_for_screen_where(&mut self, what: &str, is_so: impl Fn(&str) -> bool) -> &mut Terminal {
+    fn wait_for_screen_where(
+        &mut self,
+        what: &str,
+        condition: impl Fn(&str) -> bool,
+    ) -> &mut Terminal {
         let deadline = Instant::now() + TIMEOUT;
-        while !is_so(&self.screen()) {
+        while !condition(&self.screen()) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.output.recv_timeout(left) {
                 Ok(bytes) => self.consume(&bytes),

@@ -156,11 +156,11 @@ impl RequestMeta {
 
     /// Lets a modern question in, or says why not: it must say its version and what the client can do.
     pub fn validate_modern(&self) -> Result<(), RpcError> {
-        let lacks = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
-        let version = self.protocol_version.as_deref().ok_or_else(|| lacks(key::VERSION))?;
+        let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
+        let version = self.protocol_version.as_deref().ok_or_else(|| missing(key::VERSION))?;
         let is_object = |it: &&Payload| it.as_bytes().starts_with(b"{");
         if self.capabilities.as_ref().filter(is_object).is_none() {
-            return Err(lacks(key::CAPABILITIES));
+            return Err(missing(key::CAPABILITIES));
         }
         match MODERN_VERSIONS.contains(&version) {
             true => Ok(()),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_their_bytes_and_the_last_of_a_name_counts() {
+    fn members_keep_their_bytes_and_the_last_duplicate_wins() {
         let object = Payload::from_json(Bytes::from_static(br#"{"a": 1.0 ,"b":{ },"a":[2 ]}"#));
         let mut members = RawObject::parse(Some(&object)).expect("an object");
         assert_eq!(members.get("a").expect("it is there").as_bytes().as_ref(), b"[2 ]");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_metadata_is_taken_and_the_rest_is_passed_on() {
+    fn known_meta_members_are_taken_and_the_others_are_forwarded() {
         let params = json!({"name": "t", "_meta": {
             key::VERSION: MODERN_VERSIONS[0], key::CAPABILITIES: {}, "progressToken": "p",
             key::LOG_LEVEL: "info", "traceparent": "00-1",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_must_say_what_the_question_says() {
+    fn headers_must_match_the_request() {
         let params = json!({"name": "Grüße", "_meta": {key::VERSION: MODERN_VERSIONS[0]}});
         let mut params = RawObject::parse(Some(&payload(&params))).expect("an object");
         let meta = RequestMeta::take_from(&mut params).expect("an object");

@@ -39,7 +39,7 @@ pub(crate) const PROTOCOL_VERSION_HEADER: HeaderName =
 #[derive(Debug, Clone)]
 pub struct Client {
     peer: Peer,
-    manner: Arc<Negotiation>,
+    negotiation: Arc<Negotiation>,
 }
 
 /// How this server is spoken to.
@@ -74,7 +74,7 @@ impl Client {
     pub(crate) fn new_legacy(peer: &Peer, introduction: ServerDescription) -> Client {
         Client {
             peer: peer.clone(),
-            manner: Arc::new(Negotiation { server: introduction, meta: None }),
+            negotiation: Arc::new(Negotiation { server: introduction, meta: None }),
         }
     }
 
@@ -104,25 +104,28 @@ impl Client {
         };
         let meta =
             Some(ModernMeta { members, capabilities, version: HeaderValue::from_static(version) });
-        Client { peer: peer.clone(), manner: Arc::new(Negotiation { server: introduction, meta }) }
+        Client {
+            peer: peer.clone(),
+            negotiation: Arc::new(Negotiation { server: introduction, meta }),
+        }
     }
 
     pub(crate) fn with_server(self, introduction: ServerDescription) -> Client {
-        let Client { peer, manner } = self;
-        let meta = match Arc::try_unwrap(manner) {
-            Ok(manner) => manner.meta,
-            Err(shared) => shared.meta.as_ref().map(|stamp| ModernMeta {
-                members: stamp.members.clone(),
-                capabilities: stamp.capabilities.clone(),
-                version: stamp.version.clone(),
+        let Client { peer, negotiation } = self;
+        let meta = match Arc::try_unwrap(negotiation) {
+            Ok(negotiation) => negotiation.meta,
+            Err(shared) => shared.meta.as_ref().map(|modern_meta| ModernMeta {
+                members: modern_meta.members.clone(),
+                capabilities: modern_meta.capabilities.clone(),
+                version: modern_meta.version.clone(),
             }),
         };
-        Client { peer, manner: Arc::new(Negotiation { server: introduction, meta }) }
+        Client { peer, negotiation: Arc::new(Negotiation { server: introduction, meta }) }
     }
 
     /// What the server said of itself.
     pub fn server(&self) -> &ServerDescription {
-        &self.manner.server
+        &self.negotiation.server
     }
 
     /// A request to be made: `client.request("tools/list").params(p).within(d).send().await`.
@@ -131,12 +134,12 @@ impl Client {
             client: self.clone(),
             method: method.into(),
             params: None,
-            patience: RequestTimeout::None,
+            timeout: RequestTimeout::None,
             progress: None,
-            mirrored: None,
-            responder: None,
-            attendant: None,
-            guise: None,
+            param_headers: None,
+            input_handler: None,
+            owner: None,
+            client_meta: None,
         }
     }
 
@@ -150,16 +153,16 @@ impl Client {
     }
 
     /// Asks the server whether it is there, and how long that takes it.
-    pub async fn ping(&self, patience: Duration) -> Result<Duration, CallError> {
-        let began = Instant::now();
-        let method = match self.manner.server.era {
+    pub async fn ping(&self, timeout: Duration) -> Result<Duration, CallError> {
+        let started = Instant::now();
+        let method = match self.negotiation.server.era {
             Era::Legacy => "ping",
             // There is no ping any more; this is what every server of this era must answer.
             Era::Modern => "server/discover",
         };
-        match self.request(method).timeout(patience).send().await {
+        match self.request(method).timeout(timeout).send().await {
             // A server that does not know the question has answered it.
-            Ok(_) | Err(CallError::Remote(_)) => Ok(began.elapsed()),
+            Ok(_) | Err(CallError::Remote(_)) => Ok(started.elapsed()),
             Err(
                 error
                 @ (CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }),
@@ -189,12 +192,12 @@ pub struct RequestBuilder {
     client: Client,
     method: Cow<'static, str>,
     params: Option<Payload>,
-    patience: RequestTimeout,
+    timeout: RequestTimeout,
     progress: Option<mpsc::Sender<Progress>>,
-    mirrored: Option<HeaderMap>,
-    responder: Option<Arc<dyn RequestHandler>>,
-    attendant: Option<Arc<dyn CallOwner>>,
-    guise: Option<ClientMeta>,
+    param_headers: Option<HeaderMap>,
+    input_handler: Option<Arc<dyn RequestHandler>>,
+    owner: Option<Arc<dyn CallOwner>>,
+    client_meta: Option<ClientMeta>,
 }
 
 /// What a request carries where it is made for somebody else.
@@ -228,20 +231,20 @@ impl RequestBuilder {
     }
 
     /// Gives up after this long.
-    pub fn timeout(mut self, patience: Duration) -> RequestBuilder {
-        self.patience = RequestTimeout::Total(patience);
+    pub fn timeout(mut self, timeout: Duration) -> RequestBuilder {
+        self.timeout = RequestTimeout::Total(timeout);
         self
     }
 
     /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew.
-    pub fn progress_timeout(mut self, patience: Duration) -> RequestBuilder {
-        self.patience = RequestTimeout::Progress(patience);
+    pub fn progress_timeout(mut self, timeout: Duration) -> RequestBuilder {
+        self.timeout = RequestTimeout::Progress(timeout);
         self
     }
 
     /// Gives up after this long, but not while the server waits for an answer of ours.
-    pub fn server_timeout(mut self, patience: Duration) -> RequestBuilder {
-        self.patience = RequestTimeout::Server(patience);
+    pub fn server_timeout(mut self, timeout: Duration) -> RequestBuilder {
+        self.timeout = RequestTimeout::Server(timeout);
         self
     }
 
@@ -253,44 +256,45 @@ impl RequestBuilder {
 
     /// Arguments that are repeated in headers, where there are any.
     pub fn param_headers(mut self, headers: HeaderMap) -> RequestBuilder {
-        self.mirrored = Some(headers);
+        self.param_headers = Some(headers);
         self
     }
 
     /// Who answers when the server asks back instead of answering. Without one, its question is the result.
-    pub fn input_handler(mut self, responder: Arc<dyn RequestHandler>) -> RequestBuilder {
-        self.responder = Some(responder);
+    pub fn input_handler(mut self, input_handler: Arc<dyn RequestHandler>) -> RequestBuilder {
+        self.input_handler = Some(input_handler);
         self
     }
 
     /// Who hears what the server says, and answers what it asks, while it works on this.
-    pub fn owner(mut self, attendant: Arc<dyn CallOwner>) -> RequestBuilder {
-        self.attendant = Some(attendant);
+    pub fn owner(mut self, owner: Arc<dyn CallOwner>) -> RequestBuilder {
+        self.owner = Some(owner);
         self
     }
 
     /// Asks for somebody else.
-    pub fn client_meta(mut self, guise: ClientMeta) -> RequestBuilder {
-        self.guise = Some(guise);
+    pub fn client_meta(mut self, client_meta: ClientMeta) -> RequestBuilder {
+        self.client_meta = Some(client_meta);
         self
     }
 
     /// Asks. Dropping the future unfinished tells the server to stop.
     pub async fn send(self) -> Result<Payload, CallError> {
         let first = self.send_round(&[]).await?;
-        let (Some(responder), Some(mut asked)) = (&self.responder, parse_input_required(&first))
+        let (Some(input_handler), Some(mut input_required)) =
+            (&self.input_handler, parse_input_required(&first))
         else {
             return Ok(first);
         };
         for _ in 0..MAX_ROUND_TRIPS {
-            let answers = answer_input_requests(responder.as_ref(), &asked).await;
-            let mut members: Vec<(&str, &[u8])> = vec![("inputResponses", answers.as_bytes())];
-            if let Some(state) = &asked.request_state {
+            let responses = answer_input_requests(input_handler.as_ref(), &input_required).await;
+            let mut members: Vec<(&str, &[u8])> = vec![("inputResponses", responses.as_bytes())];
+            if let Some(state) = &input_required.request_state {
                 members.push(("requestState", state.get().as_bytes()));
             }
             let result = self.send_round(&members).await?;
             match parse_input_required(&result) {
-                Some(again) => asked = again,
+                Some(again) => input_required = again,
                 None => return Ok(result),
             }
         }
@@ -301,9 +305,9 @@ impl RequestBuilder {
     /// One round: one call with a number of its own.
     async fn send_round(&self, members: &[(&str, &[u8])]) -> Result<Payload, CallError> {
         let call = self.client.peer.call(self.method.clone());
-        let wants_progress =
-            self.progress.is_some() || matches!(self.patience, RequestTimeout::Progress(_));
-        let meta = self.meta_json(wants_progress.then(|| call.number()));
+        let has_progress =
+            self.progress.is_some() || matches!(self.timeout, RequestTimeout::Progress(_));
+        let meta = self.meta_json(has_progress.then(|| call.number()));
         let mut all: Vec<(&str, &[u8])> = Vec::with_capacity(members.len() + 1);
         if let Some(meta) = &meta {
             all.push(("_meta", meta.as_bytes()));
@@ -313,7 +317,7 @@ impl RequestBuilder {
         if let Some(params) = params::with_members(self.params.as_ref(), &all) {
             call = call.params(params);
         }
-        call = match self.patience {
+        call = match self.timeout {
             RequestTimeout::None => call,
             RequestTimeout::Total(limit) => call.timeout(limit),
             RequestTimeout::Progress(limit) => call.progress_timeout(limit),
@@ -322,38 +326,40 @@ impl RequestBuilder {
         if let Some(listener) = &self.progress {
             call = call.progress_sender(listener.clone());
         }
-        if let Some(attendant) = &self.attendant {
-            call = call.owner(attendant.clone());
+        if let Some(owner) = &self.owner {
+            call = call.owner(owner.clone());
         }
         call.await
     }
 
     fn meta_json(&self, progress_token: Option<u64>) -> Option<String> {
-        let stamp = self.client.manner.meta.as_ref();
-        let guise = self.guise.as_ref();
-        let own = guise.and_then(|it| it.capabilities.as_deref());
-        let stamp = stamp.map(|stamp| (&stamp.members, own.unwrap_or(&stamp.capabilities)));
-        let more = guise.and_then(|it| it.members.as_deref());
-        if stamp.is_none() && more.is_none() && progress_token.is_none() {
+        let modern_meta = self.client.negotiation.meta.as_ref();
+        let client_meta = self.client_meta.as_ref();
+        let own = client_meta.and_then(|it| it.capabilities.as_deref());
+        let modern_meta = modern_meta
+            .map(|modern_meta| (&modern_meta.members, own.unwrap_or(&modern_meta.capabilities)));
+        let more = client_meta.and_then(|it| it.members.as_deref());
+        if modern_meta.is_none() && more.is_none() && progress_token.is_none() {
             return None;
         }
-        let mut text = String::with_capacity(stamp.map_or(64, |it| it.0.len() + it.1.len() + 128));
+        let mut text =
+            String::with_capacity(modern_meta.map_or(64, |it| it.0.len() + it.1.len() + 128));
         text.push('{');
         if let Some(token) = progress_token {
             text.push_str("\"progressToken\":");
             text.push_str(&token.to_string());
         }
-        let mut put = |members: &[&str]| {
+        let mut append = |members: &[&str]| {
             if text.len() > 1 {
                 text.push(',');
             }
             members.iter().for_each(|it| text.push_str(it));
         };
-        if let Some((members, capabilities)) = stamp {
-            put(&[members, ",\"", key::CAPABILITIES, "\":", capabilities]);
+        if let Some((members, capabilities)) = modern_meta {
+            append(&[members, ",\"", key::CAPABILITIES, "\":", capabilities]);
         }
         if let Some(more) = more {
-            put(&[more]);
+            append(&[more]);
         }
         text.push('}');
         Some(text)
@@ -361,12 +367,12 @@ impl RequestBuilder {
 
     /// Says beside the call what it is, where that is read.
     fn with_headers(&self, call: Call) -> Call {
-        let Some(stamp) = &self.client.manner.meta else { return call };
+        let Some(modern_meta) = &self.client.negotiation.meta else { return call };
         if !self.client.peer.carries_headers() {
             return call;
         }
-        let mut headers = self.mirrored.clone().unwrap_or_default();
-        headers.insert(PROTOCOL_VERSION_HEADER, stamp.version.clone());
+        let mut headers = self.param_headers.clone().unwrap_or_default();
+        headers.insert(PROTOCOL_VERSION_HEADER, modern_meta.version.clone());
         headers.insert(METHOD_HEADER, encode_header_value(&self.method));
         if let (Some(member), Some(params)) = (name_param(&self.method), &self.params)
             && let Some(name) = params::string_member(params, member)
@@ -412,21 +418,24 @@ fn parse_input_required(result: &Payload) -> Option<InputRequired> {
     if !result.contains(&FINDER) {
         return None;
     }
-    let asked: InputRequired = result.decode().ok()?;
-    (asked.result_type == RESULT_TYPE).then_some(asked)
+    let input_required: InputRequired = result.decode().ok()?;
+    (input_required.result_type == RESULT_TYPE).then_some(input_required)
 }
 
 /// Answers every question, one after the other: a person can only be asked one thing at a time.
-async fn answer_input_requests(responder: &dyn RequestHandler, asked: &InputRequired) -> String {
-    let mut answers = serde_json::Map::new();
-    for (name, request) in asked.input_requests.iter().take(MAX_INPUT_REQUESTS) {
+async fn answer_input_requests(
+    input_handler: &dyn RequestHandler,
+    input_required: &InputRequired,
+) -> String {
+    let mut responses = serde_json::Map::new();
+    for (name, request) in input_required.input_requests.iter().take(MAX_INPUT_REQUESTS) {
         let params = request.params.as_ref();
         let params = params.map(|raw| Payload::from_json(raw.get().to_owned().into()));
-        let answer = match responder.respond(&request.method, params).await {
+        let answer = match input_handler.respond(&request.method, params).await {
             Ok(answer) => answer.decode().unwrap_or_default(),
             Err(_) => json!({"action": "decline"}),
         };
-        answers.insert(name.clone(), answer);
+        responses.insert(name.clone(), answer);
     }
-    serde_json::Value::Object(answers).to_string()
+    serde_json::Value::Object(responses).to_string()
 }

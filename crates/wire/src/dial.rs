@@ -88,9 +88,9 @@ pub struct Connection {
     events: mpsc::Receiver<PeerEvent>,
     task: JoinHandle<Statistics>,
     process: Option<Process>,
-    guest: Option<InProcessServer>,
+    in_process_server: Option<InProcessServer>,
     /// When the conversation ends whose program has ended already.
-    over_at: Option<Instant>,
+    close_at: Option<Instant>,
 }
 
 /// Something that did not work before something else did.
@@ -141,25 +141,25 @@ impl From<ConnectErrorKind> for ConnectError {
 /// Begins a conversation, in the server's own era and over whatever transport it has.
 pub async fn connect(
     address: &Address,
-    terms: &ConnectOptions,
+    options: &ConnectOptions,
 ) -> Result<Connection, ConnectError> {
-    let deadline = Instant::now() + terms.timeout;
-    let error = match attempt(address, terms, terms.era_hint, deadline).await {
-        Ok(line) => return Ok(line),
+    let deadline = Instant::now() + options.timeout;
+    let error = match attempt(address, options, options.era_hint, deadline).await {
+        Ok(connection) => return Ok(connection),
         Err(error) => error,
     };
     if closed_on_probe(&error) {
-        let mut line = attempt(address, terms, EraHint::Legacy, deadline).await?;
-        line.fallback = Some(Fallback::Restarted);
-        return Ok(line);
+        let mut connection = attempt(address, options, EraHint::Legacy, deadline).await?;
+        connection.fallback = Some(Fallback::Restarted);
+        return Ok(connection);
     }
     if let Address::Http(target) = address
         && expects_http_sse_2024(&error)
-        && let Ok(mut line) =
-            attempt(&Address::Sse(target.clone()), terms, EraHint::Legacy, deadline).await
+        && let Ok(mut connection) =
+            attempt(&Address::Sse(target.clone()), options, EraHint::Legacy, deadline).await
     {
-        line.fallback = Some(Fallback::HttpSse2024);
-        return Ok(line);
+        connection.fallback = Some(Fallback::HttpSse2024);
+        return Ok(connection);
     }
     Err(error)
 }
@@ -192,26 +192,27 @@ fn expects_http_sse_2024(error: &ConnectError) -> bool {
 
 async fn attempt(
     address: &Address,
-    terms: &ConnectOptions,
+    options: &ConnectOptions,
     hint: EraHint,
     deadline: Instant,
 ) -> Result<Connection, ConnectError> {
-    let OpenTransport { connection, mut process, guest } = open_transport(address, terms)?;
-    let SpawnedPeer { peer, events, task } = connection;
-    let mut over_at = None;
-    let opened = {
-        let opening = timeout_at(deadline, handshake::negotiate(&peer, &terms.client, hint));
+    let OpenTransport { spawned_peer, mut process, in_process_server } =
+        open_transport(address, options)?;
+    let SpawnedPeer { peer, events, task } = spawned_peer;
+    let mut close_at = None;
+    let negotiated = {
+        let opening = timeout_at(deadline, handshake::negotiate(&peer, &options.client, hint));
         tokio::pin!(opening);
         tokio::select! {
             biased;
-            opened = &mut opening => opened,
-            () = process_exit(&mut process, &mut over_at) => {
+            negotiated = &mut opening => negotiated,
+            () = process_exit(&mut process, &mut close_at) => {
                 peer.close();
                 opening.await
             }
         }
     };
-    let kind = match opened {
+    let kind = match negotiated {
         Ok(Ok(client)) => {
             return Ok(Connection {
                 client,
@@ -219,17 +220,17 @@ async fn attempt(
                 events,
                 task,
                 process,
-                guest,
-                over_at,
+                in_process_server,
+                close_at,
             });
         }
         Ok(Err(error)) => ConnectErrorKind::Handshake(error),
-        Err(_) => ConnectErrorKind::Timeout(terms.timeout),
+        Err(_) => ConnectErrorKind::Timeout(options.timeout),
     };
     drop((peer, events));
     join_task(task, EXIT_GRACE).await;
-    if let Some(guest) = guest {
-        guest.stop().await;
+    if let Some(in_process_server) = in_process_server {
+        in_process_server.stop().await;
     }
     Err(with_process_exit(kind, process).await)
 }
@@ -237,14 +238,18 @@ async fn attempt(
 /// Makes the link. Nothing above knows which one it has.
 fn open_transport(
     address: &Address,
-    terms: &ConnectOptions,
+    options: &ConnectOptions,
 ) -> Result<OpenTransport, ConnectErrorKind> {
-    let network = || terms.http_client.clone().ok_or(ConnectErrorKind::NoHttpClient);
-    let connection = match address {
+    let network = || options.http_client.clone().ok_or(ConnectErrorKind::NoHttpClient);
+    let spawned_peer = match address {
         Address::Stdio(program) => {
-            let (link, process) = process::spawn(program, &terms.process_options)?;
-            let connection = Peer::spawn(link);
-            return Ok(OpenTransport { connection, process: Some(process), guest: None });
+            let (link, process) = process::spawn(program, &options.process_options)?;
+            let spawned_peer = Peer::spawn(link);
+            return Ok(OpenTransport {
+                spawned_peer,
+                process: Some(process),
+                in_process_server: None,
+            });
         }
         Address::Http(target) => {
             Peer::spawn(StreamableHttpTransport::new(network()?, target.clone()))
@@ -253,21 +258,25 @@ fn open_transport(
         Address::WebSocket(target) => {
             Peer::spawn(WebSocketTransport::new(network()?, target.clone()))
         }
-        Address::InProcess(attend) => {
+        Address::InProcess(serve) => {
             let (ours, theirs) = memory::pair();
-            let guest = InProcessServer(tokio::spawn(attend(theirs)));
-            let connection = Peer::spawn(ours);
-            return Ok(OpenTransport { connection, process: None, guest: Some(guest) });
+            let in_process_server = InProcessServer(tokio::spawn(serve(theirs)));
+            let spawned_peer = Peer::spawn(ours);
+            return Ok(OpenTransport {
+                spawned_peer,
+                process: None,
+                in_process_server: Some(in_process_server),
+            });
         }
     };
-    Ok(OpenTransport { connection, process: None, guest: None })
+    Ok(OpenTransport { spawned_peer, process: None, in_process_server: None })
 }
 
 /// A connection, and what runs at its other end where that is ours to end.
 struct OpenTransport {
-    connection: SpawnedPeer,
+    spawned_peer: SpawnedPeer,
     process: Option<Process>,
-    guest: Option<InProcessServer>,
+    in_process_server: Option<InProcessServer>,
 }
 
 /// The task of a server in this process. Dropping it ends the task.
@@ -291,9 +300,9 @@ impl Drop for InProcessServer {
 }
 
 /// Waits for the task that owns the link, and ends it where it takes too long.
-async fn join_task(mut task: JoinHandle<Statistics>, patience: Duration) -> Statistics {
-    match timeout(patience, &mut task).await {
-        Ok(ended) => ended.unwrap_or_default(),
+async fn join_task(mut task: JoinHandle<Statistics>, limit: Duration) -> Statistics {
+    match timeout(limit, &mut task).await {
+        Ok(exited) => exited.unwrap_or_default(),
         Err(_) => {
             task.abort();
             let _aborted = task.await;
@@ -304,12 +313,12 @@ async fn join_task(mut task: JoinHandle<Statistics>, patience: Duration) -> Stat
 
 /// Waits until a program has ended and what it said last has had time to arrive. Others may hold its standard
 /// output open, so that the link alone would never tell.
-async fn process_exit(process: &mut Option<Process>, over_at: &mut Option<Instant>) {
+async fn process_exit(process: &mut Option<Process>, close_at: &mut Option<Instant>) {
     let Some(process) = process else { return std::future::pending().await };
-    if over_at.is_none() && process.wait().await.is_err() {
+    if close_at.is_none() && process.wait().await.is_err() {
         return std::future::pending().await;
     }
-    let when = *over_at.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
+    let when = *close_at.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
     sleep_until(when).await;
 }
 
@@ -320,9 +329,9 @@ async fn with_process_exit(kind: ConnectErrorKind, process: Option<Process>) -> 
         Ok(Ok(status)) => Some(status),
         Ok(Err(_)) | Err(_) => None,
     };
-    let said = process.stderr_tail().await;
+    let stderr = process.stderr_tail().await;
     process.stop(DescendantSearch::Now).await;
-    ConnectError { kind, stderr: said, exit }
+    ConnectError { kind, stderr, exit }
 }
 
 impl Connection {
@@ -332,7 +341,7 @@ impl Connection {
         tokio::select! {
             biased;
             Some(event) = self.events.recv() => event,
-            () = process_exit(&mut self.process, &mut self.over_at) => {
+            () = process_exit(&mut self.process, &mut self.close_at) => {
                 self.client.close();
                 std::future::pending().await
             }
@@ -361,17 +370,17 @@ impl Connection {
     /// Ends the conversation in order: what was said leaves, the server is told, a program is stopped. Other
     /// clones of the client end with it.
     pub async fn close(self, search: DescendantSearch) -> (Statistics, Option<ProcessExit>) {
-        let Connection { client, events, task, process, guest, .. } = self;
+        let Connection { client, events, task, process, in_process_server, .. } = self;
         client.close();
         drop((client, events));
         let statistics = join_task(task, SHUTDOWN_TIMEOUT).await;
-        if let Some(guest) = guest {
-            guest.stop().await;
+        if let Some(in_process_server) = in_process_server {
+            in_process_server.stop().await;
         }
-        let ended = match process {
+        let exited = match process {
             Some(process) => Some(process.stop(search).await),
             None => None,
         };
-        (statistics, ended)
+        (statistics, exited)
     }
 }

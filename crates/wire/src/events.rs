@@ -48,7 +48,7 @@ pub struct EventTooLarge;
 pub struct SseDecoder {
     limit: usize,
     /// The piece that came last, as far as it was not read yet.
-    piece: Bytes,
+    chunk: Bytes,
     /// The beginning of a line whose end did not come yet.
     line: BytesMut,
     position: Position,
@@ -86,7 +86,7 @@ impl SseDecoder {
     pub fn new(limit: usize) -> SseDecoder {
         SseDecoder {
             limit,
-            piece: Bytes::new(),
+            chunk: Bytes::new(),
             line: BytesMut::new(),
             position: Position::Start,
             name: Bytes::new(),
@@ -99,8 +99,8 @@ impl SseDecoder {
 
     /// Takes the next piece. What [`Decoder::next`] has not read of the last one is lost, so call that first
     /// until it has nothing more.
-    pub fn feed(&mut self, piece: Bytes) {
-        self.piece = piece;
+    pub fn feed(&mut self, chunk: Bytes) {
+        self.chunk = chunk;
     }
 
     /// The next event of what was fed.
@@ -138,32 +138,32 @@ impl SseDecoder {
             Position::Start => true,
             Position::Within => false,
             Position::AfterReturn => {
-                match self.piece.first() {
+                match self.chunk.first() {
                     None => return None,
-                    Some(b'\n') => self.piece.advance(1),
+                    Some(b'\n') => self.chunk.advance(1),
                     Some(_) => {}
                 }
                 self.position = Position::Within;
                 false
             }
         };
-        let longest = self.limit.saturating_add(LINE_OVERHEAD);
-        let Some(end) = memchr::memchr2(b'\r', b'\n', &self.piece) else {
-            self.line.extend_from_slice(&self.piece);
-            self.piece.clear();
-            return (self.line.len() > longest).then_some(Err(EventTooLarge));
+        let max_length = self.limit.saturating_add(LINE_OVERHEAD);
+        let Some(end) = memchr::memchr2(b'\r', b'\n', &self.chunk) else {
+            self.line.extend_from_slice(&self.chunk);
+            self.chunk.clear();
+            return (self.line.len() > max_length).then_some(Err(EventTooLarge));
         };
-        let mut line = self.piece.split_to(end);
+        let mut line = self.chunk.split_to(end);
         if !self.line.is_empty() {
             self.line.extend_from_slice(&line);
             line = self.line.split().freeze();
         }
-        self.position = match self.piece.first() {
+        self.position = match self.chunk.first() {
             Some(b'\r') => Position::AfterReturn,
             Some(_) | None => Position::Within,
         };
-        self.piece.advance(1);
-        if line.len() > longest {
+        self.chunk.advance(1);
+        if line.len() > max_length {
             return Some(Err(EventTooLarge));
         }
         if is_first && line.starts_with(BYTE_ORDER_MARK) {
@@ -261,7 +261,7 @@ impl SseStream {
                 None => {}
             }
             match self.response.chunk().await {
-                Ok(Some(piece)) => self.decoder.feed(piece),
+                Ok(Some(chunk)) => self.decoder.feed(chunk),
                 Ok(None) => return Ok(None),
                 Err(_) => return Err(TransportError::IncompleteResponse),
             }
@@ -291,12 +291,12 @@ mod tests {
         (Vec<Result<(String, String), EventTooLarge>>, Option<String>, Option<u64>);
 
     /// Everything that can be known after the pieces.
-    fn read(pieces: &[&[u8]], limit: usize) -> DecodedStream {
+    fn read(chunks: &[&[u8]], limit: usize) -> DecodedStream {
         let mut decoder = SseDecoder::new(limit);
         let mut events = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        for piece in pieces {
-            decoder.feed(Bytes::copy_from_slice(piece));
+        for chunk in chunks {
+            decoder.feed(Bytes::copy_from_slice(chunk));
             while let Some(event) = decoder.next() {
                 events.push(event.map(|event| (text(&event.name), text(&event.data))));
             }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_stay_and_come_into_force_with_the_event() {
+    fn ids_persist_and_take_effect_with_the_event() {
         assert_eq!(read(&[b"id: 1\ndata: a\n\nid: 2\n"], 100).1, Some("1".to_owned()));
         assert_eq!(read(&[b"id: 1\n\ndata: a\n\n"], 100).1, Some("1".to_owned()));
         assert_eq!(read(&[b"id: 1\n\nid: 2\0\n\n"], 100).1, Some("1".to_owned()));
@@ -396,21 +396,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_the_bytes_are_cut_the_events_are_the_same(
+        fn chunk_boundaries_do_not_change_the_events(
             stream in any_stream(),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
             limit in 0usize..40,
         ) {
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
             cuts.sort_unstable();
-            let mut pieces = Vec::new();
+            let mut chunks = Vec::new();
             let mut start = 0;
             for cut in cuts.into_iter().chain([stream.len()]) {
-                pieces.push(&stream[start..cut]);
+                chunks.push(&stream[start..cut]);
                 start = cut;
             }
             let whole = read(&[&stream], limit);
-            prop_assert_eq!(&read(&pieces, limit), &whole);
+            prop_assert_eq!(&read(&chunks, limit), &whole);
             let bytes: Vec<&[u8]> = stream.chunks(1).collect();
             prop_assert_eq!(&read(&bytes, limit), &whole);
         }

@@ -105,7 +105,7 @@ impl TransportError {
     /// The status, where there was an answer.
     pub fn status(&self) -> Option<u16> {
         match self {
-            TransportError::Status(answer) => Some(answer.status),
+            TransportError::Status(response) => Some(response.status),
             TransportError::Unreachable { .. }
             | TransportError::CrossOriginRedirect { .. }
             | TransportError::NotMcp { .. }
@@ -128,7 +128,9 @@ impl TransportError {
                 | UnreachableReason::Other => false,
             },
             // It was read and turned away before anything was done with it.
-            TransportError::Status(answer) => matches!(answer.status, 401 | 403 | 404 | 405 | 429),
+            TransportError::Status(response) => {
+                matches!(response.status, 401 | 403 | 404 | 405 | 429)
+            }
             TransportError::CrossOriginRedirect { .. } => true,
             TransportError::NotMcp { .. }
             | TransportError::IncompleteResponse

@@ -73,42 +73,45 @@ enum DiscoverOutcome {
 /// Begins a connection in the server's own era.
 pub async fn negotiate(
     peer: &Peer,
-    offer: &ClientDescription,
+    client_description: &ClientDescription,
     hint: EraHint,
 ) -> Result<Client, HandshakeError> {
     match hint {
-        EraHint::Legacy => match initialize(peer, offer).await {
+        EraHint::Legacy => match initialize(peer, client_description).await {
             Ok(client) => Ok(client),
             // It may have learnt since.
-            Err(error) if is_rpc_error(&error) => match discover(peer, offer).await {
+            Err(error) if is_rpc_error(&error) => match discover(peer, client_description).await {
                 DiscoverOutcome::Modern(client) => Ok(*client),
                 DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => Err(error),
             },
             Err(error) => Err(error),
         },
-        EraHint::Unknown => probe(peer, offer).await,
+        EraHint::Unknown => probe(peer, client_description).await,
     }
 }
 
 /// Asks in the modern way, and in the legacy way beside it when the server is silent: a slow server answers
 /// both, and which one it answers well says what it is.
-async fn probe(peer: &Peer, offer: &ClientDescription) -> Result<Client, HandshakeError> {
-    let discover = discover(peer, offer);
+async fn probe(
+    peer: &Peer,
+    client_description: &ClientDescription,
+) -> Result<Client, HandshakeError> {
+    let discover = discover(peer, client_description);
     tokio::pin!(discover);
-    if let Ok(verdict) = timeout(PROBE_TIMEOUT, &mut discover).await {
-        return match verdict {
+    if let Ok(outcome) = timeout(PROBE_TIMEOUT, &mut discover).await {
+        return match outcome {
             DiscoverOutcome::Modern(client) => Ok(*client),
-            DiscoverOutcome::Legacy => initialize(peer, offer).await,
+            DiscoverOutcome::Legacy => initialize(peer, client_description).await,
             DiscoverOutcome::Failed(kind) => {
                 Err(HandshakeError { stage: HandshakeStage::Discover, kind })
             }
         };
     }
-    let initialize = initialize(peer, offer);
+    let initialize = initialize(peer, client_description);
     tokio::pin!(initialize);
     tokio::select! {
         biased;
-        verdict = &mut discover => match verdict {
+        outcome = &mut discover => match outcome {
             DiscoverOutcome::Modern(client) => Ok(*client),
             DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => initialize.await,
         },
@@ -137,13 +140,13 @@ fn got_response(error: &HandshakeError) -> bool {
     }
 }
 
-async fn discover(peer: &Peer, offer: &ClientDescription) -> DiscoverOutcome {
+async fn discover(peer: &Peer, client_description: &ClientDescription) -> DiscoverOutcome {
     let version = MODERN_VERSIONS[0];
-    let client = Client::new_modern(peer, offer, version);
+    let client = Client::new_modern(peer, client_description, version);
     let answer = client.request("server/discover").send().await;
     match answer {
         Ok(raw) => read_discover_result(client, raw, version),
-        Err(CallError::Remote(error)) => on_discover_error(peer, offer, error).await,
+        Err(CallError::Remote(error)) => on_discover_error(peer, client_description, error).await,
         Err(CallError::Transport(fault)) => match fails_in_both_eras(&fault) {
             true => DiscoverOutcome::Failed(CallError::Transport(fault).into()),
             false => DiscoverOutcome::Legacy,
@@ -169,18 +172,18 @@ fn fails_in_both_eras(fault: &TransportError) -> bool {
 }
 
 fn read_discover_result(client: Client, raw: Payload, version: &str) -> DiscoverOutcome {
-    let theirs = supported_versions(&raw);
-    if theirs.is_empty() {
+    let server_versions = supported_versions(&raw);
+    if server_versions.is_empty() {
         // It answered, but not as a server that knows the question would.
         return DiscoverOutcome::Legacy;
     }
-    if !theirs.iter().any(|it| it == version) {
-        let speaks_legacy = theirs.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
+    if !server_versions.iter().any(|it| it == version) {
+        let speaks_legacy = server_versions.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
         return match speaks_legacy {
             true => DiscoverOutcome::Legacy,
-            false => DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion {
-                server_versions: theirs,
-            }),
+            false => {
+                DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion { server_versions })
+            }
         };
     }
     match ServerDescription::from_discover_result(raw, version) {
@@ -192,7 +195,7 @@ fn read_discover_result(client: Client, raw: Payload, version: &str) -> Discover
 /// What a refused first question says of the server. One that names other versions gets one that we have too.
 async fn on_discover_error(
     peer: &Peer,
-    offer: &ClientDescription,
+    client_description: &ClientDescription,
     error: RpcError,
 ) -> DiscoverOutcome {
     match error.code {
@@ -202,42 +205,45 @@ async fn on_discover_error(
         }
         _ => return DiscoverOutcome::Legacy,
     }
-    let theirs = error.data.as_ref().map(supported_versions).unwrap_or_default();
-    let common = MODERN_VERSIONS.iter().find(|ours| theirs.iter().any(|it| it == *ours));
+    let server_versions = error.data.as_ref().map(supported_versions).unwrap_or_default();
+    let common = MODERN_VERSIONS.iter().find(|ours| server_versions.iter().any(|it| it == *ours));
     let Some(version) = common else {
-        let speaks_legacy =
-            theirs.is_empty() || theirs.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
+        let speaks_legacy = server_versions.is_empty()
+            || server_versions.iter().any(|it| LEGACY_VERSIONS.contains(&it.as_str()));
         return match speaks_legacy {
             true => DiscoverOutcome::Legacy,
-            false => DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion {
-                server_versions: theirs,
-            }),
+            false => {
+                DiscoverOutcome::Failed(HandshakeErrorKind::NoCommonVersion { server_versions })
+            }
         };
     };
     // Some servers refuse the first question whatever it is written in: asked again, they answer.
-    let client = Client::new_modern(peer, offer, version);
+    let client = Client::new_modern(peer, client_description, version);
     match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),
         Err(error) => DiscoverOutcome::Failed(error.into()),
     }
 }
 
-async fn initialize(peer: &Peer, offer: &ClientDescription) -> Result<Client, HandshakeError> {
+async fn initialize(
+    peer: &Peer,
+    client_description: &ClientDescription,
+) -> Result<Client, HandshakeError> {
     let fail = |kind| HandshakeError { stage: HandshakeStage::Initialize, kind };
     let params = json!({
         "protocolVersion": LEGACY_VERSIONS[0],
-        "capabilities": offer.capabilities_json(crate::era::Era::Legacy),
-        "clientInfo": offer.client_info(),
+        "capabilities": client_description.capabilities_json(crate::era::Era::Legacy),
+        "clientInfo": client_description.client_info(),
     });
     let params = Payload::from_json(params.to_string().into());
     let raw = peer.call("initialize").params(params).await.map_err(|error| fail(error.into()))?;
     let introduction = ServerDescription::from_initialize_result(raw)
         .map_err(|_| fail(HandshakeErrorKind::InvalidResponse))?;
     if !LEGACY_VERSIONS.contains(&introduction.protocol_version.as_str()) {
-        let theirs = vec![introduction.protocol_version];
-        return Err(fail(HandshakeErrorKind::NoCommonVersion { server_versions: theirs }));
+        let server_versions = vec![introduction.protocol_version];
+        return Err(fail(HandshakeErrorKind::NoCommonVersion { server_versions }));
     }
-    let said = peer.notify("notifications/initialized", None).await;
-    said.map_err(|error| fail(error.into()))?;
+    let sent = peer.notify("notifications/initialized", None).await;
+    sent.map_err(|error| fail(error.into()))?;
     Ok(Client::new_legacy(peer, introduction))
 }

@@ -42,8 +42,8 @@ impl ClientDescription {
 
     pub(crate) fn capabilities_json(&self, era: Era) -> Json {
         let mut map = Map::new();
-        for ability in &self.capabilities {
-            let (name, value) = match (ability, era) {
+        for capability in &self.capabilities {
+            let (name, value) = match (capability, era) {
                 (ClientCapability::Roots, Era::Legacy) => ("roots", json!({"listChanged": true})),
                 (ClientCapability::Roots, Era::Modern) => ("roots", json!({})),
                 (ClientCapability::Elicitation, _) => {
@@ -132,10 +132,10 @@ impl ServerDescription {
     pub(crate) fn from_initialize_result(
         raw: Payload,
     ) -> Result<ServerDescription, serde_json::Error> {
-        let said: HandshakeResult = raw.decode()?;
-        let version = said.protocol_version.clone().unwrap_or_default();
-        let server = said.server_info.clone();
-        Ok(ServerDescription::new(Era::Legacy, version, said, server, raw))
+        let result: HandshakeResult = raw.decode()?;
+        let version = result.protocol_version.clone().unwrap_or_default();
+        let server = result.server_info.clone();
+        Ok(ServerDescription::new(Era::Legacy, version, result, server, raw))
     }
 
     /// Reads the answer to `server/discover`, to be spoken to in this version.
@@ -143,36 +143,36 @@ impl ServerDescription {
         raw: Payload,
         version: &str,
     ) -> Result<ServerDescription, serde_json::Error> {
-        let said: HandshakeResult = raw.decode()?;
-        let server = said.meta.get(key::SERVER_INFO).cloned();
-        Ok(ServerDescription::new(Era::Modern, version.to_owned(), said, server, raw))
+        let result: HandshakeResult = raw.decode()?;
+        let server = result.meta.get(key::SERVER_INFO).cloned();
+        Ok(ServerDescription::new(Era::Modern, version.to_owned(), result, server, raw))
     }
 
     fn new(
         era: Era,
         version: String,
-        said: HandshakeResult,
+        result: HandshakeResult,
         server: Option<Json>,
         raw: Payload,
     ) -> Self {
-        let nameless = Implementation { name: String::new(), version: Json::Null, title: None };
-        let words: Implementation =
-            server.and_then(|it| serde_json::from_value(it).ok()).unwrap_or(nameless);
-        let server_version = match words.version {
+        let unnamed = Implementation { name: String::new(), version: Json::Null, title: None };
+        let implementation: Implementation =
+            server.and_then(|it| serde_json::from_value(it).ok()).unwrap_or(unnamed);
+        let server_version = match implementation.version {
             Json::String(text) => text,
             Json::Null => String::new(),
             other @ (Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
                 other.to_string()
             }
         };
-        let instructions = said.instructions.as_ref().and_then(Json::as_str);
+        let instructions = result.instructions.as_ref().and_then(Json::as_str);
         ServerDescription {
             era,
             protocol_version: truncate(&version, MAX_NAME_CHARS),
-            name: truncate(&words.name, MAX_NAME_CHARS),
-            title: words.title.map(|title| truncate(&title, MAX_NAME_CHARS)),
+            name: truncate(&implementation.name, MAX_NAME_CHARS),
+            title: implementation.title.map(|title| truncate(&title, MAX_NAME_CHARS)),
             server_version: truncate(&server_version, MAX_NAME_CHARS),
-            capabilities: ServerCapabilities::from_json(&said.capabilities),
+            capabilities: ServerCapabilities::from_json(&result.capabilities),
             instructions: instructions
                 .filter(|text| !text.trim().is_empty())
                 .map(|text| truncate(text, MAX_INSTRUCTIONS_CHARS)),
@@ -188,11 +188,11 @@ pub(crate) fn supported_versions(raw: &Payload) -> Vec<String> {
         #[serde(default)]
         supported: Vec<String>,
     }
-    let of_answer =
+    let of_result =
         raw.decode::<HandshakeResult>().map(|it| it.supported_versions).unwrap_or_default();
-    match of_answer.is_empty() {
+    match of_result.is_empty() {
         true => raw.decode::<UnsupportedVersion>().map(|it| it.supported).unwrap_or_default(),
-        false => of_answer,
+        false => of_result,
     }
 }
 
@@ -200,11 +200,12 @@ impl ServerCapabilities {
     fn from_json(map: &Map<String, Json>) -> ServerCapabilities {
         const LISTS: [&str; 3] = ["tools", "resources", "prompts"];
         const MOST: usize = 50;
-        let listing = |name: &str| {
-            let said = map.get(name).filter(|it| !matches!(it, Json::Null | Json::Bool(false)))?;
+        let list_capability = |name: &str| {
+            let result =
+                map.get(name).filter(|it| !matches!(it, Json::Null | Json::Bool(false)))?;
             Some(ListCapability {
-                list_changed: said["listChanged"] == true,
-                subscribe: said["subscribe"] == true,
+                list_changed: result["listChanged"] == true,
+                subscribe: result["subscribe"] == true,
             })
         };
         let nested = |name: &str| map.get(name).and_then(Json::as_object).into_iter().flatten();
@@ -216,9 +217,9 @@ impl ServerCapabilities {
             .chain(nested("extensions").map(|(name, _)| name))
             .chain(nested("experimental").map(|(name, _)| name));
         ServerCapabilities {
-            tools: listing("tools"),
-            resources: listing("resources"),
-            prompts: listing("prompts"),
+            tools: list_capability("tools"),
+            resources: list_capability("resources"),
+            prompts: list_capability("prompts"),
             others: others.take(MOST).map(|name| truncate(name, MAX_NAME_CHARS)).collect(),
         }
     }
@@ -241,8 +242,8 @@ mod tests {
     }
 
     #[test]
-    fn a_legacy_server_introduces_itself() {
-        let said = json!({
+    fn an_initialize_result_describes_a_legacy_server() {
+        let result = json!({
             "protocolVersion": "2025-06-18",
             "serverInfo": {"name": "files", "version": "1.2", "title": "Files", "icons": []},
             "capabilities": {
@@ -251,8 +252,9 @@ mod tests {
             },
             "instructions": "be careful",
         });
-        let it = ServerDescription::from_initialize_result(payload(&said)).expect("it can be read");
-        let listing = |announces_changes, takes_subscriptions| {
+        let it =
+            ServerDescription::from_initialize_result(payload(&result)).expect("it can be read");
+        let list_capability = |announces_changes, takes_subscriptions| {
             Some(ListCapability { list_changed: announces_changes, subscribe: takes_subscriptions })
         };
         let expected = ServerDescription {
@@ -262,32 +264,32 @@ mod tests {
             title: Some("Files".to_owned()),
             server_version: "1.2".to_owned(),
             capabilities: ServerCapabilities {
-                tools: listing(true, false),
-                resources: listing(false, true),
+                tools: list_capability(true, false),
+                resources: list_capability(false, true),
                 prompts: None,
                 others: vec!["logging".to_owned(), "x/y".to_owned()],
             },
             instructions: Some("be careful".to_owned()),
-            raw: payload(&said),
+            raw: payload(&result),
         };
         assert_eq!(it, expected);
     }
 
     #[test]
-    fn a_modern_server_introduces_itself_in_the_metadata() {
-        let said = json!({
+    fn a_discover_result_describes_a_modern_server_in_its_meta() {
+        let result = json!({
             "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
             "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "m", "version": 3}},
         });
-        let it = ServerDescription::from_discover_result(payload(&said), "2026-07-28")
+        let it = ServerDescription::from_discover_result(payload(&result), "2026-07-28")
             .expect("it can be read");
         assert_eq!((it.name.as_str(), it.server_version.as_str()), ("m", "3"));
-        assert_eq!(supported_versions(&payload(&said)), ["2026-07-28"]);
+        assert_eq!(supported_versions(&payload(&result)), ["2026-07-28"]);
         assert_eq!(supported_versions(&payload(&json!({"supported": ["a"]}))), ["a"]);
     }
 
     #[test]
-    fn a_server_that_says_next_to_nothing_is_taken_all_the_same() {
+    fn an_almost_empty_result_is_accepted() {
         let it = ServerDescription::from_initialize_result(payload(
             &json!({"instructions": 5, "serverInfo": "x"}),
         ));
@@ -297,8 +299,9 @@ mod tests {
 
     #[test]
     fn long_instructions_are_cut_between_characters() {
-        let said = json!({"instructions": "é".repeat(3000)});
-        let it = ServerDescription::from_initialize_result(payload(&said)).expect("it can be read");
+        let result = json!({"instructions": "é".repeat(3000)});
+        let it =
+            ServerDescription::from_initialize_result(payload(&result)).expect("it can be read");
         let instructions = it.instructions.expect("there are some");
         assert_eq!(instructions, format!("{}… [truncated]", "é".repeat(2048)));
     }

@@ -29,8 +29,8 @@ const MAX_SKIPPED: usize = 2 * 1024 * 1024 * 1024;
 pub struct StdioTransport<R, W> {
     reader: R,
     writer: W,
-    inbox: LineReader,
-    outbox: WriteBuffer,
+    line_reader: LineReader,
+    write_buffer: WriteBuffer,
 }
 
 impl<R, W> StdioTransport<R, W>
@@ -43,8 +43,8 @@ where
         StdioTransport {
             reader,
             writer,
-            inbox: LineReader::new(limit),
-            outbox: WriteBuffer::default(),
+            line_reader: LineReader::new(limit),
+            write_buffer: WriteBuffer::default(),
         }
     }
 }
@@ -55,17 +55,17 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     fn push(&mut self, outgoing: OutgoingMessage) {
-        outgoing.message.write_to(&mut self.outbox.bytes);
-        self.outbox.bytes.push(b'\n');
+        outgoing.message.write_to(&mut self.write_buffer.bytes);
+        self.write_buffer.bytes.push(b'\n');
     }
 
     fn queued_bytes(&self) -> usize {
-        self.outbox.remaining()
+        self.write_buffer.remaining()
     }
 
     async fn shutdown(&mut self) {
-        while self.outbox.remaining() > 0 {
-            if self.outbox.write_some(&mut self.writer).await.is_err() {
+        while self.write_buffer.remaining() > 0 {
+            if self.write_buffer.write_some(&mut self.writer).await.is_err() {
                 return;
             }
         }
@@ -73,18 +73,18 @@ where
 
     async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
         loop {
-            if let Some(arrival) = self.inbox.next_event() {
+            if let Some(arrival) = self.line_reader.next_event() {
                 return arrival;
             }
             // The buffer grows under `read_buf` only, so what was read survives when this call is dropped.
-            self.inbox.buffer.reserve(READ_SIZE);
+            self.line_reader.buffer.reserve(READ_SIZE);
             tokio::select! {
                 biased;
-                written = self.outbox.write_some(&mut self.writer), if self.outbox.remaining() > 0 => {
+                written = self.write_buffer.write_some(&mut self.writer), if self.write_buffer.remaining() > 0 => {
                     written.map_err(|error| CloseReason::Io(error.kind()))?;
                 }
-                read = self.reader.read_buf(&mut self.inbox.buffer) => match read {
-                    Ok(0) => return Err(self.inbox.close_reason()),
+                read = self.reader.read_buf(&mut self.line_reader.buffer) => match read {
+                    Ok(0) => return Err(self.line_reader.close_reason()),
                     Ok(_) => {}
                     Err(error) => return Err(CloseReason::Io(error.kind())),
                 },
@@ -135,9 +135,9 @@ struct LineReader {
     /// How far the buffer has been searched for a line's end.
     searched: usize,
     /// What was read and not handed out yet: parts of a batch, and news of a message that was too large.
-    waiting: VecDeque<TransportEvent>,
+    ready: VecDeque<TransportEvent>,
     /// How much was passed over of a line that is too long, until its end comes.
-    passing: Option<usize>,
+    skipped: Option<usize>,
     limit: usize,
 }
 
@@ -146,8 +146,8 @@ impl LineReader {
         LineReader {
             buffer: BytesMut::new(),
             searched: 0,
-            waiting: VecDeque::new(),
-            passing: None,
+            ready: VecDeque::new(),
+            skipped: None,
             limit,
         }
     }
@@ -155,10 +155,10 @@ impl LineReader {
     /// The next message of what was read so far.
     fn next_event(&mut self) -> Option<Result<TransportEvent, CloseReason>> {
         loop {
-            if let Some(arrival) = self.waiting.pop_front() {
+            if let Some(arrival) = self.ready.pop_front() {
                 return Some(Ok(arrival));
             }
-            if self.passing.is_some()
+            if self.skipped.is_some()
                 && let Err(end) = self.skip()?
             {
                 return Some(Err(end));
@@ -175,9 +175,7 @@ impl LineReader {
             }
             match message::parse(&line) {
                 Ok(Messages::One(message)) => return Some(Ok(TransportEvent::Message(message))),
-                Ok(Messages::Batch(parts)) => {
-                    self.waiting.extend(parts.into_iter().map(event_from))
-                }
+                Ok(Messages::Batch(parts)) => self.ready.extend(parts.into_iter().map(event_from)),
                 Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
             }
         }
@@ -207,30 +205,31 @@ impl LineReader {
             return Err(CloseReason::TooLarge { limit: self.limit });
         };
         let fault = TransportError::TooLarge { limit: self.limit };
-        self.waiting.push_back(TransportEvent::DeliveryFailed { id: Some(id), error: fault });
-        self.passing = Some(0);
+        self.ready.push_back(TransportEvent::DeliveryFailed { id: Some(id), error: fault });
+        self.skipped = Some(0);
         Ok(())
     }
 
     /// Drops what was read of a line that is too long; comes back when its end came.
     fn skip(&mut self) -> Option<Result<(), CloseReason>> {
-        let passed = self.passing.unwrap_or_default();
+        let skipped_bytes = self.skipped.unwrap_or_default();
         match memchr::memchr(b'\n', &self.buffer) {
             Some(end) => {
-                self.passing = None;
+                self.skipped = None;
                 self.buffer = BytesMut::from(&self.buffer[end + 1..]);
                 self.searched = 0;
                 Some(Ok(()))
             }
             None => {
-                let passed = passed.saturating_add(self.buffer.len());
-                self.passing = Some(passed);
+                let skipped_bytes = skipped_bytes.saturating_add(self.buffer.len());
+                self.skipped = Some(skipped_bytes);
                 match self.buffer.capacity() > MAX_SHARED_LINE {
                     true => self.buffer = BytesMut::new(),
                     false => self.buffer.clear(),
                 }
                 self.searched = 0;
-                (passed > MAX_SKIPPED).then_some(Err(CloseReason::TooLarge { limit: self.limit }))
+                (skipped_bytes > MAX_SKIPPED)
+                    .then_some(Err(CloseReason::TooLarge { limit: self.limit }))
             }
         }
     }
@@ -251,7 +250,7 @@ impl LineReader {
     }
 
     fn close_reason(&self) -> CloseReason {
-        match self.buffer.trim_ascii().is_empty() && self.passing.is_none() {
+        match self.buffer.trim_ascii().is_empty() && self.skipped.is_none() {
             true => CloseReason::Closed,
             false => CloseReason::Truncated,
         }
@@ -282,7 +281,7 @@ mod tests {
     }
 
     /// Everything that arrives until the link ends.
-    async fn arrivals(chunks: &[&[u8]], limit: usize) -> (Vec<String>, CloseReason) {
+    async fn events(chunks: &[&[u8]], limit: usize) -> (Vec<String>, CloseReason) {
         let (mut link, mut writer) = link(limit);
         for chunk in chunks {
             writer.write_all(chunk).await.expect("there is room");
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_cut_wherever_the_bytes_were_cut() {
+    async fn lines_are_found_wherever_the_chunks_end() {
         let chunks: [&[u8]; 4] = [
             b"{\"method\":",
             b"\"a\"}\n{\"method\":\"b\"}\r\n\n  \n",
@@ -315,18 +314,16 @@ mod tests {
             b"od\":\"c\"}\n",
         ];
         assert_eq!(
-            arrivals(&chunks, 100).await,
+            events(&chunks, 100).await,
             (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], CloseReason::Closed)
         );
     }
 
     #[tokio::test]
-    async fn garbage_is_passed_over_and_half_a_line_at_the_end_is_noticed() {
-        let (seen, end) = arrivals(
-            &[b"Server running\n[{\"method\":\"a\"}, 7]\n{\"method\":\"b\"}\n{\"half"],
-            100,
-        )
-        .await;
+    async fn malformed_lines_are_skipped_and_a_truncated_last_line_is_reported() {
+        let (seen, end) =
+            events(&[b"Server running\n[{\"method\":\"a\"}, 7]\n{\"method\":\"b\"}\n{\"half"], 100)
+                .await;
         assert_eq!(seen, ["it is not a JSON object", "a", "it is not a JSON object", "b"]);
         assert_eq!(end, CloseReason::Truncated);
     }
@@ -335,16 +332,16 @@ mod tests {
     async fn a_line_without_end_stops_at_the_limit() {
         let flood = vec![b'x'; 4096];
         assert_eq!(
-            arrivals(&[&flood], 1000).await,
+            events(&[&flood], 1000).await,
             (Vec::new(), CloseReason::TooLarge { limit: 1000 })
         );
         let mut long = vec![b' '; 2000];
         long.push(b'\n');
-        assert_eq!(arrivals(&[&long], 1000).await.1, CloseReason::TooLarge { limit: 1000 });
+        assert_eq!(events(&[&long], 1000).await.1, CloseReason::TooLarge { limit: 1000 });
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_too_large_is_lost_and_those_around_it_are_not() {
+    async fn an_oversized_response_fails_alone() {
         let large = format!(
             "{{\"method\":\"a\"}}\n{{\"id\":7,\"result\":\"{}\"}}\n{{\"method\":\"b\"}}\n",
             "x".repeat(5000)
@@ -352,16 +349,16 @@ mod tests {
         let lost = "Some(Number(7)): the answer was larger than 1000 bytes";
         for size in [1, 7, 999, 1000, 1001, 4000, 10_000] {
             let chunks: Vec<&[u8]> = large.as_bytes().chunks(size).collect();
-            let (seen, end) = arrivals(&chunks, 1000).await;
+            let (seen, end) = events(&chunks, 1000).await;
             assert_eq!(seen, ["a", lost, "b"], "{size}");
             assert_eq!(end, CloseReason::Closed);
         }
-        let (seen, end) = arrivals(&[&large.as_bytes()[..3000]], 1000).await;
+        let (seen, end) = events(&[&large.as_bytes()[..3000]], 1000).await;
         assert_eq!((seen.len(), end), (2, CloseReason::Truncated));
     }
 
     #[tokio::test]
-    async fn lines_of_every_size_come_out_whole_and_in_order() {
+    async fn lines_of_every_size_arrive_complete_and_in_order() {
         let sizes = [
             1,
             1000,
@@ -395,32 +392,32 @@ mod tests {
 
     /// An inbox that has read a line of about this size, and the line's payload.
     fn after_a_line_of(size: usize) -> (LineReader, Payload) {
-        let mut inbox = LineReader::new(DEFAULT_MAX_MESSAGE_SIZE);
-        inbox.buffer.reserve(READ_SIZE);
+        let mut line_reader = LineReader::new(DEFAULT_MAX_MESSAGE_SIZE);
+        line_reader.buffer.reserve(READ_SIZE);
         let line = format!("{{\"method\":\"x\",\"params\":[\"{}\"]}}\n", "y".repeat(size));
-        inbox.buffer.extend_from_slice(line.as_bytes());
-        match inbox.next_event() {
+        line_reader.buffer.extend_from_slice(line.as_bytes());
+        match line_reader.next_event() {
             Some(Ok(TransportEvent::Message(Message::Notification {
                 params: Some(it), ..
-            }))) => (inbox, it),
+            }))) => (line_reader, it),
             other => panic!("it is a notification: {other:?}"),
         }
     }
 
     #[test]
-    fn the_buffer_is_used_again_while_somebody_keeps_a_small_payload() {
-        let (mut inbox, _kept) = after_a_line_of(100);
-        inbox.buffer.reserve(READ_SIZE);
-        assert_eq!(inbox.buffer.capacity(), READ_SIZE);
-        assert!(inbox.buffer.try_reclaim(READ_SIZE));
+    fn the_buffer_is_reused_while_a_small_payload_is_alive() {
+        let (mut line_reader, _kept) = after_a_line_of(100);
+        line_reader.buffer.reserve(READ_SIZE);
+        assert_eq!(line_reader.buffer.capacity(), READ_SIZE);
+        assert!(line_reader.buffer.try_reclaim(READ_SIZE));
     }
 
     #[test]
     fn a_huge_line_leaves_no_huge_buffer_behind() {
-        let (mut inbox, payload) = after_a_line_of(MAX_SHARED_LINE + 1);
+        let (mut line_reader, payload) = after_a_line_of(MAX_SHARED_LINE + 1);
         drop(payload);
-        inbox.buffer.reserve(READ_SIZE);
-        assert!(inbox.buffer.capacity() < 4 * READ_SIZE, "{}", inbox.buffer.capacity());
+        line_reader.buffer.reserve(READ_SIZE);
+        assert!(line_reader.buffer.capacity() < 4 * READ_SIZE, "{}", line_reader.buffer.capacity());
     }
 
     #[tokio::test]
@@ -465,8 +462,8 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let bytes = bytes.as_bytes();
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
-            let whole = runtime.block_on(arrivals(&[bytes], 1000));
-            let parts = runtime.block_on(arrivals(&[front, back], 1000));
+            let whole = runtime.block_on(events(&[bytes], 1000));
+            let parts = runtime.block_on(events(&[front, back], 1000));
             prop_assert_eq!(whole, parts);
         }
     }

@@ -101,13 +101,13 @@ pub enum TransportEvent {
 impl TransportEvent {
     /// Everything that one frame, line or event holds.
     pub(crate) fn parse_all(bytes: &Bytes) -> Vec<TransportEvent> {
-        let one = |part: Result<Message, ParseError>| match part {
+        let event_from = |part: Result<Message, ParseError>| match part {
             Ok(message) => TransportEvent::Message(message),
             Err(malformed) => TransportEvent::Malformed(malformed),
         };
         match message::parse(bytes) {
             Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
-            Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
+            Ok(Messages::Batch(parts)) => parts.into_iter().map(event_from).collect(),
             Err(malformed) => vec![TransportEvent::Malformed(malformed)],
         }
     }

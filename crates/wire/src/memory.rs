@@ -18,7 +18,7 @@ pub struct InMemoryTransport {
     outgoing: mpsc::Sender<Message>,
     incoming: mpsc::Receiver<Message>,
     /// What did not fit between the ends. The peer stops pushing while too much of it waits.
-    waiting: VecDeque<Message>,
+    overflow: VecDeque<Message>,
 }
 
 /// Makes a linked pair. A message that one end pushes arrives at the other, later and in order, however
@@ -27,28 +27,28 @@ pub fn pair() -> (InMemoryTransport, InMemoryTransport) {
     let (one, from_one) = mpsc::channel(CHANNEL_CAPACITY);
     let (other, from_other) = mpsc::channel(CHANNEL_CAPACITY);
     let end =
-        |outgoing, incoming| InMemoryTransport { outgoing, incoming, waiting: VecDeque::new() };
+        |outgoing, incoming| InMemoryTransport { outgoing, incoming, overflow: VecDeque::new() };
     (end(one, from_other), end(other, from_one))
 }
 
 impl Transport for InMemoryTransport {
     fn push(&mut self, outgoing: OutgoingMessage) {
         let message = outgoing.message;
-        if !self.waiting.is_empty() {
-            self.waiting.push_back(message);
+        if !self.overflow.is_empty() {
+            self.overflow.push_back(message);
         } else if let Err(mpsc::error::TrySendError::Full(message)) =
             self.outgoing.try_send(message)
         {
-            self.waiting.push_back(message);
+            self.overflow.push_back(message);
         }
     }
 
     fn queued_bytes(&self) -> usize {
-        self.waiting.len() * MESSAGE_WEIGHT
+        self.overflow.len() * MESSAGE_WEIGHT
     }
 
     async fn shutdown(&mut self) {
-        while let Some(message) = self.waiting.pop_front() {
+        while let Some(message) = self.overflow.pop_front() {
             if self.outgoing.send(message).await.is_err() {
                 return;
             }
@@ -61,9 +61,9 @@ impl Transport for InMemoryTransport {
                 message = self.incoming.recv() => {
                     return message.map(TransportEvent::Message).ok_or(CloseReason::Closed);
                 }
-                room = self.outgoing.reserve(), if !self.waiting.is_empty() => match room {
+                room = self.outgoing.reserve(), if !self.overflow.is_empty() => match room {
                     Ok(room) => {
-                        if let Some(message) = self.waiting.pop_front() {
+                        if let Some(message) = self.overflow.pop_front() {
                             room.send(message);
                         }
                     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_arrive_in_order_even_past_what_fits_between() {
+    async fn messages_arrive_in_order_beyond_the_channel_capacity() {
         let (mut one, mut other) = pair();
         for number in 0..CHANNEL_CAPACITY * 3 {
             one.push(message(number).into());

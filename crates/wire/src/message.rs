@@ -33,8 +33,8 @@ impl fmt::Debug for LazyFinder {
 
 impl Payload {
     /// Is the word in it, wherever that is?
-    pub fn contains(&self, word: &LazyFinder) -> bool {
-        word.0.find(self.as_bytes()).is_some()
+    pub fn contains(&self, finder: &LazyFinder) -> bool {
+        finder.0.find(self.as_bytes()).is_some()
     }
 
     /// Takes bytes that are known to be JSON, such as those of another payload.
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_stay_the_bytes_that_came() {
+    fn payloads_keep_the_received_bytes() {
         let text = r#"{"jsonrpc":"2.0","id":7,"result":{"b": 1.0,  "a":[ ]}}"#;
         let expected = Message::Response {
             id: Some(RequestId::Number(7)),
@@ -366,17 +366,17 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_message_and_no_error_whatever_stands_in_it() {
+    fn an_array_is_neither_a_message_nor_an_error_object() {
         let batch = parse(&Bytes::from_static(br#"[[1,"ping",null,null,null],{"method":"x"}]"#));
-        let said = Message::Notification { method: "x".into(), params: None };
-        assert_eq!(batch, Ok(Messages::Batch(vec![Err(ParseError::NotJson), Ok(said)])));
+        let notification = Message::Notification { method: "x".into(), params: None };
+        assert_eq!(batch, Ok(Messages::Batch(vec![Err(ParseError::NotJson), Ok(notification)])));
         let error = RpcError {
             code: 0,
             message: "an error of no known shape".to_owned(),
             data: Some(payload(r#"[1,"m"]"#)),
         };
-        let answer = Message::Response { id: Some(RequestId::Number(1)), outcome: Err(error) };
-        assert_eq!(one(r#"{"id":1,"error":[1,"m"]}"#), Ok(answer));
+        let response = Message::Response { id: Some(RequestId::Number(1)), outcome: Err(error) };
+        assert_eq!(one(r#"{"id":1,"error":[1,"m"]}"#), Ok(response));
     }
 
     #[test]
@@ -388,16 +388,16 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_become_marks() {
+    fn invalid_utf8_becomes_replacement_characters() {
         let bytes = Bytes::from_static(b"{\"id\":7,\"result\":{\"name\":\"na\xe9\"}}");
         let outcome = Ok(payload("{\"name\":\"na\u{fffd}\"}"));
-        let answer = Message::Response { id: Some(RequestId::Number(7)), outcome };
-        assert_eq!(parse(&bytes), Ok(Messages::One(answer)));
+        let response = Message::Response { id: Some(RequestId::Number(7)), outcome };
+        assert_eq!(parse(&bytes), Ok(Messages::One(response)));
         assert_eq!(parse(&Bytes::from_static(b"\xff\xfe")), Err(ParseError::NotJson));
     }
 
     #[test]
-    fn requests_notifications_and_errors_are_told_apart() {
+    fn requests_notifications_and_errors_are_distinguished() {
         assert_eq!(
             one(r#"{"method":"roots/list","id":"x\"1"}"#),
             Ok(Message::Request {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_answers_are_answers_all_the_same() {
+    fn unusual_responses_are_still_responses() {
         let null =
             Message::Response { id: Some(RequestId::Number(1)), outcome: Ok(payload("null")) };
         assert_eq!(one(r#"{"id":1,"result":null}"#), Ok(null));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn invalid_input_has_a_specific_error() {
         for (text, expected) in [
             ("", ParseError::NotJson),
             ("Listening on port 3000", ParseError::NotJson),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_its_parts_good_and_bad() {
+    fn a_batch_keeps_valid_and_invalid_parts() {
         let batch =
             parse(&Bytes::from_static(b" [{\"id\":1,\"result\":{}}, 5, {\"method\":\"x\"}]"));
         let Ok(Messages::Batch(parts)) = batch else { panic!("it is a batch") };

@@ -48,12 +48,12 @@ impl ParamHeaders {
         if !is_annotated(schema) {
             return Ok(ParamHeaders::default());
         }
-        let mut mirror = ParamHeaders::default();
+        let mut param_headers = ParamHeaders::default();
         let mut seen = 0;
-        mirror.collect(schema, &mut Vec::new(), &mut seen)?;
+        param_headers.collect(schema, &mut Vec::new(), &mut seen)?;
         // Every mention must have been one of those that stand at a property.
         match seen == count_annotations(schema) {
-            true => Ok(mirror),
+            true => Ok(param_headers),
             false => Err(ParamHeaderError::Misplaced),
         }
     }
@@ -106,9 +106,9 @@ impl ParamHeaders {
         let expected = self.headers(arguments);
         for (_, name) in &self.0 {
             let mut values = headers.get_all(name).iter();
-            let (came, more) = (values.next().map(decode_header_value), values.next());
-            let wanted = expected.get(name).map(decode_header_value);
-            if came != wanted || came == Some(None) || more.is_some() {
+            let (received, more) = (values.next().map(decode_header_value), values.next());
+            let expected_value = expected.get(name).map(decode_header_value);
+            if received != expected_value || received == Some(None) || more.is_some() {
                 return Err(header_mismatch(name));
             }
         }
@@ -149,12 +149,12 @@ pub(crate) fn decode_header_text(value: &str) -> Option<String> {
 pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
     let bytes = text.as_bytes();
     let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
-    let looks_wrapped = text.starts_with("=?base64?") && text.ends_with("?=");
-    let is_plain = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
-    let travels =
-        is_plain && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_wrapped;
-    let wrapped = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
-    let value = if travels { text.to_owned() } else { wrapped() };
+    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
+    let is_printable = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
+    let is_sent_as_is =
+        is_printable && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_encoded;
+    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
+    let value = if is_sent_as_is { text.to_owned() } else { encoded() };
     HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
 }
 
@@ -198,14 +198,14 @@ mod tests {
     }
 
     fn headers(schema: &Json, arguments: &Json) -> Vec<(String, String)> {
-        let mirror = ParamHeaders::from_schema(schema).expect("the wish can be met");
-        let headers = mirror.headers(&Payload::encode(arguments).expect("JSON"));
+        let param_headers = ParamHeaders::from_schema(schema).expect("the wish can be met");
+        let headers = param_headers.headers(&Payload::encode(arguments).expect("JSON"));
         let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
         headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
     }
 
     #[test]
-    fn arguments_are_repeated_where_the_schema_says_so() {
+    fn annotated_arguments_become_headers() {
         let schema = object(&json!({
             "region": {"type": "string", "x-mcp-header": "Region"},
             "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_travel_are_wrapped() {
+    fn values_that_are_not_valid_headers_are_base64_encoded() {
         let schema = object(&json!({"v": {"type": "string", "x-mcp-header": "V"}}));
         for (value, expected) in [
             ("a b", "a b"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_cannot_be_met_are_named() {
+    fn invalid_annotations_are_errors() {
         let of = |properties: Json| {
             ParamHeaders::from_schema(&object(&properties)).expect_err("it is wrong")
         };
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_data_and_names_are_no_wishes() {
+    fn sample_data_and_property_names_are_not_annotations() {
         let schema = object(&json!({
             "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no"}},
         }));

@@ -171,31 +171,33 @@ pub(crate) struct HttpRequest<'a> {
 impl HttpClient {
     /// A network with these settings.
     pub fn new(settings: &HttpSettings) -> Result<HttpClient, HttpSetupError> {
-        let parts = CheckedSettings::check(settings)?;
+        let checked = CheckedSettings::check(settings)?;
         // With certificates of its own to add, a client is made even where the system has none at all.
         let has_system_roots =
-            parts.extra.is_empty() || parts.without_extra().client(TrustRoots::System).is_ok();
+            checked.extra.is_empty() || checked.without_extra().client(TrustRoots::System).is_ok();
         let built = match has_system_roots {
-            true => parts.client(TrustRoots::System).map(|client| (client, TrustRoots::System)),
-            false => parts.client(TrustRoots::Bundled).map(|client| (client, TrustRoots::Bundled)),
+            true => checked.client(TrustRoots::System).map(|client| (client, TrustRoots::System)),
+            false => {
+                checked.client(TrustRoots::Bundled).map(|client| (client, TrustRoots::Bundled))
+            }
         };
         let (general, roots) = match built {
             Ok(built) => built,
-            Err(first) => match parts.client(TrustRoots::Bundled) {
+            Err(first) => match checked.client(TrustRoots::Bundled) {
                 Ok(client) => (client, TrustRoots::Bundled),
                 Err(_) => return Err(HttpSetupError::Client(first)),
             },
         };
-        let has_detour = [&settings.proxies.http, &settings.proxies.all]
+        let has_http_proxy = [&settings.proxies.http, &settings.proxies.all]
             .into_iter()
             .any(|proxy| proxy.as_ref().is_some_and(|it| !it.is_empty()));
-        let plain =
-            (!has_detour).then(|| Http1Client::new(&settings.user_agent, settings.connect_timeout));
+        let plain = (!has_http_proxy)
+            .then(|| Http1Client::new(&settings.user_agent, settings.connect_timeout));
         Ok(HttpClient(Arc::new(Inner {
             general,
             http1: plain,
             upgrading: OnceLock::new(),
-            settings: parts,
+            settings: checked,
             roots,
         })))
     }

@@ -12,8 +12,8 @@ const PREFIX_LENGTH: usize = 4096;
 
 /// The question that a message answers, where that can be told from its front: envelopes begin with their id.
 pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
-    let front = &message[..message.len().min(PREFIX_LENGTH)];
-    let mut rest = front.trim_ascii_start().strip_prefix(b"{")?;
+    let prefix = &message[..message.len().min(PREFIX_LENGTH)];
+    let mut rest = prefix.trim_ascii_start().strip_prefix(b"{")?;
     let mut id = None;
     loop {
         let key: String = take_value(&mut rest)?;
@@ -49,10 +49,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_known_by_its_front_and_nothing_else_is() {
+    fn a_response_is_recognised_by_its_prefix() {
         let seven = Some(RequestId::Number(7));
         let text = Some(RequestId::Other(Bytes::from_static(b"\"a\"")));
-        for (front, expected) in [
+        for (prefix, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxx"#, seven.clone()),
             (r#" { "id" : 7 , "error" : {"code"#, seven),
             (r#"{"id":"a","x":{"id":9},"result":[["#, text),
@@ -64,7 +64,7 @@ mod tests {
             ("xxxxx", None),
             ("", None),
         ] {
-            assert_eq!(response_id(front.as_bytes()), expected, "{front}");
+            assert_eq!(response_id(prefix.as_bytes()), expected, "{prefix}");
         }
     }
 }

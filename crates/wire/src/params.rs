@@ -14,9 +14,9 @@ pub(crate) fn with_members(params: Option<&Payload>, members: &[(&str, &[u8])]) 
     }
     let body = params.map_or(&b"{}"[..], |params| params.as_bytes().trim_ascii());
     let Some(rest) = body.strip_prefix(b"{") else { return params.cloned() };
-    let names_one =
+    let is_mentioned =
         |(name, _): &(&str, &[u8])| memchr::memmem::find(rest, name.as_bytes()).is_some();
-    if members.iter().any(names_one) {
+    if members.iter().any(is_mentioned) {
         return Some(merge_members(body, members));
     }
     let mut text = Vec::with_capacity(
@@ -48,10 +48,10 @@ fn merge_members(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
     for (name, value) in members {
         let Ok(value) = serde_json::from_slice::<serde_json::Value>(value) else { continue };
         match (map.get_mut(*name), value) {
-            (Some(serde_json::Value::Object(there)), serde_json::Value::Object(ours))
+            (Some(serde_json::Value::Object(existing)), serde_json::Value::Object(ours))
                 if *name == "_meta" =>
             {
-                there.extend(ours);
+                existing.extend(ours);
             }
             (_, value) => {
                 map.insert((*name).to_owned(), value);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_joined_or_replaced() {
+    fn existing_members_are_merged_or_replaced() {
         check(
             Some(r#"{"_meta":{"b":2,"a":9},"c":3}"#),
             META,

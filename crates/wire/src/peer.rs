@@ -39,14 +39,14 @@ pub struct Peer(Arc<Shared>);
 struct Shared {
     commands: mpsc::Sender<Command>,
     // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
-    departures: mpsc::UnboundedSender<Cancellation>,
-    numbers: AtomicU64,
+    cancellations: mpsc::UnboundedSender<Cancellation>,
+    next_number: AtomicU64,
     /// How many questions of the other side wait for somebody here.
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
     carries_headers: bool,
     register: Arc<PendingCalls>,
-    shortcut: Option<Arc<dyn FastPath>>,
+    fast_path: Option<Arc<dyn FastPath>>,
 }
 
 /// A connection that has just begun.
@@ -163,7 +163,7 @@ pub enum Delivery {
 /// What callers ask of the task.
 #[derive(Debug)]
 enum Command {
-    Call { number: u64, outgoing: OutgoingMessage, waiting: call::PendingCall },
+    Call { number: u64, outgoing: OutgoingMessage, pending: call::PendingCall },
     Send(Message),
 }
 
@@ -180,44 +180,44 @@ impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
     pub fn spawn<L: Transport>(link: L) -> SpawnedPeer {
         let (commands, from_callers) = mpsc::channel(COMMAND_QUEUE);
-        let (departures, from_departures) = mpsc::unbounded_channel();
+        let (cancellations, from_cancellations) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENT_QUEUE);
-        let (ended, end) = watch::channel(None);
-        let (answers, from_answers) = mpsc::channel(RESPONSE_QUEUE);
+        let (closed_sender, end) = watch::channel(None);
+        let (responses, from_responses) = mpsc::channel(RESPONSE_QUEUE);
         let open: Arc<AtomicUsize> = Arc::default();
-        let outlets = driver::DriverOutputs {
+        let outputs = driver::DriverOutputs {
             events: to_listener,
-            answers,
+            responses,
             open_requests: open.clone(),
-            close_reason: ended,
+            close_reason: closed_sender,
         };
         let register: Arc<PendingCalls> = Arc::default();
-        let shortcut = link.fast_path();
-        let driver = driver::Driver::new(link, register.clone(), outlets);
-        let inlets = driver::DriverInputs {
+        let fast_path = link.fast_path();
+        let driver = driver::Driver::new(link, register.clone(), outputs);
+        let inputs = driver::DriverInputs {
             commands: from_callers,
-            answers: from_answers,
-            departures: from_departures,
+            responses: from_responses,
+            cancellations: from_cancellations,
         };
-        let task = tokio::spawn(driver.run(inlets));
-        let numbers = AtomicU64::new(1);
+        let task = tokio::spawn(driver.run(inputs));
+        let next_number = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
         let shared = Shared {
             commands,
-            departures,
-            numbers,
+            cancellations,
+            next_number,
             open_requests: open,
             close_reason: end,
             carries_headers,
             register,
-            shortcut,
+            fast_path,
         };
         SpawnedPeer { peer: Peer(Arc::new(shared)), events, task }
     }
 
     /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
     pub fn call(&self, method: impl Into<Cow<'static, str>>) -> Call {
-        let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         Call::new(self.clone(), number, method.into())
     }
 
@@ -237,7 +237,7 @@ impl Peer {
 
     /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
     pub fn close(&self) {
-        let _ended_already = self.0.departures.send(Cancellation::Connection);
+        let _ended_already = self.0.cancellations.send(Cancellation::Connection);
     }
 
     /// Do headers beside a call reach the other side?
@@ -286,9 +286,9 @@ impl IncomingRequest {
     }
 
     async fn send_response(&mut self, outcome: Result<Payload, RpcError>) {
-        if let Some(answer) = self.responses.take() {
+        if let Some(sender) = self.responses.take() {
             let message = Message::Response { id: Some(self.id.clone()), outcome };
-            let _connection_over = answer.send(message).await;
+            let _connection_over = sender.send(message).await;
         }
     }
 }
@@ -296,23 +296,23 @@ impl IncomingRequest {
 impl RequestNotifier {
     /// Says something that wants no answer. Waits only while the queue is full.
     pub async fn notify(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
-        if let Some(answers) = &self.0 {
+        if let Some(responses) = &self.0 {
             let message = Message::Notification { method: method.into(), params };
-            let _connection_over = answers.send(message).await;
+            let _connection_over = responses.send(message).await;
         }
     }
 }
 
 impl Drop for IncomingRequest {
     fn drop(&mut self) {
-        if let Some(answer) = self.responses.take() {
+        if let Some(sender) = self.responses.take() {
             let error = RpcError {
                 code: -32603,
                 message: "the question was dropped without an answer".to_owned(),
                 data: None,
             };
             let message = Message::Response { id: Some(self.id.clone()), outcome: Err(error) };
-            let _queue_full_or_over = answer.try_send(message);
+            let _queue_full_or_over = sender.try_send(message);
         }
     }
 }

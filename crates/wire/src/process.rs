@@ -179,11 +179,11 @@ pub enum StopStep {
 /// Starts a program in a process group of its own. Must be called inside a runtime.
 pub fn spawn(
     program: &Program,
-    keeping: &ProcessOptions,
+    options: &ProcessOptions,
 ) -> Result<(ProcessTransport, Process), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
     let mark = kin::Owner::current()
-        .program_mark(keeping.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
+        .program_mark(options.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
     let mut command = Command::new(&program.command);
     command
         .args(&program.args)
@@ -198,15 +198,15 @@ pub fn spawn(
         command.current_dir(cwd);
     }
     let mut child = command.spawn().map_err(fail)?;
-    let group = ProcessGroup::new(&child, mark, keeping.watchdog.clone())
+    let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(fail(io::ErrorKind::BrokenPipe.into()));
     };
-    let (said, questions) = mpsc::channel(8);
-    let listener = tokio::spawn(collect_stderr(stderr, questions, keeping.stderr.clone()));
-    let link = StdioTransport::new(stdout, stdin, keeping.max_message_size);
+    let (said, tail_requests) = mpsc::channel(8);
+    let listener = tokio::spawn(collect_stderr(stderr, tail_requests, options.stderr.clone()));
+    let link = StdioTransport::new(stdout, stdin, options.max_message_size);
     Ok((link, Process { child, group, stderr_requests: said, stderr_task: listener }))
 }
 
@@ -242,12 +242,12 @@ impl Process {
             (StopStep::Interrupt, Some(Signal::INT), INTERRUPT_GRACE),
             (StopStep::Terminate, Some(Signal::TERM), TERMINATE_GRACE),
         ];
-        for (after, signal, patience) in steps {
+        for (step, signal, grace) in steps {
             if let Some(signal) = signal {
                 self.group.signal_all(signal);
             }
-            if let Ok(status) = timeout(patience, self.child.wait()).await {
-                return self.finish(status.ok(), after, search).await;
+            if let Ok(status) = timeout(grace, self.child.wait()).await {
+                return self.finish(status.ok(), step, search).await;
             }
         }
         self.group.signal_all(Signal::KILL);
@@ -260,7 +260,7 @@ impl Process {
     async fn finish(
         mut self,
         status: Option<ExitStatus>,
-        after: StopStep,
+        step: StopStep,
         search: DescendantSearch,
     ) -> ProcessExit {
         self.group.kill_remaining();
@@ -271,7 +271,7 @@ impl Process {
         }
         drop(said);
         let _ended_or_slow = timeout(INTERRUPT_GRACE, listener).await;
-        ProcessExit { status, step: after }
+        ProcessExit { status, step }
     }
 }
 
@@ -351,10 +351,10 @@ impl Drop for ProcessGroup {
 /// Takes everything from a program's standard error, so that it never waits for us, and remembers the end of it.
 async fn collect_stderr(
     mut stderr: impl AsyncRead + Unpin,
-    mut questions: mpsc::Receiver<oneshot::Sender<Vec<u8>>>,
-    also: Option<mpsc::Sender<Bytes>>,
+    mut tail_requests: mpsc::Receiver<oneshot::Sender<Vec<u8>>>,
+    copy_to: Option<mpsc::Sender<Bytes>>,
 ) {
-    let mut remembered = VecDeque::new();
+    let mut tail = VecDeque::new();
     let mut buffer = vec![0; 16 * 1024];
     let mut is_open = true;
     loop {
@@ -363,15 +363,15 @@ async fn collect_stderr(
             read = stderr.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false,
                 Ok(count) => {
-                    append_tail(&mut remembered, &buffer[..count]);
-                    if let Some(also) = &also {
-                        let _no_room = also.try_send(Bytes::copy_from_slice(&buffer[..count]));
+                    append_tail(&mut tail, &buffer[..count]);
+                    if let Some(copy_to) = &copy_to {
+                        let _no_room = copy_to.try_send(Bytes::copy_from_slice(&buffer[..count]));
                     }
                 }
             },
-            question = questions.recv() => match question {
-                Some(question) => {
-                    let _caller_left = question.send(remembered.iter().copied().collect());
+            tail_request = tail_requests.recv() => match tail_request {
+                Some(tail_request) => {
+                    let _caller_left = tail_request.send(tail.iter().copied().collect());
                 }
                 None => return,
             },
@@ -379,9 +379,9 @@ async fn collect_stderr(
     }
 }
 
-fn append_tail(remembered: &mut VecDeque<u8>, more: &[u8]) {
+fn append_tail(tail: &mut VecDeque<u8>, more: &[u8]) {
     let more = &more[more.len().saturating_sub(STDERR_TAIL_BYTES)..];
-    let excess = (remembered.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
-    remembered.drain(..excess);
-    remembered.extend(more);
+    let excess = (tail.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
+    tail.drain(..excess);
+    tail.extend(more);
 }

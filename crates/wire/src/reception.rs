@@ -61,7 +61,7 @@ impl ServerSession {
     /// Lets a question in, or says why not.
     pub fn admit(&self, method: &str, params: &Json) -> Result<ClientContext, RpcError> {
         let meta = &params["_meta"];
-        let asker = |era, capabilities: &Json| ClientContext {
+        let context = |era, capabilities: &Json| ClientContext {
             era,
             capabilities: capabilities.clone(),
             progress_token: Some(&meta["progressToken"])
@@ -70,24 +70,24 @@ impl ServerSession {
             log_level: meta[key::LOG_LEVEL].as_str().map(str::to_owned),
         };
         if method == "server/discover" || meta[key::VERSION].is_string() {
-            return self.admit_modern(method, meta).map(|it| asker(Era::Modern, it));
+            return self.admit_modern(method, meta).map(|it| context(Era::Modern, it));
         }
         if !is_legacy_method(method) {
             return Err(method_not_found(method));
         }
         match (&self.client_capabilities, method) {
-            (_, "initialize") => Ok(asker(Era::Legacy, &params["capabilities"])),
-            (Some(capabilities), _) => Ok(asker(Era::Legacy, capabilities)),
+            (_, "initialize") => Ok(context(Era::Legacy, &params["capabilities"])),
+            (Some(capabilities), _) => Ok(context(Era::Legacy, capabilities)),
             (None, _) => Err(rpc_error(code::INVALID_REQUEST, "`initialize` comes first")),
         }
     }
 
     fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RpcError> {
-        let lacks = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
-        let version = meta[key::VERSION].as_str().ok_or_else(|| lacks(key::VERSION))?;
+        let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
+        let version = meta[key::VERSION].as_str().ok_or_else(|| missing(key::VERSION))?;
         let capabilities = &meta[key::CAPABILITIES];
         if !capabilities.is_object() {
-            return Err(lacks(key::CAPABILITIES));
+            return Err(missing(key::CAPABILITIES));
         }
         if !MODERN_VERSIONS.contains(&version) {
             let data = json!({"supported": MODERN_VERSIONS, "requested": version});
@@ -103,9 +103,9 @@ impl ServerSession {
     /// Answers `initialize`. From now on the client may ask in the legacy way.
     pub fn initialize(&mut self, params: &Json) -> Json {
         self.client_capabilities = Some(params["capabilities"].clone());
-        let wanted = params["protocolVersion"].as_str().unwrap_or_default();
+        let requested = params["protocolVersion"].as_str().unwrap_or_default();
         let version =
-            LEGACY_VERSIONS.iter().find(|it| **it == wanted).unwrap_or(&LEGACY_VERSIONS[0]);
+            LEGACY_VERSIONS.iter().find(|it| **it == requested).unwrap_or(&LEGACY_VERSIONS[0]);
         let identity = &self.identity;
         let mut result = json!({
             "protocolVersion": version,
@@ -262,24 +262,24 @@ mod tests {
         let params =
             json!({"protocolVersion": LEGACY_VERSIONS[1], "capabilities": {"elicitation": {}}});
         assert_eq!(reception.admit("initialize", &params).expect("it may").era, Era::Legacy);
-        let said = reception.initialize(&params);
-        assert_eq!(said["protocolVersion"], LEGACY_VERSIONS[1]);
-        assert_eq!(said["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
-        let asker = reception.admit("tools/list", &Json::Null).expect("it may now");
-        assert_eq!(asker.capabilities, json!({"elicitation": {}}));
+        let result = reception.initialize(&params);
+        assert_eq!(result["protocolVersion"], LEGACY_VERSIONS[1]);
+        assert_eq!(result["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
+        let context = reception.admit("tools/list", &Json::Null).expect("it may now");
+        assert_eq!(context.capabilities, json!({"elicitation": {}}));
         assert_eq!(code_of(reception.admit("subscriptions/listen", &Json::Null)), -32601);
         let unknown = reception.initialize(&json!({"protocolVersion": "1999-01-01"}));
         assert_eq!(unknown["protocolVersion"], LEGACY_VERSIONS[0]);
     }
 
     #[test]
-    fn a_modern_question_stands_for_itself() {
+    fn a_modern_request_needs_no_session() {
         let reception = reception();
         let mut params = modern(MODERN_VERSIONS[0]);
         params["_meta"]["progressToken"] = json!(7);
-        let asker = reception.admit("tools/call", &params).expect("it may");
-        assert_eq!((asker.era, asker.progress_token), (Era::Modern, Some(json!(7))));
-        assert_eq!(asker.capabilities, json!({"roots": {}}));
+        let context = reception.admit("tools/call", &params).expect("it may");
+        assert_eq!((context.era, context.progress_token), (Era::Modern, Some(json!(7))));
+        assert_eq!(context.capabilities, json!({"roots": {}}));
         assert_eq!(code_of(reception.admit("initialize", &modern(MODERN_VERSIONS[0]))), -32601);
         assert_eq!(code_of(reception.admit("server/discover", &Json::Null)), -32602);
         let error = reception.admit("tools/list", &modern("2999-01-01")).expect_err("unknown");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn results_carry_what_their_era_wants() {
+    fn results_have_the_members_of_their_era() {
         let reception = reception();
         let finished = |era, method| -> Json {
             reception.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")

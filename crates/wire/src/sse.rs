@@ -37,19 +37,19 @@ const MESSAGE_OVERHEAD: usize = 4 * 1024;
 
 /// A link to a server at a URL. Dropping it closes the stream.
 pub struct HttpSseTransport {
-    context: Arc<Endpoint>,
+    endpoint: Arc<Endpoint>,
     /// Opens and reads the stream; there once [`Link::next`] was called, and gone when it is over.
     stream: Stream,
     /// Where messages go, once the server said so.
-    endpoint: Option<Arc<Url>>,
+    post_url: Option<Arc<Url>>,
     /// What waits for the endpoint. The peer stops pushing when it is too much.
-    held: VecDeque<Post>,
+    queued_posts: VecDeque<Post>,
     posts: FuturesSet<PostOutcome>,
     /// How many of them are under way.
-    posting: usize,
-    say: mpsc::Sender<StreamUpdate>,
+    posts_in_flight: usize,
+    update_sender: mpsc::Sender<StreamUpdate>,
     updates: mpsc::Receiver<StreamUpdate>,
-    ready: VecDeque<TransportEvent>,
+    ready_events: VecDeque<TransportEvent>,
     load: usize,
 }
 
@@ -85,51 +85,51 @@ enum StreamUpdate {
 impl HttpSseTransport {
     /// A link. It connects when it is first asked what arrives.
     pub fn new(network: HttpClient, target: Target) -> HttpSseTransport {
-        let (say, updates) = mpsc::channel(UPDATE_QUEUE);
+        let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
         HttpSseTransport {
-            context: Arc::new(Endpoint { network, target }),
+            endpoint: Arc::new(Endpoint { network, target }),
             stream: Stream::NotStarted,
-            endpoint: None,
-            held: VecDeque::new(),
+            post_url: None,
+            queued_posts: VecDeque::new(),
             posts: FuturesSet::new(),
-            posting: 0,
-            say,
+            posts_in_flight: 0,
+            update_sender,
             updates,
-            ready: VecDeque::new(),
+            ready_events: VecDeque::new(),
             load: 0,
         }
     }
 
-    fn on_update(&mut self, said: StreamUpdate) {
-        match said {
+    fn on_update(&mut self, update: StreamUpdate) {
+        match update {
             StreamUpdate::PostUrl(url) => {
-                self.endpoint = Some(Arc::new(url));
-                while let Some(held) = self.held.pop_front() {
-                    self.start_post(held);
+                self.post_url = Some(Arc::new(url));
+                while let Some(queued_posts) = self.queued_posts.pop_front() {
+                    self.start_post(queued_posts);
                 }
             }
-            StreamUpdate::Event(arrival) => self.ready.push_back(arrival),
+            StreamUpdate::Event(arrival) => self.ready_events.push_back(arrival),
         }
     }
 
     fn start_post(&mut self, post: Post) {
-        match &self.endpoint {
-            Some(endpoint) => {
-                let run = run_post(self.context.clone(), endpoint.clone(), post);
+        match &self.post_url {
+            Some(post_url) => {
+                let run = run_post(self.endpoint.clone(), post_url.clone(), post);
                 self.posts.insert(run);
-                self.posting += 1;
+                self.posts_in_flight += 1;
             }
-            None => self.held.push_back(post),
+            None => self.queued_posts.push_back(post),
         }
     }
 
     fn poll_event(&mut self, task: &mut Task<'_>) -> Poll<Result<TransportEvent, CloseReason>> {
         loop {
-            if let Some(arrival) = self.ready.pop_front() {
+            if let Some(arrival) = self.ready_events.pop_front() {
                 return Poll::Ready(Ok(arrival));
             }
             if let Stream::NotStarted = self.stream {
-                let run = run_stream(self.context.clone(), self.say.clone());
+                let run = run_stream(self.endpoint.clone(), self.update_sender.clone());
                 self.stream = Stream::Running(Box::pin(run));
             }
             if let Stream::Running(run) = &mut self.stream
@@ -137,8 +137,8 @@ impl HttpSseTransport {
             {
                 self.stream = Stream::Ended(end);
             }
-            if let Poll::Ready(Some(said)) = self.updates.poll_recv(task) {
-                self.on_update(said);
+            if let Poll::Ready(Some(update)) = self.updates.poll_recv(task) {
+                self.on_update(update);
                 continue;
             }
             // What was said before the end has been heard by now.
@@ -153,9 +153,9 @@ impl HttpSseTransport {
     }
 
     fn finish_post(&mut self, posted: PostOutcome) {
-        self.posting -= 1;
+        self.posts_in_flight -= 1;
         self.load -= posted.load;
-        self.ready.extend(posted.arrival);
+        self.ready_events.extend(posted.arrival);
     }
 }
 
@@ -177,7 +177,7 @@ impl Transport for HttpSseTransport {
     }
 
     async fn shutdown(&mut self) {
-        while self.posting > 0 {
+        while self.posts_in_flight > 0 {
             let posted = poll_fn(|task| self.posts.poll(task)).await;
             self.finish_post(posted);
         }
@@ -197,23 +197,26 @@ impl Post {
 impl fmt::Debug for HttpSseTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseLink")
-            .field("target", &self.context.target)
+            .field("target", &self.endpoint.target)
             .field("load", &self.load)
             .finish_non_exhaustive()
     }
 }
 
 /// Reads the stream until it ends.
-async fn run_stream(context: Arc<Endpoint>, say: mpsc::Sender<StreamUpdate>) -> CloseReason {
-    let begun = match timeout(OPEN_TIMEOUT, open_stream(&context)).await {
-        Ok(begun) => begun,
+async fn run_stream(
+    endpoint: Arc<Endpoint>,
+    update_sender: mpsc::Sender<StreamUpdate>,
+) -> CloseReason {
+    let opened = match timeout(OPEN_TIMEOUT, open_stream(&endpoint)).await {
+        Ok(opened) => opened,
         Err(_) => Err(TransportError::Timeout(OPEN_TIMEOUT)),
     };
-    let (mut events, endpoint) = match begun {
-        Ok(begun) => begun,
+    let (mut events, post_url) = match opened {
+        Ok(opened) => opened,
         Err(fault) => return CloseReason::Transport(fault),
     };
-    let _link_gone = say.send(StreamUpdate::PostUrl(endpoint)).await;
+    let _link_gone = update_sender.send(StreamUpdate::PostUrl(post_url)).await;
     loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
@@ -221,19 +224,19 @@ async fn run_stream(context: Arc<Endpoint>, say: mpsc::Sender<StreamUpdate>) -> 
             Err(fault) => return CloseReason::Transport(fault),
         };
         for arrival in event.to_transport_events() {
-            let _link_gone = say.send(StreamUpdate::Event(arrival)).await;
+            let _link_gone = update_sender.send(StreamUpdate::Event(arrival)).await;
         }
     }
 }
 
 /// Opens the stream and hears where messages go.
-async fn open_stream(context: &Endpoint) -> Result<(SseStream, Url), TransportError> {
-    let target = &context.target;
+async fn open_stream(endpoint: &Endpoint) -> Result<(SseStream, Url), TransportError> {
+    let target = &endpoint.target;
     let mut headers = target.headers.clone();
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let url = Cow::Borrowed(&target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
+    let response = endpoint.target.send(&endpoint.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -245,23 +248,23 @@ async fn open_stream(context: &Endpoint) -> Result<(SseStream, Url), TransportEr
         if event.name != b"endpoint".as_slice() {
             continue;
         }
-        let named = String::from_utf8_lossy(&event.data);
+        let text = String::from_utf8_lossy(&event.data);
         let content_type = "text/event-stream".to_owned();
-        let Ok(endpoint) = request.url.join(named.trim()) else {
+        let Ok(post_url) = request.url.join(text.trim()) else {
             let beginning = "its endpoint is no URL".to_owned();
             return Err(TransportError::NotMcp { content_type, body_prefix: beginning });
         };
-        return match is_same_origin(&endpoint, &target.url) {
-            true => Ok((events, endpoint)),
-            false => Err(TransportError::CrossOriginRedirect { to: origin(&endpoint) }),
+        return match is_same_origin(&post_url, &target.url) {
+            true => Ok((events, post_url)),
+            false => Err(TransportError::CrossOriginRedirect { to: origin(&post_url) }),
         };
     }
     Err(TransportError::IncompleteResponse)
 }
 
-async fn run_post(context: Arc<Endpoint>, endpoint: Arc<Url>, post: Post) -> PostOutcome {
+async fn run_post(endpoint: Arc<Endpoint>, post_url: Arc<Url>, post: Post) -> PostOutcome {
     let load = post.load();
-    let deliver = deliver(&context, &endpoint, post.body);
+    let deliver = deliver(&endpoint, &post_url, post.body);
     let delivered = match timeout(POST_TIMEOUT, deliver).await {
         Ok(delivered) => delivered,
         Err(_) => Err(TransportError::Timeout(POST_TIMEOUT)),
@@ -271,12 +274,12 @@ async fn run_post(context: Arc<Endpoint>, endpoint: Arc<Url>, post: Post) -> Pos
     PostOutcome { load, arrival }
 }
 
-async fn deliver(context: &Endpoint, endpoint: &Url, body: Bytes) -> Result<(), TransportError> {
-    let mut headers = context.target.headers.clone();
+async fn deliver(endpoint: &Endpoint, post_url: &Url, body: Bytes) -> Result<(), TransportError> {
+    let mut headers = endpoint.target.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let url = Cow::Borrowed(endpoint);
+    let url = Cow::Borrowed(post_url);
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
+    let response = endpoint.target.send(&endpoint.network, &mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }

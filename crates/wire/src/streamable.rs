@@ -43,26 +43,26 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A link to a server at a URL. Dropping it drops every exchange that is under way.
 pub struct StreamableHttpTransport {
-    context: Arc<Endpoint>,
+    endpoint: Arc<Endpoint>,
     /// The way past us, and what was handed over on it.
-    direct: Arc<HttpFastPath>,
+    fast_path: Arc<HttpFastPath>,
     handoffs: mpsc::Receiver<Handoff>,
     /// What every POST has among its headers.
-    prepared: HeaderMap,
-    era: ProtocolState,
+    base_headers: HeaderMap,
+    protocol: ProtocolState,
     exchanges: FuturesSet<Completion>,
-    live: HashMap<RequestId, InFlightRequest>,
+    in_flight: HashMap<RequestId, InFlightRequest>,
     get_stream: Option<FutureKey>,
     /// What waits until the server knows that we are initialized. The peer stops pushing when it is too much.
-    held: VecDeque<Post>,
-    hold: Option<Pin<Box<Sleep>>>,
-    say: mpsc::Sender<ExchangeUpdate>,
+    queued_posts: VecDeque<Post>,
+    initialized_wait: Option<Pin<Box<Sleep>>>,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
     updates: mpsc::Receiver<ExchangeUpdate>,
     /// What arrived in one go with something else.
-    ready: VecDeque<TransportEvent>,
+    ready_events: VecDeque<TransportEvent>,
     load: usize,
     /// How many notifications and answers are under way.
-    telling: usize,
+    one_way_in_flight: usize,
 }
 
 /// What every exchange needs to know.
@@ -105,7 +105,7 @@ enum ExchangeUpdate {
 /// What has ended.
 enum Completion {
     Exchange {
-        purpose: PostKind,
+        kind: PostKind,
         load: usize,
         arrival: Option<TransportEvent>,
     },
@@ -116,97 +116,98 @@ enum Completion {
 impl StreamableHttpTransport {
     /// A link. It connects when the first message is pushed.
     pub fn new(network: HttpClient, target: Target) -> StreamableHttpTransport {
-        let mut prepared = target.headers.clone();
+        let mut base_headers = target.headers.clone();
         let json = HeaderValue::from_static("application/json");
         let both = HeaderValue::from_static("application/json, text/event-stream");
-        prepared.insert(header::CONTENT_TYPE, json);
-        prepared.insert(header::ACCEPT, both);
-        let (say, updates) = mpsc::channel(UPDATE_QUEUE);
-        let context = Arc::new(Endpoint { network, target });
-        let (direct, handoffs) = HttpFastPath::new(context.clone());
+        base_headers.insert(header::CONTENT_TYPE, json);
+        base_headers.insert(header::ACCEPT, both);
+        let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
+        let endpoint = Arc::new(Endpoint { network, target });
+        let (fast_path, handoffs) = HttpFastPath::new(endpoint.clone());
         StreamableHttpTransport {
-            context,
-            direct,
+            endpoint,
+            fast_path,
             handoffs,
-            prepared,
-            era: ProtocolState::Unknown,
+            base_headers,
+            protocol: ProtocolState::Unknown,
             exchanges: FuturesSet::new(),
-            live: HashMap::new(),
+            in_flight: HashMap::new(),
             get_stream: None,
-            held: VecDeque::new(),
-            hold: None,
-            say,
+            queued_posts: VecDeque::new(),
+            initialized_wait: None,
+            update_sender,
             updates,
-            ready: VecDeque::new(),
+            ready_events: VecDeque::new(),
             load: 0,
-            telling: 0,
+            one_way_in_flight: 0,
         }
     }
 
     fn start_exchange(&mut self, post: Post) {
         let load = post.load();
-        let question = match &post.purpose {
+        let request_key = match &post.kind {
             PostKind::Initialize(id) => Some((id.clone(), RequestLifetime::Session)),
             PostKind::Request(id, lifetime) => Some((id.clone(), *lifetime)),
             PostKind::Initialized => {
-                self.hold = Some(Box::pin(sleep(INITIALIZED_TIMEOUT)));
-                self.direct.close();
+                self.initialized_wait = Some(Box::pin(sleep(INITIALIZED_TIMEOUT)));
+                self.fast_path.close();
                 None
             }
             PostKind::OneWay => None,
         };
-        let run = exchange::run(self.context.clone(), post, self.say.clone());
-        self.track(run, question, load);
+        let run = exchange::run(self.endpoint.clone(), post, self.update_sender.clone());
+        self.track(run, request_key, load);
     }
 
     fn track(
         &mut self,
         run: impl Future<Output = Completion> + Send + 'static,
-        question: Option<(RequestId, RequestLifetime)>,
+        request_key: Option<(RequestId, RequestLifetime)>,
         load: usize,
     ) {
         let key = self.exchanges.insert(run);
-        match question {
+        match request_key {
             Some((id, lifetime)) => {
                 self.insert_in_flight(id, InFlightRequest { key, lifetime, load })
             }
-            None => self.telling += 1,
+            None => self.one_way_in_flight += 1,
         }
     }
 
     /// Ids are the peer's to keep apart. Where it does not, the last question of a name is the one that counts.
-    fn insert_in_flight(&mut self, id: RequestId, live: InFlightRequest) {
-        if let Some(last) = self.live.insert(id, live) {
+    fn insert_in_flight(&mut self, id: RequestId, in_flight: InFlightRequest) {
+        if let Some(last) = self.in_flight.insert(id, in_flight) {
             self.exchanges.remove(last.key);
             self.load -= last.load;
         }
     }
 
     /// Goes on with what came back as more than an answer.
-    fn continue_handoff(&mut self, handed: Handoff) {
-        let Handoff { id, lifetime, load, .. } = &handed;
-        let (question, load) = ((id.clone(), *lifetime), *load);
+    fn continue_handoff(&mut self, handoff: Handoff) {
+        let Handoff { id, lifetime, load, .. } = &handoff;
+        let (request_key, load) = ((id.clone(), *lifetime), *load);
         self.load += load;
-        let run = exchange::continue_handoff(self.context.clone(), handed, self.say.clone());
-        self.track(run, Some(question), load);
+        let run =
+            exchange::continue_handoff(self.endpoint.clone(), handoff, self.update_sender.clone());
+        self.track(run, Some(request_key), load);
     }
 
     /// Says under which headers questions may go past us, where they may.
     fn update_fast_path(&self) {
-        match (&self.hold, &self.era) {
+        match (&self.initialized_wait, &self.protocol) {
             (None, ProtocolState::Modern | ProtocolState::Legacy { .. }) => {
-                self.direct.open(&self.prepared)
+                self.fast_path.open(&self.base_headers)
             }
-            (Some(_), _) | (None, ProtocolState::Unknown) => self.direct.close(),
+            (Some(_), _) | (None, ProtocolState::Unknown) => self.fast_path.close(),
         }
     }
 
     /// Lets go what was held, up to the next thing that holds the rest.
     fn release_queued(&mut self) {
-        self.hold = None;
+        self.initialized_wait = None;
         self.update_fast_path();
-        while self.hold.is_none()
-            && let Some(post) = self.held.pop_front()
+        while self.initialized_wait.is_none()
+            && let Some(post) = self.queued_posts.pop_front()
         {
             self.start_exchange(post);
         }
@@ -214,87 +215,91 @@ impl StreamableHttpTransport {
 
     /// A new session knows nothing of the last one.
     fn reset_session(&mut self) {
-        self.era = ProtocolState::Unknown;
-        self.prepared.remove(SESSION_ID_HEADER);
-        self.prepared.remove(PROTOCOL_VERSION_HEADER);
-        self.direct.close();
+        self.protocol = ProtocolState::Unknown;
+        self.base_headers.remove(SESSION_ID_HEADER);
+        self.base_headers.remove(PROTOCOL_VERSION_HEADER);
+        self.fast_path.close();
         if let Some(standing) = self.get_stream.take() {
             self.exchanges.remove(standing);
         }
     }
 
-    fn on_update(&mut self, said: ExchangeUpdate) {
-        match said {
-            ExchangeUpdate::Event(arrival) => self.ready.push_back(arrival),
+    fn on_update(&mut self, update: ExchangeUpdate) {
+        match update {
+            ExchangeUpdate::Event(arrival) => self.ready_events.push_back(arrival),
             ExchangeUpdate::SessionStarted { session, version } => {
                 if let Some(session) = &session {
-                    self.prepared.insert(SESSION_ID_HEADER, session.clone());
+                    self.base_headers.insert(SESSION_ID_HEADER, session.clone());
                 }
                 if let Some(version) = version {
-                    self.prepared.insert(PROTOCOL_VERSION_HEADER, version);
+                    self.base_headers.insert(PROTOCOL_VERSION_HEADER, version);
                 }
                 // The way past this task stays closed: no call may overtake the word that we are initialized.
-                self.era = ProtocolState::Legacy { session };
+                self.protocol = ProtocolState::Legacy { session };
             }
         }
     }
 
     fn complete(&mut self, done: Completion) {
         // What an exchange said on its way comes before its end.
-        while let Ok(said) = self.updates.try_recv() {
-            self.on_update(said);
+        while let Ok(update) = self.updates.try_recv() {
+            self.on_update(update);
         }
-        let Completion::Exchange { purpose, load, arrival } = done else {
+        let Completion::Exchange { kind, load, arrival } = done else {
             self.get_stream = None;
             return;
         };
-        match &purpose {
+        match &kind {
             PostKind::Initialize(id) | PostKind::Request(id, _) => {
-                self.live.remove(id);
+                self.in_flight.remove(id);
             }
             PostKind::Initialized => {
-                self.telling -= 1;
+                self.one_way_in_flight -= 1;
                 if arrival.is_none() {
                     self.open_get_stream();
                 }
                 self.release_queued();
             }
-            PostKind::OneWay => self.telling -= 1,
+            PostKind::OneWay => self.one_way_in_flight -= 1,
         }
         self.load -= load;
-        self.ready.extend(arrival);
+        self.ready_events.extend(arrival);
     }
 
     /// Opens the stream on which the server speaks by itself.
     fn open_get_stream(&mut self) {
-        if !matches!(self.era, ProtocolState::Legacy { .. }) || self.get_stream.is_some() {
+        if !matches!(self.protocol, ProtocolState::Legacy { .. }) || self.get_stream.is_some() {
             return;
         }
-        let run = standing::run(self.context.clone(), self.prepared.clone(), self.say.clone());
+        let run = standing::run(
+            self.endpoint.clone(),
+            self.base_headers.clone(),
+            self.update_sender.clone(),
+        );
         self.get_stream = Some(self.exchanges.insert(run));
     }
 
     /// Calls a question off. Says whether the server is to be told, too.
     fn cancel(&mut self, params: Option<&Payload>) -> CancelAction {
-        while let Ok(handed) = self.handoffs.try_recv() {
-            self.continue_handoff(handed);
+        while let Ok(handoff) = self.handoffs.try_recv() {
+            self.continue_handoff(handoff);
         }
         let Some(id) = params.and_then(cancelled_id) else { return CancelAction::NotifyServer };
-        let is_it = |post: &Post| matches!(&post.purpose, PostKind::Initialize(it) | PostKind::Request(it, _) if *it == id);
-        if let Some(position) = self.held.iter().position(is_it) {
-            let post = self.held.remove(position);
+        let is_it = |post: &Post| matches!(&post.kind, PostKind::Initialize(it) | PostKind::Request(it, _) if *it == id);
+        if let Some(position) = self.queued_posts.iter().position(is_it) {
+            let post = self.queued_posts.remove(position);
             self.load -= post.map_or(0, |post| post.load());
             return CancelAction::DropOnly;
         }
-        let Some(live) = self.live.remove(&id) else {
-            return match self.era {
+        let Some(in_flight) = self.in_flight.remove(&id) else {
+            return match self.protocol {
                 ProtocolState::Legacy { .. } => CancelAction::NotifyServer,
                 ProtocolState::Modern | ProtocolState::Unknown => CancelAction::DropOnly,
             };
         };
-        self.exchanges.remove(live.key);
-        self.load -= live.load;
-        match live.lifetime {
+        self.exchanges.remove(in_flight.key);
+        self.load -= in_flight.load;
+        match in_flight.lifetime {
             RequestLifetime::Stream => CancelAction::DropOnly,
             RequestLifetime::Session => CancelAction::NotifyServer,
         }
@@ -302,23 +307,23 @@ impl StreamableHttpTransport {
 
     fn poll_event(&mut self, task: &mut Task<'_>) -> Poll<TransportEvent> {
         loop {
-            if let Some(arrival) = self.ready.pop_front() {
+            if let Some(arrival) = self.ready_events.pop_front() {
                 return Poll::Ready(arrival);
             }
             if let Poll::Ready(done) = self.exchanges.poll(task) {
                 self.complete(done);
                 continue;
             }
-            if let Poll::Ready(Some(handed)) = self.handoffs.poll_recv(task) {
-                self.continue_handoff(handed);
+            if let Poll::Ready(Some(handoff)) = self.handoffs.poll_recv(task) {
+                self.continue_handoff(handoff);
                 continue;
             }
-            if let Poll::Ready(Some(said)) = self.updates.poll_recv(task) {
-                self.on_update(said);
+            if let Poll::Ready(Some(update)) = self.updates.poll_recv(task) {
+                self.on_update(update);
                 continue;
             }
-            if let Some(hold) = &mut self.hold
-                && hold.as_mut().poll(task).is_ready()
+            if let Some(initialized_wait) = &mut self.initialized_wait
+                && initialized_wait.as_mut().poll(task).is_ready()
             {
                 self.release_queued();
                 continue;
@@ -329,9 +334,9 @@ impl StreamableHttpTransport {
 
     /// Tells the server that its session is over, where there is one. What it thinks of that is its own affair.
     async fn delete_session(&mut self) {
-        let ProtocolState::Legacy { session: Some(_) } = &self.era else { return };
-        let Endpoint { network, target } = &*self.context;
-        let mut headers = self.prepared.clone();
+        let ProtocolState::Legacy { session: Some(_) } = &self.protocol else { return };
+        let Endpoint { network, target } = &*self.endpoint;
+        let mut headers = self.base_headers.clone();
         headers.remove(header::CONTENT_TYPE);
         let url = Cow::Borrowed(&target.url);
         let mut request = HttpRequest { method: Method::DELETE, url, headers, body: Bytes::new() };
@@ -343,7 +348,7 @@ impl Transport for StreamableHttpTransport {
     const CARRIES_HEADERS: bool = true;
 
     fn fast_path(&self) -> Option<Arc<dyn FastPath>> {
-        Some(self.direct.clone())
+        Some(self.fast_path.clone())
     }
 
     fn push(&mut self, outgoing: OutgoingMessage) {
@@ -353,11 +358,13 @@ impl Transport for StreamableHttpTransport {
         {
             return;
         }
-        let purpose = PostKind::from_message(&outgoing);
-        match &purpose {
+        let kind = PostKind::from_message(&outgoing);
+        match &kind {
             PostKind::Initialize(_) => self.reset_session(),
-            PostKind::Request(_, RequestLifetime::Stream) if self.era != ProtocolState::Modern => {
-                self.era = ProtocolState::Modern;
+            PostKind::Request(_, RequestLifetime::Stream)
+                if self.protocol != ProtocolState::Modern =>
+            {
+                self.protocol = ProtocolState::Modern;
                 self.update_fast_path();
             }
             PostKind::Request(_, RequestLifetime::Stream) => {}
@@ -365,10 +372,10 @@ impl Transport for StreamableHttpTransport {
             | PostKind::Initialized
             | PostKind::OneWay => {}
         }
-        let post = Post::new(purpose, &self.prepared, outgoing);
+        let post = Post::new(kind, &self.base_headers, outgoing);
         self.load += post.load();
-        match self.hold {
-            Some(_) => self.held.push_back(post),
+        match self.initialized_wait {
+            Some(_) => self.queued_posts.push_back(post),
             None => self.start_exchange(post),
         }
     }
@@ -378,18 +385,18 @@ impl Transport for StreamableHttpTransport {
     }
 
     async fn shutdown(&mut self) {
-        while !self.held.is_empty() {
+        while !self.queued_posts.is_empty() {
             self.release_queued();
         }
-        let told = poll_fn(|task| {
+        let drained = poll_fn(|task| {
             // Arrivals are for nobody now.
-            while self.telling > 0 && self.poll_event(task).is_ready() {}
-            match self.telling {
+            while self.one_way_in_flight > 0 && self.poll_event(task).is_ready() {}
+            match self.one_way_in_flight {
                 0 => Poll::Ready(()),
                 _ => Poll::Pending,
             }
         });
-        let _server_slow = timeout(DRAIN_TIMEOUT, told).await;
+        let _server_slow = timeout(DRAIN_TIMEOUT, drained).await;
         let _server_slow = timeout(DELETE_TIMEOUT, self.delete_session()).await;
     }
 
@@ -402,8 +409,8 @@ impl Transport for StreamableHttpTransport {
 impl fmt::Debug for StreamableHttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpLink")
-            .field("target", &self.context.target)
-            .field("live", &self.live.len())
+            .field("target", &self.endpoint.target)
+            .field("live", &self.in_flight.len())
             .field("load", &self.load)
             .finish_non_exhaustive()
     }

@@ -16,9 +16,9 @@ const POLL_BUDGET: usize = 128;
 
 /// Futures that run when they are polled together. Dropping them drops all.
 pub(crate) struct FuturesSet<T> {
-    places: Vec<Slot<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<FutureKey>,
-    line: Arc<ReadyQueue>,
+    ready_queue: Arc<ReadyQueue>,
 }
 
 /// Where one of them is. Given to another when that one has ended.
@@ -27,7 +27,7 @@ pub(crate) struct FutureKey(usize);
 
 struct Slot<T> {
     future: Option<BoxFuture<'static, T>>,
-    bell: Arc<SlotWaker>,
+    slot_waker: Arc<SlotWaker>,
     waker: Waker,
 }
 
@@ -35,38 +35,38 @@ struct Slot<T> {
 #[derive(Default)]
 struct ReadyQueue {
     /// Holds each place once at most, so it is as long as the places are many.
-    waiting: Mutex<VecDeque<usize>>,
+    ready: Mutex<VecDeque<usize>>,
     /// Is the task at it? Then it looks at the line once more before it rests, and need not be woken: a task that is
     /// woken while it runs is put behind all others, and another thread is woken to take it.
-    is_looked_at: AtomicBool,
+    is_polling: AtomicBool,
     task: AtomicWaker,
 }
 
 /// What a future rings when it wants to be looked at.
 struct SlotWaker {
-    place: usize,
-    is_waiting: AtomicBool,
-    line: Arc<ReadyQueue>,
+    slot: usize,
+    is_queued: AtomicBool,
+    ready_queue: Arc<ReadyQueue>,
 }
 
 impl ReadyQueue {
     /// The lock is held for a push or a pop only.
     fn lock(&self) -> MutexGuard<'_, VecDeque<usize>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_polling(&self) -> PollGuard<'_> {
-        self.is_looked_at.store(true, Ordering::SeqCst);
+        self.is_polling.store(true, Ordering::SeqCst);
         PollGuard(self)
     }
 
     /// The first in line. Where there is none, who comes later wakes the task.
     fn pop(&self) -> Option<usize> {
-        let mut waiting = self.lock();
-        let first = waiting.pop_front();
+        let mut ready = self.lock();
+        let first = ready.pop_front();
         if first.is_none() {
             // Under the lock: who stands in line after this sees it.
-            self.is_looked_at.store(false, Ordering::SeqCst);
+            self.is_polling.store(false, Ordering::SeqCst);
         }
         first
     }
@@ -77,16 +77,16 @@ struct PollGuard<'a>(&'a ReadyQueue);
 
 impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
-        self.0.is_looked_at.store(false, Ordering::SeqCst);
+        self.0.is_polling.store(false, Ordering::SeqCst);
     }
 }
 
 impl SlotWaker {
     /// Stands in line, unless it does already.
     fn enqueue(&self) -> bool {
-        let is_new = !self.is_waiting.swap(true, Ordering::AcqRel);
+        let is_new = !self.is_queued.swap(true, Ordering::AcqRel);
         if is_new {
-            self.line.lock().push_back(self.place);
+            self.ready_queue.lock().push_back(self.slot);
         }
         is_new
     }
@@ -98,54 +98,58 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.enqueue() && !self.line.is_looked_at.load(Ordering::SeqCst) {
-            self.line.task.wake();
+        if self.enqueue() && !self.ready_queue.is_polling.load(Ordering::SeqCst) {
+            self.ready_queue.task.wake();
         }
     }
 }
 
 impl<T> FuturesSet<T> {
     pub(crate) fn new() -> FuturesSet<T> {
-        FuturesSet { places: Vec::new(), free: Vec::new(), line: Arc::default() }
+        FuturesSet { slots: Vec::new(), free: Vec::new(), ready_queue: Arc::default() }
     }
 
     /// Adds one. It runs when they are next polled, which nobody is woken for.
     pub(crate) fn insert(&mut self, future: impl Future<Output = T> + Send + 'static) -> FutureKey {
         let key = self.free.pop().unwrap_or_else(|| {
-            let place = self.places.len();
-            let bell =
-                SlotWaker { place, is_waiting: AtomicBool::new(false), line: self.line.clone() };
-            let bell = Arc::new(bell);
-            let waker = Waker::from(bell.clone());
-            self.places.push(Slot { future: None, bell, waker });
-            FutureKey(place)
+            let slot = self.slots.len();
+            let slot_waker = SlotWaker {
+                slot,
+                is_queued: AtomicBool::new(false),
+                ready_queue: self.ready_queue.clone(),
+            };
+            let slot_waker = Arc::new(slot_waker);
+            let waker = Waker::from(slot_waker.clone());
+            self.slots.push(Slot { future: None, slot_waker, waker });
+            FutureKey(slot)
         });
-        let place = &mut self.places[key.0];
-        place.future = Some(Box::pin(future));
-        place.bell.enqueue();
+        let slot = &mut self.slots[key.0];
+        slot.future = Some(Box::pin(future));
+        slot.slot_waker.enqueue();
         key
     }
 
     /// Drops one that has not ended.
     pub(crate) fn remove(&mut self, key: FutureKey) {
-        if self.places[key.0].future.take().is_some() {
+        if self.slots[key.0].future.take().is_some() {
             self.free.push(key);
         }
     }
 
     /// Comes back with what one of them ended with.
     pub(crate) fn poll(&mut self, task: &mut Context<'_>) -> Poll<T> {
-        self.line.task.register(task.waker());
-        let _looking = self.line.start_polling();
+        self.ready_queue.task.register(task.waker());
+        let _polling = self.ready_queue.start_polling();
         for _ in 0..POLL_BUDGET {
-            let Some(number) = self.line.pop() else { return Poll::Pending };
-            let place = &mut self.places[number];
-            place.bell.is_waiting.store(false, Ordering::Release);
-            let Some(future) = &mut place.future else { continue };
-            if let Poll::Ready(end) = future.as_mut().poll(&mut Context::from_waker(&place.waker)) {
-                place.future = None;
+            let Some(number) = self.ready_queue.pop() else { return Poll::Pending };
+            let slot = &mut self.slots[number];
+            slot.slot_waker.is_queued.store(false, Ordering::Release);
+            let Some(future) = &mut slot.future else { continue };
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&slot.waker))
+            {
+                slot.future = None;
                 self.free.push(FutureKey(number));
-                return Poll::Ready(end);
+                return Poll::Ready(output);
             }
         }
         task.waker().wake_by_ref();
@@ -162,18 +166,18 @@ mod tests {
 
     use super::*;
 
-    async fn next<T>(together: &mut FuturesSet<T>) -> T {
-        poll_fn(|task| together.poll(task)).await
+    async fn next<T>(futures: &mut FuturesSet<T>) -> T {
+        poll_fn(|task| futures.poll(task)).await
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn each_ends_once_whoever_wakes_it_and_however_often_the_waiting_is_dropped() {
+    async fn each_future_completes_once_even_if_polling_is_interrupted() {
         const COUNT: usize = 1000;
-        let mut together = FuturesSet::new();
+        let mut futures = FuturesSet::new();
         let mut senders = Vec::new();
         for number in 0..COUNT {
             let (sender, receiver) = oneshot::channel::<usize>();
-            together.insert(async move {
+            futures.insert(async move {
                 yield_now().await;
                 receiver.await.expect("it is sent") + number
             });
@@ -185,41 +189,41 @@ mod tests {
                 yield_now().await;
             }
         });
-        let mut ends = Vec::new();
-        while ends.len() < COUNT {
+        let mut outputs = Vec::new();
+        while outputs.len() < COUNT {
             tokio::select! {
                 biased;
-                end = next(&mut together) => ends.push(end),
+                output = next(&mut futures) => outputs.push(output),
                 () = yield_now() => {}
             }
         }
         sending.await.expect("it ends");
-        ends.sort_unstable();
-        assert_eq!(ends, (0..COUNT).map(|number| number * (COUNT + 1)).collect::<Vec<_>>());
+        outputs.sort_unstable();
+        assert_eq!(outputs, (0..COUNT).map(|number| number * (COUNT + 1)).collect::<Vec<_>>());
     }
 
     #[tokio::test]
-    async fn one_that_is_removed_is_dropped_at_once_and_its_place_used_again() {
-        let mut together = FuturesSet::new();
+    async fn a_removed_future_is_dropped_at_once_and_its_slot_is_reused() {
+        let mut futures = FuturesSet::new();
         let (held, mut is_dropped) = mpsc::channel::<()>(1);
-        let first = together.insert(async move {
+        let first = futures.insert(async move {
             let _held = held;
             pending::<u8>().await
         });
-        together.remove(first);
-        together.remove(first);
+        futures.remove(first);
+        futures.remove(first);
         assert_eq!(is_dropped.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
-        let second = together.insert(async { 2 });
+        let second = futures.insert(async { 2 });
         assert_eq!(second, first);
-        let third = together.insert(async { 3 });
+        let third = futures.insert(async { 3 });
         assert_ne!(third, first);
-        assert_eq!((next(&mut together).await, next(&mut together).await), (2, 3));
+        assert_eq!((next(&mut futures).await, next(&mut futures).await), (2, 3));
     }
 
     #[tokio::test]
-    async fn one_that_is_never_done_lets_other_tasks_have_their_turn() {
-        let mut together = FuturesSet::<()>::new();
-        together.insert(async {
+    async fn a_future_that_always_wakes_yields_to_other_tasks() {
+        let mut futures = FuturesSet::<()>::new();
+        futures.insert(async {
             loop {
                 let mut is_over = false;
                 poll_fn(|task| {
@@ -234,7 +238,7 @@ mod tests {
         });
         let other = tokio::spawn(async { 7 });
         tokio::select! {
-            () = next(&mut together) => panic!("it never ends"),
+            () = next(&mut futures) => panic!("it never ends"),
             other = other => assert_eq!(other.expect("it ends"), 7),
         }
     }

@@ -52,7 +52,7 @@ pub struct WebSocketTransport {
     keep_alive: KeepAlive,
     state: State,
     /// What waits to be written. The peer stops pushing when it is too much.
-    outbox: VecDeque<Bytes>,
+    write_queue: VecDeque<Bytes>,
     queued: usize,
     ready: VecDeque<TransportEvent>,
 }
@@ -66,7 +66,7 @@ enum State {
 struct OpenSocket {
     socket: WebSocketStream<Upgraded>,
     ticker: Interval,
-    heard: Instant,
+    last_received: Instant,
     /// A ping that waits to be written.
     ping: Option<Frame>,
     /// Was something written that may still be in a buffer?
@@ -81,7 +81,7 @@ impl WebSocketTransport {
             target,
             keep_alive: KeepAlive::default(),
             state: State::Connecting(Box::pin(connecting)),
-            outbox: VecDeque::new(),
+            write_queue: VecDeque::new(),
             queued: 0,
             ready: VecDeque::new(),
         }
@@ -117,15 +117,15 @@ impl WebSocketTransport {
                 continue;
             }
             let mut written = 0;
-            let moved = open.poll_write(task, &mut self.outbox, &mut written);
+            let flushed = open.poll_write(task, &mut self.write_queue, &mut written);
             self.queued -= written;
-            if let Poll::Ready(Err(error)) = moved {
+            if let Poll::Ready(Err(error)) = flushed {
                 self.state = State::Closed(close_reason(&error, limit));
                 continue;
             }
             match ready!(Pin::new(&mut open.socket).poll_next(task)) {
                 Some(Ok(frame)) => {
-                    open.heard = Instant::now();
+                    open.last_received = Instant::now();
                     match frame {
                         Frame::Text(text) => {
                             self.ready.extend(TransportEvent::parse_all(&text.into()))
@@ -151,13 +151,13 @@ impl OpenSocket {
         let now = Instant::now();
         let mut ticker = interval_at(now + keep_alive.ping_interval, keep_alive.ping_interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        OpenSocket { socket, ticker, heard: now, ping: None, is_flushed: true }
+        OpenSocket { socket, ticker, last_received: now, ping: None, is_flushed: true }
     }
 
     /// Pings when it is time to, and notices that nothing was heard for too long.
     fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), CloseReason> {
         while self.ticker.poll_tick(task).is_ready() {
-            if self.heard.elapsed() >= silent_for {
+            if self.last_received.elapsed() >= silent_for {
                 return Err(CloseReason::Transport(TransportError::Timeout(silent_for)));
             }
             self.ping = Some(Frame::Ping(Bytes::new()));
@@ -169,16 +169,16 @@ impl OpenSocket {
     fn poll_write(
         &mut self,
         task: &mut Task<'_>,
-        outbox: &mut VecDeque<Bytes>,
+        write_queue: &mut VecDeque<Bytes>,
         written: &mut usize,
     ) -> Poll<Result<(), Error>> {
-        while self.ping.is_some() || !outbox.is_empty() {
+        while self.ping.is_some() || !write_queue.is_empty() {
             let mut socket = Pin::new(&mut self.socket);
             ready!(socket.as_mut().poll_ready(task))?;
             let next = match self.ping.take() {
                 Some(ping) => ping,
                 None => {
-                    let Some(body) = outbox.pop_front() else { break };
+                    let Some(body) = write_queue.pop_front() else { break };
                     *written += body.len();
                     to_frame(body)
                 }
@@ -199,7 +199,7 @@ impl Transport for WebSocketTransport {
         let mut body = Vec::with_capacity(256);
         outgoing.message.write_to(&mut body);
         self.queued += body.len();
-        self.outbox.push_back(body.into());
+        self.write_queue.push_back(body.into());
     }
 
     fn queued_bytes(&self) -> usize {
@@ -208,9 +208,9 @@ impl Transport for WebSocketTransport {
 
     async fn shutdown(&mut self) {
         let State::Open(open) = &mut self.state else { return };
-        let outbox = &mut self.outbox;
+        let write_queue = &mut self.write_queue;
         let mut written = 0;
-        if poll_fn(|task| open.poll_write(task, outbox, &mut written)).await.is_ok() {
+        if poll_fn(|task| open.poll_write(task, write_queue, &mut written)).await.is_ok() {
             let _other_side_gone = open.socket.close(None).await;
         }
     }
@@ -296,14 +296,17 @@ async fn upgrade(network: &HttpClient, target: &Target) -> Result<Upgraded, Tran
 
 /// Did the server understand what it agreed to?
 fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
-    let says = |name, expected: &str| {
+    let has_header = |name, expected: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.eq_ignore_ascii_case(expected))
     };
     let accept = headers.get(header::SEC_WEBSOCKET_ACCEPT);
     let is_accepted =
         accept.is_some_and(|it| it.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
-    if !says(header::UPGRADE, "websocket") || !says(header::CONNECTION, "upgrade") || !is_accepted {
+    if !has_header(header::UPGRADE, "websocket")
+        || !has_header(header::CONNECTION, "upgrade")
+        || !is_accepted
+    {
         let detail = "the server does not shake hands as RFC 6455 wants it".to_owned();
         return Err(TransportError::Unreachable { reason: UnreachableReason::Other, detail });
     }

@@ -68,17 +68,18 @@ pub fn summary(side: Side, scores: &[Score]) -> String {
         "| | scenarios | SUCCESS | FAILURE | WARNING | SKIPPED | expected SKIPPED |\n".to_owned();
     text.push_str("|---|---|---|---|---|---|---|\n");
     for group in side.groups() {
-        let those: Vec<&Score> = scores.iter().filter(|it| it.run.group == *group).collect();
-        if those.is_empty() {
+        let group_scores: Vec<&Score> = scores.iter().filter(|it| it.run.group == *group).collect();
+        if group_scores.is_empty() {
             continue;
         }
-        let good = those.iter().filter(|it| it.passed()).count();
-        let sum = |count: fn(&Score) -> usize| those.iter().map(|it| count(it)).sum::<usize>();
+        let good = group_scores.iter().filter(|it| it.passed()).count();
+        let sum =
+            |count: fn(&Score) -> usize| group_scores.iter().map(|it| count(it)).sum::<usize>();
         let _writes_to_memory = writeln!(
             text,
             "| {} | {good} of {} | {} | {} | {} | {} | {} |",
             group.title(),
-            those.len(),
+            group_scores.len(),
             sum(|it| it.successes),
             sum(|it| it.failures.len()),
             sum(|it| it.warnings.len()),
@@ -100,8 +101,8 @@ pub fn server_tables(results: &[ServerScores]) -> String {
     let mut text = table_heading("", groups);
     for ServerScores { title: subject, scores } in results {
         let cells = groups.iter().map(|group| {
-            let those = scores.iter().filter(|it| it.run.group == *group);
-            match (those.clone().filter(|it| it.passed()).count(), those.count()) {
+            let group_scores = scores.iter().filter(|it| it.run.group == *group);
+            match (group_scores.clone().filter(|it| it.passed()).count(), group_scores.count()) {
                 (_, 0) => String::new(),
                 (good, all) => format!("{good} of {all}"),
             }

@@ -139,8 +139,9 @@ impl ScenarioRun {
 /// What to run, from the suite's own list.
 pub fn plan_runs(list: &str, side: Side) -> Result<Vec<ScenarioRun>, SuiteError> {
     let lines = list.lines().skip_while(|line| !line.starts_with(side.list_heading())).skip(1);
-    let written = |(name, _): &(&str, Vec<&str>)| !UNIMPLEMENTED.contains(name);
-    let listed: Vec<(&str, Vec<&str>)> = lines.map_while(parse_scenario).filter(written).collect();
+    let implemented = |(name, _): &(&str, Vec<&str>)| !UNIMPLEMENTED.contains(name);
+    let listed: Vec<(&str, Vec<&str>)> =
+        lines.map_while(parse_scenario).filter(implemented).collect();
     let mut planned = Vec::new();
     for group in side.groups().iter().copied() {
         let before = planned.len();

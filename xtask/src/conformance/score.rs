@@ -87,9 +87,9 @@ pub fn server_checks(folder: &Path, scenario: &str) -> io::Result<Vec<Json>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let whose =
+        let scenario_name =
             name.strip_prefix("server-").and_then(|it| it.get(..it.len().checked_sub(TIME)?));
-        if whose == Some(scenario) {
+        if scenario_name == Some(scenario) {
             found.extend(checks_below(&path)?);
         }
     }
@@ -119,10 +119,10 @@ mod tests {
     use crate::conformance::scenarios::Group;
 
     fn score(scenario: &str, checks: &[(&str, &str)]) -> Score {
-        let planned = ScenarioRun { group: Group::V20260728, scenario: scenario.to_owned() };
+        let run = ScenarioRun { group: Group::V20260728, scenario: scenario.to_owned() };
         let checks: Vec<Json> =
             checks.iter().map(|(id, status)| json!({"id": id, "status": status})).collect();
-        Score::new(planned, &checks, true)
+        Score::new(run, &checks, true)
     }
 
     #[test]
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_client_that_ends_badly_is_not_good() {
-        let planned = ScenarioRun { group: Group::V20260728, scenario: "a".to_owned() };
+        let run = ScenarioRun { group: Group::V20260728, scenario: "a".to_owned() };
         let checks = [json!({"id": "x", "status": "SUCCESS"})];
-        assert!(!Score::new(planned, &checks, false).passed());
+        assert!(!Score::new(run, &checks, false).passed());
     }
 
     #[test]

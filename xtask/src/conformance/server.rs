@@ -25,14 +25,14 @@ enum TestTarget {
 /// Installs the suite, builds what is tested, runs every scenario that holds one of the words, and prints a table. A
 /// whole run of the gateway is written to the docs as well.
 pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
-    let ServerOptions { target: wish, title_filter: only, scenario_filters: words } =
+    let ServerOptions { target: target, title_filter: title_filter, scenario_filters: words } =
         ServerOptions::parse(words)?;
-    let (mut subjects, build) = match &wish {
+    let (mut subjects, build) = match &target {
         TestTarget::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),
         TestTarget::Upstreams => (all_upstreams(), Some("--example conformance_upstream")),
         TestTarget::Url(url) => (vec![ServerUnderTest::Url(url.clone())], None),
     };
-    if let Some(part) = &only {
+    if let Some(part) = &title_filter {
         subjects.retain(|subject| subject.title().contains(part));
     }
     if subjects.is_empty() {
@@ -44,17 +44,17 @@ pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
         run::run_all(vec![Step::new("server", build, StepSummary::PrintsTime)])?;
     }
     let planned = scenarios::plan_runs(&suite.list()?, Side::Server)?;
-    let wanted = super::select_scenarios(&planned, &words)?;
+    let selected = super::select_scenarios(&planned, &words)?;
     let mut rows = Vec::new();
     let mut counted = Vec::new();
     for subject in subjects {
-        let scores = scores(&suite, &subject, &wanted)?;
+        let scores = scores(&suite, &subject, &selected)?;
         let is_counted = |it: &&Score| !subject.is_out_of_scope(&it.run.scenario);
         counted.extend(scores.iter().filter(is_counted).cloned());
         rows.push(Row { title: subject.title(), scores });
     }
     println!("{}", page::server_tables(&rows));
-    if wish == TestTarget::Gateways && only.is_none() && words.is_empty() {
+    if target == TestTarget::Gateways && title_filter.is_none() && words.is_empty() {
         super::write_docs_block(workshop, &DocsBlock::SERVER, &page::server_tables(&rows))?;
     }
     super::check_scores(counted.iter())
@@ -63,7 +63,7 @@ pub fn run(workshop: &Workspace, words: &[String]) -> Result<(), Failure> {
 fn scores(
     suite: &Suite<'_>,
     subject: &ServerUnderTest,
-    wanted: &[&ScenarioRun],
+    selected: &[&ScenarioRun],
 ) -> Result<Vec<Score>, SuiteError> {
     let title = subject.title();
     eprintln!("==> {title}");
@@ -76,18 +76,18 @@ fn scores(
     };
     let mut scores = Vec::new();
     for group in Side::Server.groups().iter().filter(|group| subject.supports(**group)) {
-        let those: Vec<&ScenarioRun> =
-            wanted.iter().copied().filter(|it| it.group == *group).collect();
-        let is_whole = those.len() == group.size(Side::Server);
-        let fresh = match group.version().filter(|_| is_whole) {
-            Some(version) => suite.score_version(&those, version, &place, command())?,
+        let group_runs: Vec<&ScenarioRun> =
+            selected.iter().copied().filter(|it| it.group == *group).collect();
+        let is_whole = group_runs.len() == group.size(Side::Server);
+        let group_scores = match group.version().filter(|_| is_whole) {
+            Some(version) => suite.score_version(&group_runs, version, &place, command())?,
             None => {
                 let score = |it: &&ScenarioRun| suite.score(it, &place, command());
-                those.iter().map(score).collect::<Result<Vec<Score>, SuiteError>>()?
+                group_runs.iter().map(score).collect::<Result<Vec<Score>, SuiteError>>()?
             }
         };
-        fresh.iter().for_each(|score| eprintln!("    {}", page::progress_line(score)));
-        scores.extend(fresh);
+        group_scores.iter().for_each(|score| eprintln!("    {}", page::progress_line(score)));
+        scores.extend(group_scores);
     }
     Ok(scores)
 }
@@ -103,29 +103,29 @@ struct ServerOptions {
 }
 
 impl ServerOptions {
-    fn parse(typed: &[String]) -> Result<ServerOptions, SuiteError> {
-        let mut asked = ServerOptions {
+    fn parse(arguments: &[String]) -> Result<ServerOptions, SuiteError> {
+        let mut options = ServerOptions {
             target: TestTarget::Gateways,
             title_filter: None,
             scenario_filters: Vec::new(),
         };
-        let mut typed = typed.iter();
-        while let Some(word) = typed.next() {
+        let mut arguments = arguments.iter();
+        while let Some(word) = arguments.next() {
             let mut value = || {
-                let value = typed.next().cloned();
+                let value = arguments.next().cloned();
                 value.ok_or_else(|| SuiteError::InvalidOption(word.clone()))
             };
             match word.as_str() {
-                "--upstream-only" => asked.target = TestTarget::Upstreams,
-                "--url" => asked.target = TestTarget::Url(value()?),
-                "--subject" => asked.title_filter = Some(value()?),
+                "--upstream-only" => options.target = TestTarget::Upstreams,
+                "--url" => options.target = TestTarget::Url(value()?),
+                "--subject" => options.title_filter = Some(value()?),
                 option if option.starts_with('-') => {
                     return Err(SuiteError::InvalidOption(word.clone()));
                 }
-                _ => asked.scenario_filters.push(word.clone()),
+                _ => options.scenario_filters.push(word.clone()),
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 }
 
@@ -133,15 +133,15 @@ impl ServerOptions {
 mod tests {
     use super::*;
 
-    fn check(line: &str, wish: TestTarget, only: Option<&str>, words: &[&str]) {
-        let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    fn check(line: &str, target: TestTarget, title_filter: Option<&str>, words: &[&str]) {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let words = words.iter().map(|it| (*it).to_owned()).collect();
         let expected = ServerOptions {
-            target: wish,
-            title_filter: only.map(str::to_owned),
+            target,
+            title_filter: title_filter.map(str::to_owned),
             scenario_filters: words,
         };
-        assert_eq!(ServerOptions::parse(&typed).unwrap(), expected, "{line}");
+        assert_eq!(ServerOptions::parse(&arguments).unwrap(), expected, "{line}");
     }
 
     #[test]
@@ -161,9 +161,9 @@ mod tests {
     #[test]
     fn what_is_no_option_is_refused() {
         for line in ["--upstream", "tools --url", "--subject"] {
-            let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             assert!(
-                matches!(ServerOptions::parse(&typed), Err(SuiteError::InvalidOption(_))),
+                matches!(ServerOptions::parse(&arguments), Err(SuiteError::InvalidOption(_))),
                 "{line}"
             );
         }

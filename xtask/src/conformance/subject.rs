@@ -77,7 +77,7 @@ pub fn all_upstreams() -> Vec<ServerUnderTest> {
 pub fn all_gateways() -> Vec<ServerUnderTest> {
     let ways = [UpstreamTransport::Http, UpstreamTransport::Stdio];
     ways.into_iter()
-        .flat_map(|way| Era::ALL.map(|era| ServerUnderTest::Gateway(way, era)))
+        .flat_map(|transport| Era::ALL.map(|era| ServerUnderTest::Gateway(transport, era)))
         .collect()
 }
 
@@ -115,10 +115,10 @@ impl ServerUnderTest {
     /// program is told once what its client can do, so that it cannot be exact where several clients share it.
     pub fn is_out_of_scope(&self, scenario: &str) -> bool {
         match self {
-            ServerUnderTest::Gateway(way, Era::Legacy) => match scenario {
+            ServerUnderTest::Gateway(transport, Era::Legacy) => match scenario {
                 "input-required-result-basic-elicitation"
                 | "input-required-result-ignore-extra-params" => true,
-                "server-stateless" => *way == UpstreamTransport::Stdio,
+                "server-stateless" => *transport == UpstreamTransport::Stdio,
                 _ => false,
             },
             ServerUnderTest::Gateway(_, Era::Both | Era::Modern)
@@ -136,12 +136,12 @@ impl ServerUnderTest {
             ServerUnderTest::Upstream(era) => {
                 RunningServer::start(upstream_over_http(workshop, *era))
             }
-            ServerUnderTest::Gateway(way, era) => {
-                let (behind, entry) = match way {
+            ServerUnderTest::Gateway(transport, era) => {
+                let (upstream, entry) = match transport {
                     UpstreamTransport::Http => {
-                        let behind = RunningServer::start(upstream_over_http(workshop, *era))?;
-                        let entry = json!({"type": "http", "url": behind.url()});
-                        (Some(behind), entry)
+                        let upstream = RunningServer::start(upstream_over_http(workshop, *era))?;
+                        let entry = json!({"type": "http", "url": upstream.url()});
+                        (Some(upstream), entry)
                     }
                     UpstreamTransport::Stdio => {
                         let arguments = ["--stdio", "--era", era.name()];
@@ -161,7 +161,9 @@ impl ServerUnderTest {
                 }
                 let mut running = RunningServer::start(gateway)?;
                 // The gateway goes first, when all of this ends.
-                running.programs.extend(behind.into_iter().flat_map(RunningServer::into_programs));
+                running
+                    .programs
+                    .extend(upstream.into_iter().flat_map(RunningServer::into_programs));
                 Ok(running)
             }
         }
@@ -213,9 +215,9 @@ impl RunningServer {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let path = PathBuf::from(command.get_program());
         let mut child = command.spawn().map_err(|error| io_error(&path, error))?;
-        let said = child.stdout.take().map(announced_urls);
+        let urls = child.stdout.take().map(announced_urls);
         let program = Program(child);
-        let url = said.and_then(|it| it.recv_timeout(START_TIMEOUT).ok());
+        let url = urls.and_then(|it| it.recv_timeout(START_TIMEOUT).ok());
         let url = url.ok_or(SuiteError::NoAddress(line))?;
         Ok(RunningServer { url, programs: vec![program] })
     }
@@ -255,9 +257,9 @@ mod tests {
 
     #[test]
     fn the_address_is_found_in_what_a_program_says() {
-        let said =
+        let urls =
             "starting\nlistening on http://127.0.0.1:4711/mcp\nsee http://127.0.0.1:1/docs\n";
-        let url = announced_urls(said.as_bytes()).recv_timeout(START_TIMEOUT).unwrap();
+        let url = announced_urls(urls.as_bytes()).recv_timeout(START_TIMEOUT).unwrap();
         assert_eq!(url, "http://localhost:4711/mcp");
     }
 

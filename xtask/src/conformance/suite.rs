@@ -55,9 +55,9 @@ impl<'a> Suite<'a> {
             succeeds(check)
         };
         let node = nodes.find(is_new).ok_or(SuiteError::NodeMissing)?;
-        let mut alone = workshop.program("unshare");
-        alone.args(["-rn", "sh", "-c", ISOLATE_SCRIPT, "sh", "true"]);
-        Ok(Suite { workspace: workshop, node, can_isolate: succeeds(alone), folder })
+        let mut isolated = workshop.program("unshare");
+        isolated.args(["-rn", "sh", "-c", ISOLATE_SCRIPT, "sh", "true"]);
+        Ok(Suite { workspace: workshop, node, can_isolate: succeeds(isolated), folder })
     }
 
     /// What the suite says that it has.
@@ -93,12 +93,12 @@ impl<'a> Suite<'a> {
     /// server. One of which the suite leaves no checks has shown nothing.
     pub fn score_version(
         &self,
-        planned: &[&ScenarioRun],
+        runs: &[&ScenarioRun],
         version: &str,
-        place: &str,
+        results_name: &str,
         mut command: Command,
     ) -> Result<Vec<Score>, SuiteError> {
-        let results = self.folder.join("results").join(place).join(version);
+        let results = self.folder.join("results").join(results_name).join(version);
         command.args([
             "--suite",
             "all",
@@ -113,26 +113,26 @@ impl<'a> Suite<'a> {
             let checks = checks.map_err(|error| io_error(&results, error))?;
             Ok(Score::new((*it).clone(), &checks, true))
         };
-        planned.iter().map(score).collect()
+        runs.iter().map(score).collect()
     }
 
-    /// Runs one scenario and counts its checks. `place` tells its results from those of other runs.
+    /// Runs one scenario and counts its checks. `results_name` tells its results from those of other runs.
     pub fn score(
         &self,
-        planned: &ScenarioRun,
-        place: &str,
+        runs: &ScenarioRun,
+        results_name: &str,
         mut command: Command,
     ) -> Result<Score, SuiteError> {
-        let name = planned.scenario.replace('/', "-");
-        let place = self.folder.join("results").join(place);
-        let results = place.join(planned.group.title()).join(name);
-        command.args(["--scenario", &planned.scenario, "--timeout", SCENARIO_TIMEOUT_MS]);
-        if let Some(version) = planned.group.version() {
+        let name = runs.scenario.replace('/', "-");
+        let results_name = self.folder.join("results").join(results_name);
+        let results = results_name.join(runs.group.title()).join(name);
+        command.args(["--scenario", &runs.scenario, "--timeout", SCENARIO_TIMEOUT_MS]);
+        if let Some(version) = runs.group.version() {
             command.args(["--spec-version", version]);
         }
         let status = self.run_with_results(&results, command)?;
         let checks = score::checks_below(&results).map_err(|error| io_error(&results, error))?;
-        Ok(Score::new(planned.clone(), &checks, status.success()))
+        Ok(Score::new(runs.clone(), &checks, status.success()))
     }
 
     /// Runs it with a folder of its own for what it finds out.

@@ -193,8 +193,8 @@ impl DebianRoot {
         let weight = |place: &String| {
             let mut du = Command::new("du");
             du.args(["-sm", "--one-file-system"]).arg(self.host_path(place)).stderr(Stdio::null());
-            let told = output(&mut du).unwrap_or_default();
-            told.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0)
+            let output_text = output(&mut du).unwrap_or_default();
+            output_text.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0)
         };
         inside.iter().map(weight).sum()
     }
@@ -215,8 +215,8 @@ fn apt_sources() -> Result<Vec<String>, RootError> {
     let codename = codename.ok_or(RootError::NoMirror)?.trim_matches('"');
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(CODENAME) $(SITE) $(RELEASE) $(COMPONENT)"]);
-    let told = output(targets.arg("Created-By: Packages"))?;
-    Ok(parse_sources(&told, codename))
+    let output_text = output(targets.arg("Created-By: Packages"))?;
+    Ok(parse_sources(&output_text, codename))
 }
 
 fn parse_sources(targets: &str, codename: &str) -> Vec<String> {
@@ -238,11 +238,11 @@ fn source_fields(source: &str) -> [&str; 3] {
 }
 
 fn apt_settings() -> Result<String, RootError> {
-    let told = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
+    let output_text = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
     let is_ours = |line: &&str| {
         APT_SETTINGS.iter().any(|name| line.starts_with(name)) && !line.ends_with("\"\";")
     };
-    Ok(told.lines().filter(is_ours).map(|line| format!("{line}\n")).collect())
+    Ok(output_text.lines().filter(is_ours).map(|line| format!("{line}\n")).collect())
 }
 
 /// Mount points at or below a folder; the fifth word of a line, where blanks are written as `\040`.

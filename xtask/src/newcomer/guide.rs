@@ -74,15 +74,15 @@ pub fn compare(expected: &[&str], seen: &[&str]) -> Result<(), Difference> {
     let differs = |at: usize| Difference { expected: owned(expected), seen: owned(seen), at };
     let mut next = 0;
     let mut may_skip = false;
-    for (index, wanted) in expected.iter().enumerate() {
-        if *wanted == ANY_LINES {
+    for (index, pattern) in expected.iter().enumerate() {
+        if *pattern == ANY_LINES {
             may_skip = true;
             continue;
         }
         let rest = &seen[next..];
         let found = match may_skip {
-            true => rest.iter().position(|line| line_matches(wanted, line)),
-            false => rest.first().filter(|line| line_matches(wanted, line)).map(|_| 0),
+            true => rest.iter().position(|line| line_matches(pattern, line)),
+            false => rest.first().filter(|line| line_matches(pattern, line)).map(|_| 0),
         };
         next += found.ok_or_else(|| differs(index))? + 1;
         may_skip = false;
@@ -93,9 +93,9 @@ pub fn compare(expected: &[&str], seen: &[&str]) -> Result<(), Difference> {
     }
 }
 
-fn line_matches(wanted: &str, line: &str) -> bool {
-    match wanted.split_once(ANYTHING) {
-        None => wanted == line,
+fn line_matches(pattern: &str, line: &str) -> bool {
+    match pattern.split_once(ANYTHING) {
+        None => pattern == line,
         Some((before, after)) => {
             let Some(rest) = line.strip_prefix(before) else { return false };
             rest.char_indices().any(|(at, _)| line_matches(after, &rest[at..]))

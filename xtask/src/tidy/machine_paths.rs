@@ -44,13 +44,13 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     find_with_exemptions(tree, EXEMPT_FILES)
 }
 
-fn find_with_exemptions(tree: &Tree, excused: &[&str]) -> Vec<Finding> {
+fn find_with_exemptions(tree: &Tree, exempt_files: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.texts {
-        let is_excused = excused.contains(&file.path.as_str());
+        let is_exempt = exempt_files.contains(&file.path.as_str());
         for (index, line) in file.text.lines().enumerate() {
             let top = TOP_FOLDERS.iter().find(|top| {
-                top.is_in(line) && !(is_excused && top.exemption == Exemption::Possible)
+                top.is_in(line) && !(is_exempt && top.exemption == Exemption::Possible)
             });
             if let Some(top) = top {
                 let advice = format!(

@@ -95,8 +95,8 @@ fn covers_server(resource: &str, server: &Url) -> bool {
 
 /// What may be shown of a text from a server.
 pub(crate) fn sanitize_for_display(text: &str) -> String {
-    const SHOWN: usize = 200;
-    text.chars().filter(|sign| !sign.is_control()).take(SHOWN).collect()
+    const MAX_LENGTH: usize = 200;
+    text.chars().filter(|character| !character.is_control()).take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]

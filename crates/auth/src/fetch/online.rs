@@ -42,23 +42,23 @@ impl HttpFetcher {
         self
     }
 
-    fn client(&self, reach: AllowedAddresses) -> Result<&Client, FetchError> {
-        let slot = &self.clients[reach as usize];
+    fn client(&self, allowed: AllowedAddresses) -> Result<&Client, FetchError> {
+        let slot = &self.clients[allowed as usize];
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        let exempt = self.network.proxy_hosts().to_vec();
-        let made = self.network.reqwest_client(|builder| match reach {
+        let exempt_hosts = self.network.proxy_hosts().to_vec();
+        let client = self.network.reqwest_client(|builder| match allowed {
             AllowedAddresses::Any => builder,
             AllowedAddresses::Public | AllowedAddresses::Private | AllowedAddresses::Loopback => {
-                builder.dns_resolver(GuardedResolver { allowed: reach, exempt_hosts: exempt })
+                builder.dns_resolver(GuardedResolver { allowed, exempt_hosts })
             }
         });
-        let made = made.map_err(|error| FetchError::Unreachable {
+        let client = client.map_err(|error| FetchError::Unreachable {
             origin: String::new(),
             detail: error.to_string(),
         })?;
-        Ok(slot.get_or_init(|| made))
+        Ok(slot.get_or_init(|| client))
     }
 
     async fn send_following_redirects(

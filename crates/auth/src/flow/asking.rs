@@ -65,7 +65,7 @@ impl Flow {
     pub(super) fn choose_client(
         &mut self,
         metadata: AuthServerMetadata,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         if let Some(configured) = &self.plan.client_config.configured
             && let Some(expected) = &configured.issuer
@@ -90,27 +90,25 @@ impl Flow {
         if self.dpop_requirement() == DpopRequirement::Required && proof.is_none() {
             return Err(FlowError::DpopUnavailable);
         }
-        let ground = LoginContext { metadata, scopes, dpop_key: proof };
+        let context = LoginContext { metadata, scopes, dpop_key: proof };
         let (known, redirect) = (self.plan.previous_client.as_ref(), self.redirect_uri());
         let redirect = redirect.as_deref();
         match registration::choose_client(
             &self.plan.client_config,
-            &ground.metadata,
+            &context.metadata,
             known,
             redirect,
         ) {
-            ClientChoice::Use(client) => self.start_grant(ground, client, moment),
+            ClientChoice::Use(client) => self.start_grant(context, client, inputs),
             ClientChoice::Register(method) => {
-                let endpoint = ground.metadata.registration_endpoint(&self.origin_guard);
+                let endpoint = context.metadata.registration_endpoint(&self.origin_guard);
                 let endpoint = endpoint.map_err(FlowError::AuthServerMetadata)?;
                 let request = registration::registration_request(
                     endpoint,
-                    &self.registration_request(&ground, method),
+                    &self.registration_request(&context, method),
                 );
-                self.state = FlowState::Registration(Box::new(PendingRegistration {
-                    context: ground,
-                    method,
-                }));
+                self.state =
+                    FlowState::Registration(Box::new(PendingRegistration { context, method }));
                 Ok(Step::Fetch(Box::new(request)))
             }
             ClientChoice::Unavailable => Err(FlowError::NoClient),
@@ -130,7 +128,7 @@ impl Flow {
 
     fn registration_request<'a>(
         &'a self,
-        ground: &'a LoginContext,
+        context: &'a LoginContext,
         method: ClientAuthMethod,
     ) -> RegistrationRequest<'a> {
         let grants: &[&str] = match &self.plan.method {
@@ -150,7 +148,7 @@ impl Flow {
             | LoginGrant::WorkloadIdentity(_)
             | LoginGrant::IdentityProvider(_) => None,
         };
-        let scopes = ground.scopes.as_ref();
+        let scopes = context.scopes.as_ref();
         RegistrationRequest {
             client_name: &self.plan.client_name,
             redirect_uri: redirect,
@@ -164,87 +162,87 @@ impl Flow {
         &mut self,
         at: PendingRegistration,
         fetched: FetchResult,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let answer = fetched.map_err(FlowError::Fetch)?;
         let application = self.registration_request(&at.context, at.method);
         let client = registration::parse_registration(&answer, &at.context.metadata, &application);
         let client = client.map_err(FlowError::Registration)?;
-        self.start_grant(at.context, client, moment)
+        self.start_grant(at.context, client, inputs)
     }
 
     /// The client is known; what does this way want?
     fn start_grant(
         &mut self,
-        ground: LoginContext,
+        context: LoginContext,
         client: OAuthClient,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         match &self.plan.method {
             // A client that can show who it is needs no person where no person could help.
             LoginGrant::Browser { .. }
-                if ground.metadata.is_client_credentials_only() && client.has_credential() =>
+                if context.metadata.is_client_credentials_only() && client.has_credential() =>
             {
-                self.request_tokens(ground, client, Grant::ClientCredentials, moment)
+                self.request_tokens(context, client, Grant::ClientCredentials, inputs)
             }
             LoginGrant::Browser { redirect_uri: redirect } => {
                 let redirect = redirect.to_string();
-                self.open_authorization_url(ground, client, redirect, moment)
+                self.open_authorization_url(context, client, redirect, inputs)
             }
-            LoginGrant::Device => self.request_device_code(ground, client),
+            LoginGrant::Device => self.request_device_code(context, client),
             LoginGrant::ClientCredentials => {
-                self.request_tokens(ground, client, Grant::ClientCredentials, moment)
+                self.request_tokens(context, client, Grant::ClientCredentials, inputs)
             }
             LoginGrant::WorkloadIdentity(token) => {
                 let grant = Grant::JwtBearer(token.clone());
-                self.request_tokens(ground, client, grant, moment)
+                self.request_tokens(context, client, grant, inputs)
             }
             LoginGrant::IdentityProvider(_) => self.discover_identity_provider(
-                AuthServerClient { metadata: ground.metadata, client },
-                moment,
+                AuthServerClient { metadata: context.metadata, client },
+                inputs,
             ),
         }
     }
 
     fn open_authorization_url(
         &mut self,
-        ground: LoginContext,
+        context: LoginContext,
         client: OAuthClient,
         redirect: String,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let endpoint = ground
+        let endpoint = context
             .metadata
             .authorization_endpoint(&self.origin_guard)
             .map_err(FlowError::AuthServerMetadata)?;
-        let verifier = PkceVerifier::new(moment);
-        let expectation = ExpectedCallback {
-            state: moment.random_token(),
-            issuer: ground.metadata.issuer.clone(),
-            requires_iss: ground.metadata.authorization_response_iss_parameter_supported,
+        let verifier = PkceVerifier::new(inputs);
+        let expected = ExpectedCallback {
+            state: inputs.random_token(),
+            issuer: context.metadata.issuer.clone(),
+            requires_iss: context.metadata.authorization_response_iss_parameter_supported,
         };
-        let thumbprint = ground.dpop_key.as_ref().map(DpopKey::thumbprint);
+        let thumbprint = context.dpop_key.as_ref().map(DpopKey::thumbprint);
         let url = authorize_url::authorization_url(
             &endpoint.url,
             &AuthorizationRequest {
                 client: &client,
                 redirect_uri: &redirect,
-                state: expectation.state.reveal(),
+                state: expected.state.reveal(),
                 code_challenge: &verifier.challenge(),
-                scopes: ground.scopes.as_ref(),
+                scopes: context.scopes.as_ref(),
                 resource: self.resource_identifier().as_deref(),
                 dpop_jkt: thumbprint.as_deref(),
             },
         );
-        let opened = PendingCallback {
-            context: ground,
+        let pending = PendingCallback {
+            context,
             client,
             verifier,
-            expected: expectation,
+            expected,
             redirect_uri: redirect,
             rejected_callbacks: 0,
         };
-        self.state = FlowState::AwaitingCallback(Box::new(opened));
+        self.state = FlowState::AwaitingCallback(Box::new(pending));
         Ok(Step::OpenUrl(url))
     }
 
@@ -253,7 +251,7 @@ impl Flow {
         mut at: PendingCallback,
         text: &str,
         arrived: CallbackSource,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         match callback::parse_callback(text, arrived, &at.expected) {
             Ok(code) => {
@@ -262,7 +260,7 @@ impl Flow {
                     verifier: at.verifier,
                     redirect_uri: at.redirect_uri,
                 };
-                self.request_tokens(at.context, at.client, grant, moment)
+                self.request_tokens(at.context, at.client, grant, inputs)
             }
             // Anybody can knock at a listener, and anybody can paste the wrong thing: that ends no login.
             Err(
@@ -281,11 +279,11 @@ impl Flow {
 
     pub(super) fn token_request(
         &self,
-        ground: &LoginContext,
+        context: &LoginContext,
         client: OAuthClient,
         grant: Grant,
     ) -> Result<TokenRequest, FlowError> {
-        let endpoint = ground
+        let endpoint = context
             .metadata
             .token_endpoint(&self.origin_guard)
             .map_err(FlowError::AuthServerMetadata)?;
@@ -293,8 +291,8 @@ impl Flow {
             self.plan.client_config.configured.as_ref().and_then(|it| it.credential.signing_key());
         Ok(TokenRequest {
             signing_key: key.cloned(),
-            dpop_key: ground.dpop_key.clone(),
-            scopes: ground.scopes.clone(),
+            dpop_key: context.dpop_key.clone(),
+            scopes: context.scopes.clone(),
             resource: self.resource_identifier(),
             ..TokenRequest::new(endpoint, grant, client)
         })
@@ -302,28 +300,25 @@ impl Flow {
 
     fn request_tokens(
         &mut self,
-        ground: LoginContext,
+        context: LoginContext,
         client: OAuthClient,
         grant: Grant,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let request = self.token_request(&ground, client, grant)?;
-        let first = request.to_fetch_request(moment);
-        let whom = TokenRecipient::AuthorizationServer;
-        self.state = FlowState::TokenRequest(Box::new(PendingTokenRequest {
-            context: ground,
-            request,
-            recipient: whom,
-        }));
+        let request = self.token_request(&context, client, grant)?;
+        let first = request.to_fetch_request(inputs);
+        let recipient = TokenRecipient::AuthorizationServer;
+        self.state =
+            FlowState::TokenRequest(Box::new(PendingTokenRequest { context, request, recipient }));
         Ok(Step::Fetch(Box::new(first)))
     }
 
     /// Swaps who signed in at the identity provider for a grant at the authorization server.
     pub(super) fn exchange_id_token(
         &mut self,
-        found: AuthServerClient,
+        auth_server: AuthServerClient,
         provider_metadata: &AuthServerMetadata,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let LoginGrant::IdentityProvider(provider) = &self.plan.method else {
             return Err(FlowError::UnexpectedEvent);
@@ -342,7 +337,7 @@ impl Flow {
         };
         let grant = Grant::TokenExchange {
             id_token: provider.id_token.clone(),
-            audience: found.metadata.issuer.clone(),
+            audience: auth_server.metadata.issuer.clone(),
         };
         let request = TokenRequest {
             signing_key: provider.client.credential.signing_key().cloned(),
@@ -350,18 +345,15 @@ impl Flow {
             scopes: self.plan.scopes.clone(),
             ..TokenRequest::new(endpoint, grant, client)
         };
-        let first = request.to_fetch_request(moment);
-        let ground = LoginContext {
-            metadata: found.metadata,
+        let first = request.to_fetch_request(inputs);
+        let context = LoginContext {
+            metadata: auth_server.metadata,
             scopes: self.plan.scopes.clone(),
             dpop_key: None,
         };
-        let whom = TokenRecipient::IdentityProvider(Box::new(found.client));
-        self.state = FlowState::TokenRequest(Box::new(PendingTokenRequest {
-            context: ground,
-            request,
-            recipient: whom,
-        }));
+        let recipient = TokenRecipient::IdentityProvider(Box::new(auth_server.client));
+        self.state =
+            FlowState::TokenRequest(Box::new(PendingTokenRequest { context, request, recipient }));
         Ok(Step::Fetch(Box::new(first)))
     }
 
@@ -369,24 +361,24 @@ impl Flow {
         &mut self,
         mut at: PendingTokenRequest,
         fetched: FetchResult,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let answer = fetched.map_err(FlowError::Fetch)?;
-        match (at.request.on(&answer, moment), at.recipient) {
-            (TokenOutcome::Retry(request), whom) => {
-                at.recipient = whom;
+        match (at.request.on(&answer, inputs), at.recipient) {
+            (TokenOutcome::Retry(request), recipient) => {
+                at.recipient = recipient;
                 self.state = FlowState::TokenRequest(Box::new(at));
                 Ok(Step::Fetch(Box::new(request)))
             }
             (TokenOutcome::Tokens(tokens), TokenRecipient::AuthorizationServer) => {
                 self.finish(at.context, at.request.client, *tokens)
             }
-            (TokenOutcome::Tokens(vouched), TokenRecipient::IdentityProvider(client)) => self
+            (TokenOutcome::Tokens(assertion), TokenRecipient::IdentityProvider(client)) => self
                 .request_tokens(
                     at.context,
                     *client,
-                    Grant::JwtBearer(vouched.access_token),
-                    moment,
+                    Grant::JwtBearer(assertion.access_token),
+                    inputs,
                 ),
             (TokenOutcome::Refused(error), TokenRecipient::AuthorizationServer) => {
                 Err(FlowError::Token(error))
@@ -399,12 +391,12 @@ impl Flow {
 
     pub(super) fn finish(
         &mut self,
-        ground: LoginContext,
+        context: LoginContext,
         client: OAuthClient,
         tokens: TokenResponse,
     ) -> Result<Step, FlowError> {
         let proof = match tokens.token_type {
-            TokenType::Dpop => ground.dpop_key,
+            TokenType::Dpop => context.dpop_key,
             TokenType::Bearer => None,
         };
         let is_missing = match tokens.token_type {
@@ -415,11 +407,11 @@ impl Flow {
         if is_missing {
             return Err(FlowError::DpopUnavailable);
         }
-        let scopes = tokens.scopes.clone().or(ground.scopes);
+        let scopes = tokens.scopes.clone().or(context.scopes);
         Ok(Step::Done(Box::new(CompletedLogin {
             tokens,
             client,
-            metadata: ground.metadata,
+            metadata: context.metadata,
             resource: self.resource_identifier(),
             scopes,
             dpop_key: proof,

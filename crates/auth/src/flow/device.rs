@@ -62,23 +62,23 @@ struct RawDeviceAuthorization {
 impl Flow {
     pub(super) fn request_device_code(
         &mut self,
-        ground: LoginContext,
+        context: LoginContext,
         client: OAuthClient,
     ) -> Result<Step, FlowError> {
-        if ground.metadata.device_authorization_endpoint.is_none() {
+        if context.metadata.device_authorization_endpoint.is_none() {
             return Err(FlowError::DeviceFlowUnsupported);
         }
-        let endpoint = ground
+        let endpoint = context
             .metadata
             .device_authorization_endpoint(&self.origin_guard)
             .map_err(FlowError::AuthServerMetadata)?;
-        let scopes = ground.scopes.as_ref().map(Scopes::to_string);
+        let scopes = context.scopes.as_ref().map(Scopes::to_string);
         let resource = self.resource_identifier();
         let mut fields = vec![("client_id", client.id.as_str())];
         fields.extend(scopes.as_deref().map(|it| ("scope", it)));
         fields.extend(resource.as_deref().map(|it| ("resource", it)));
         let request = FetchRequest::post_form(endpoint, &fields);
-        let device = DeviceFlow { context: ground, client, state: DeviceState::RequestingCode };
+        let device = DeviceFlow { context, client, state: DeviceState::RequestingCode };
         self.state = FlowState::Device(Box::new(device));
         Ok(Step::Fetch(Box::new(request)))
     }
@@ -87,58 +87,43 @@ impl Flow {
         &mut self,
         at: DeviceFlow,
         event: Event,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let DeviceFlow { context: ground, client, state: progress } = at;
-        match (progress, event) {
+        let DeviceFlow { context: context, client, state: state } = at;
+        match (state, event) {
             (DeviceState::RequestingCode, Event::Fetched(fetched)) => {
                 let answer = fetched.map_err(FlowError::Fetch)?;
-                let (instructions, code) = self.parse_device_authorization(&answer, moment.now)?;
-                let progress = DeviceState::Waiting(code);
-                self.state = FlowState::Device(Box::new(DeviceFlow {
-                    context: ground,
-                    client,
-                    state: progress,
-                }));
-                Ok(Step::ShowDeviceCode(instructions))
+                let (authorization, code) = self.parse_device_authorization(&answer, inputs.now)?;
+                let state = DeviceState::Waiting(code);
+                self.state = FlowState::Device(Box::new(DeviceFlow { context, client, state }));
+                Ok(Step::ShowDeviceCode(authorization))
             }
             (DeviceState::Waiting(mut code), Event::Waited) => {
                 code.polls += 1;
-                if moment.now >= code.expires_at || code.polls > MAX_POLLS {
+                if inputs.now >= code.expires_at || code.polls > MAX_POLLS {
                     return Err(FlowError::TimedOut);
                 }
                 let grant = Grant::DeviceCode(code.code.clone());
-                let request = self.token_request(&ground, client.clone(), grant)?;
-                let first = request.to_fetch_request(moment);
-                let progress = DeviceState::Polling(code, Box::new(request));
-                self.state = FlowState::Device(Box::new(DeviceFlow {
-                    context: ground,
-                    client,
-                    state: progress,
-                }));
+                let request = self.token_request(&context, client.clone(), grant)?;
+                let first = request.to_fetch_request(inputs);
+                let state = DeviceState::Polling(code, Box::new(request));
+                self.state = FlowState::Device(Box::new(DeviceFlow { context, client, state }));
                 Ok(Step::Fetch(Box::new(first)))
             }
             (DeviceState::Polling(code, mut request), Event::Fetched(fetched)) => {
-                let progress = match self.on_poll_response(code, &mut request, fetched, moment)? {
-                    PollOutcome::Tokens(tokens) => return self.finish(ground, client, *tokens),
+                let state = match self.on_poll_response(code, &mut request, fetched, inputs)? {
+                    PollOutcome::Tokens(tokens) => return self.finish(context, client, *tokens),
                     PollOutcome::Retry(code, again) => {
-                        let progress = DeviceState::Polling(code, request);
-                        self.state = FlowState::Device(Box::new(DeviceFlow {
-                            context: ground,
-                            client,
-                            state: progress,
-                        }));
+                        let state = DeviceState::Polling(code, request);
+                        self.state =
+                            FlowState::Device(Box::new(DeviceFlow { context, client, state }));
                         return Ok(Step::Fetch(again));
                     }
                     PollOutcome::Pending(code) => code,
                 };
-                let wait = progress.interval;
-                let progress = DeviceState::Waiting(progress);
-                self.state = FlowState::Device(Box::new(DeviceFlow {
-                    context: ground,
-                    client,
-                    state: progress,
-                }));
+                let wait = state.interval;
+                let state = DeviceState::Waiting(state);
+                self.state = FlowState::Device(Box::new(DeviceFlow { context, client, state }));
                 Ok(Step::Wait(wait))
             }
             (
@@ -169,21 +154,17 @@ impl Flow {
             raw.verification_uri_complete.as_deref().and_then(|text| check(text).ok());
         let interval = raw.interval.unwrap_or(DEFAULT_INTERVAL).clamp(1, MAX_INTERVAL);
         let expires_in = raw.expires_in.unwrap_or(MAX_LIFETIME).min(MAX_LIFETIME);
-        let until = now.saturating_add(expires_in);
-        let code = DeviceCode {
-            code: Secret::new(raw.device_code),
-            interval,
-            expires_at: until,
-            polls: 0,
-        };
-        let instructions = DeviceAuthorization {
+        let expires_at = now.saturating_add(expires_in);
+        let code =
+            DeviceCode { code: Secret::new(raw.device_code), interval, expires_at, polls: 0 };
+        let authorization = DeviceAuthorization {
             verification_uri: url,
             verification_uri_complete: complete,
             user_code: sanitize_for_display(&raw.user_code),
             expires_in,
             interval,
         };
-        Ok((instructions, code))
+        Ok((authorization, code))
     }
 
     fn on_poll_response(
@@ -191,7 +172,7 @@ impl Flow {
         mut code: DeviceCode,
         request: &mut TokenRequest,
         fetched: FetchResult,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<PollOutcome, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
@@ -201,7 +182,7 @@ impl Flow {
                 return Ok(PollOutcome::Pending(code));
             }
         };
-        match request.on(&answer, moment) {
+        match request.on(&answer, inputs) {
             TokenOutcome::Retry(again) => Ok(PollOutcome::Retry(code, Box::new(again))),
             TokenOutcome::Tokens(tokens) => Ok(PollOutcome::Tokens(tokens)),
             TokenOutcome::Refused(error) => match error.code() {

@@ -54,43 +54,43 @@ impl Flow {
     /// Looks where the challenge says, then where the specification says.
     pub(super) fn discover_resource(
         &mut self,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let mut left = VecDeque::new();
+        let mut remaining = VecDeque::new();
         if let Some(named) = &self.plan.challenge.resource_metadata {
             let checked = self.origin_guard.check(named);
             let checked =
                 checked.map_err(|why| FlowError::Url { what: "metadata URL", source: why })?;
-            left.push_back(checked);
+            remaining.push_back(checked);
         }
         for candidate in resource_metadata_urls(&self.plan.server) {
-            let is_new = left.iter().all(|it| it.url != candidate);
+            let is_new = remaining.iter().all(|it| it.url != candidate);
             if is_new && let Ok(checked) = self.origin_guard.check_url(candidate) {
-                left.push_back(checked);
+                remaining.push_back(checked);
             }
         }
-        self.try_next_resource_url(left, None, moment)
+        self.try_next_resource_url(remaining, None, inputs)
     }
 
     fn try_next_resource_url(
         &mut self,
-        mut left: VecDeque<CheckedUrl>,
-        trouble: Option<FetchError>,
-        moment: &mut TimeAndRandom<'_>,
+        mut remaining: VecDeque<CheckedUrl>,
+        last_error: Option<FetchError>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        match (left.pop_front(), trouble) {
-            (Some(at), trouble) => {
-                let asked = at.url.clone();
+        match (remaining.pop_front(), last_error) {
+            (Some(at), last_error) => {
+                let requested = at.url.clone();
                 self.state = FlowState::ResourceDiscovery(ResourceDiscovery {
-                    requested: asked,
-                    remaining: left,
-                    last_error: trouble,
+                    requested,
+                    remaining,
+                    last_error,
                 });
                 Ok(Step::Fetch(Box::new(FetchRequest::get(at))))
             }
             // Nobody there is not the same as nothing there.
             (None, Some(error)) => Err(FlowError::Fetch(error)),
-            (None, None) => self.discover_auth_server(moment),
+            (None, None) => self.discover_auth_server(inputs),
         }
     }
 
@@ -98,17 +98,17 @@ impl Flow {
         &mut self,
         at: ResourceDiscovery,
         fetched: Result<FetchResponse, FetchError>,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
-            Err(error) => return self.try_next_resource_url(at.remaining, Some(error), moment),
+            Err(error) => return self.try_next_resource_url(at.remaining, Some(error), inputs),
         };
         if is_transient(answer.status) {
             return Err(FlowError::Unavailable { status: answer.status });
         }
         if !answer.is_success() {
-            return self.try_next_resource_url(at.remaining, at.last_error, moment);
+            return self.try_next_resource_url(at.remaining, at.last_error, inputs);
         }
         match resource_metadata::parse_resource_metadata(
             &answer.body,
@@ -117,18 +117,18 @@ impl Flow {
         ) {
             Ok(metadata) => {
                 self.resource = Some(metadata);
-                self.discover_auth_server(moment)
+                self.discover_auth_server(inputs)
             }
             // Pages that are there for every path are no metadata.
             Err(resource_metadata::ResourceMetadataError::Malformed) => {
-                self.try_next_resource_url(at.remaining, at.last_error, moment)
+                self.try_next_resource_url(at.remaining, at.last_error, inputs)
             }
             Err(error) => Err(FlowError::ResourceMetadata(error)),
         }
     }
 
     /// The one that a person named, or the server, or else the server's own.
-    fn discover_auth_server(&mut self, moment: &mut TimeAndRandom<'_>) -> Result<Step, FlowError> {
+    fn discover_auth_server(&mut self, inputs: &mut TimeAndRandom<'_>) -> Result<Step, FlowError> {
         if let Some(typed) = self.plan.metadata_url.clone() {
             let checked = self.origin_guard.check_url(typed.clone());
             let checked =
@@ -137,7 +137,7 @@ impl Flow {
                 MetadataTarget::Configured(typed.into()),
                 [checked].into(),
                 None,
-                moment,
+                inputs,
             );
         }
         let named = self.resource.iter().flat_map(|it| &it.authorization_servers);
@@ -146,14 +146,19 @@ impl Flow {
         let chosen = all.iter().find(|issuer| Some(issuer.as_str()) == known).or(all.first());
         let Some(issuer) = chosen.map(|issuer| (*issuer).clone()) else {
             let base = legacy_issuer(&self.plan.server);
-            let left = self.checked_metadata_urls(&base);
-            return self.try_next_auth_server_url(MetadataTarget::Legacy(base), left, None, moment);
+            let remaining = self.checked_metadata_urls(&base);
+            return self.try_next_auth_server_url(
+                MetadataTarget::Legacy(base),
+                remaining,
+                None,
+                inputs,
+            );
         };
         let checked = self.origin_guard.check(&issuer);
         let checked =
             checked.map_err(|why| FlowError::Url { what: "authorization server", source: why })?;
-        let left = self.checked_metadata_urls(&checked.url);
-        self.try_next_auth_server_url(MetadataTarget::Named(issuer), left, None, moment)
+        let remaining = self.checked_metadata_urls(&checked.url);
+        self.try_next_auth_server_url(MetadataTarget::Named(issuer), remaining, None, inputs)
     }
 
     fn checked_metadata_urls(&self, issuer: &Url) -> VecDeque<CheckedUrl> {
@@ -163,24 +168,24 @@ impl Flow {
 
     fn try_next_auth_server_url(
         &mut self,
-        sought: MetadataTarget,
-        mut left: VecDeque<CheckedUrl>,
-        trouble: Option<FetchError>,
-        moment: &mut TimeAndRandom<'_>,
+        target: MetadataTarget,
+        mut remaining: VecDeque<CheckedUrl>,
+        last_error: Option<FetchError>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        match (left.pop_front(), trouble) {
-            (Some(at), trouble) => {
+        match (remaining.pop_front(), last_error) {
+            (Some(at), last_error) => {
                 self.state = FlowState::AuthServerDiscovery(AuthServerDiscovery {
-                    target: sought,
-                    remaining: left,
-                    last_error: trouble,
+                    target,
+                    remaining,
+                    last_error,
                 });
                 Ok(Step::Fetch(Box::new(FetchRequest::get(at))))
             }
             (None, Some(error)) => Err(FlowError::Fetch(error)),
-            (None, None) => match sought {
+            (None, None) => match target {
                 MetadataTarget::Legacy(base) => {
-                    self.choose_client(AuthServerMetadata::legacy_fallback(&base), moment)
+                    self.choose_client(AuthServerMetadata::legacy_fallback(&base), inputs)
                 }
                 MetadataTarget::Named(issuer)
                 | MetadataTarget::Configured(issuer)
@@ -195,12 +200,12 @@ impl Flow {
         &mut self,
         at: AuthServerDiscovery,
         fetched: Result<FetchResponse, FetchError>,
-        moment: &mut TimeAndRandom<'_>,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let answer = match fetched {
             Ok(answer) => answer,
             Err(error) => {
-                return self.try_next_auth_server_url(at.target, at.remaining, Some(error), moment);
+                return self.try_next_auth_server_url(at.target, at.remaining, Some(error), inputs);
             }
         };
         if is_transient(answer.status) {
@@ -221,17 +226,17 @@ impl Flow {
             false => Err(server_metadata::AuthServerMetadataError::Malformed),
         };
         match (read, at.target) {
-            (Ok(metadata), MetadataTarget::IdentityProvider(_, found)) => {
-                self.exchange_id_token(*found, &metadata, moment)
+            (Ok(metadata), MetadataTarget::IdentityProvider(_, auth_server)) => {
+                self.exchange_id_token(*auth_server, &metadata, inputs)
             }
             (
                 Ok(metadata),
                 MetadataTarget::Named(_)
                 | MetadataTarget::Configured(_)
                 | MetadataTarget::Legacy(_),
-            ) => self.choose_client(metadata, moment),
-            (Err(server_metadata::AuthServerMetadataError::Malformed), sought) => {
-                self.try_next_auth_server_url(sought, at.remaining, at.last_error, moment)
+            ) => self.choose_client(metadata, inputs),
+            (Err(server_metadata::AuthServerMetadataError::Malformed), target) => {
+                self.try_next_auth_server_url(target, at.remaining, at.last_error, inputs)
             }
             (Err(error), _) => Err(FlowError::AuthServerMetadata(error)),
         }
@@ -240,8 +245,8 @@ impl Flow {
     /// Looks up where the identity provider's tokens are, or goes there.
     pub(super) fn discover_identity_provider(
         &mut self,
-        found: AuthServerClient,
-        moment: &mut TimeAndRandom<'_>,
+        auth_server: AuthServerClient,
+        inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let LoginGrant::IdentityProvider(provider) = &self.plan.method else {
             return Err(FlowError::UnexpectedEvent);
@@ -250,15 +255,15 @@ impl Flow {
         if let Some(endpoint) = &provider.token_endpoint {
             let mut metadata = AuthServerMetadata::legacy_fallback(&issuer);
             metadata.token_endpoint = endpoint.to_string();
-            return self.exchange_id_token(found, &metadata, moment);
+            return self.exchange_id_token(auth_server, &metadata, inputs);
         }
-        let left = self.checked_metadata_urls(&issuer);
+        let remaining = self.checked_metadata_urls(&issuer);
         let name = issuer.as_str().trim_end_matches('/').to_owned();
         self.try_next_auth_server_url(
-            MetadataTarget::IdentityProvider(name, Box::new(found)),
-            left,
+            MetadataTarget::IdentityProvider(name, Box::new(auth_server)),
+            remaining,
             None,
-            moment,
+            inputs,
         )
     }
 }

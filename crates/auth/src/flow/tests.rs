@@ -122,10 +122,10 @@ const MOST_STEPS: usize = 1000;
 
 fn run_flow_with(
     plan: LoginPlan,
-    mut world: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
+    mut respond: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
     mut person: impl FnMut(&Url) -> Vec<String>,
 ) -> FlowRun {
-    let mut ran = FlowRun {
+    let mut run = FlowRun {
         requests: Vec::new(),
         opened: Vec::new(),
         rejected: Vec::new(),
@@ -133,26 +133,26 @@ fn run_flow_with(
     };
     let mut now = 1000;
     let mut returned = Vec::new();
-    let (mut flow, mut step) = with_system_random(now, |moment| Flow::start(plan, moment));
+    let (mut flow, mut step) = with_system_random(now, |inputs| Flow::start(plan, inputs));
     for _ in 0..MOST_STEPS {
-        let next = |arrived: &mut Vec<String>| Event::Callback {
-            text: arrived.pop().expect("the person has more to say"),
+        let next = |callbacks: &mut Vec<String>| Event::Callback {
+            text: callbacks.pop().expect("the person has more to say"),
             source: CallbackSource::Listener,
         };
         let event = match step {
             Step::Fetch(request) => {
-                let answer = world(&request);
-                ran.requests.push(*request);
+                let answer = respond(&request);
+                run.requests.push(*request);
                 Event::Fetched(answer)
             }
             Step::OpenUrl(url) => {
                 returned = person(&url);
                 returned.reverse();
-                ran.opened.push(url);
+                run.opened.push(url);
                 next(&mut returned)
             }
             Step::CallbackRejected(error) => {
-                ran.rejected.push(error);
+                run.rejected.push(error);
                 next(&mut returned)
             }
             Step::ShowDeviceCode(instructions) => {
@@ -164,31 +164,31 @@ fn run_flow_with(
                 Event::Waited
             }
             Step::Done(signed_in) => {
-                ran.outcome = Ok(*signed_in);
-                return ran;
+                run.outcome = Ok(*signed_in);
+                return run;
             }
             Step::Failed(why) => {
-                ran.outcome = Err(why);
-                return ran;
+                run.outcome = Err(why);
+                return run;
             }
         };
-        step = with_system_random(now, |moment| flow.on(event, moment));
+        step = with_system_random(now, |inputs| flow.on(event, inputs));
     }
-    panic!("it never ends: {:?}", ran.request_lines());
+    panic!("it never ends: {:?}", run.request_lines());
 }
 
 fn run_flow(
     plan: LoginPlan,
-    world: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
+    respond: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
 ) -> FlowRun {
-    run_flow_with(plan, world, |url| vec![callback_for(url)])
+    run_flow_with(plan, respond, |url| vec![callback_for(url)])
 }
 
 #[test]
 fn a_person_signs_in_with_a_client_that_registers_itself() {
-    let ran = run_flow(browser(), serve);
+    let run = run_flow(browser(), serve);
     assert_eq!(
-        ran.request_lines(),
+        run.request_lines(),
         [
             "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
             "GET https://as.example.com/.well-known/oauth-authorization-server",
@@ -196,7 +196,7 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
             "POST https://as.example.com/token",
         ]
     );
-    let opened = &ran.opened[0];
+    let opened = &run.opened[0];
     for (name, expected) in [
         ("client_id", "registered"),
         ("redirect_uri", REDIRECT),
@@ -206,7 +206,7 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
     ] {
         assert_eq!(parameter(opened, name).as_deref(), Some(expected), "{name}");
     }
-    let form = ran.last_form();
+    let form = run.last_form();
     for (name, expected) in [
         ("grant_type", "authorization_code"),
         ("code", "the-code"),
@@ -218,7 +218,7 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
     }
     let challenge = crate::pkce::sha256_base64url(form["code_verifier"].as_bytes());
     assert_eq!(parameter(opened, "code_challenge"), Some(challenge));
-    let signed_in = ran.outcome.expect("signed in");
+    let signed_in = run.outcome.expect("signed in");
     assert!(signed_in.tokens.access_token.equals("at"));
     assert_eq!(signed_in.client.issuer, "https://as.example.com");
     assert_eq!(signed_in.scopes, Some(Scopes::parse("read write offline_access")));
@@ -238,8 +238,8 @@ fn a_client_that_is_known_to_this_issuer_is_used_again_and_to_another_not() {
     for (issuer, expected) in
         [("https://as.example.com", "known"), ("https://old.example.com", "registered")]
     {
-        let ran = run_flow(LoginPlan { previous_client: Some(known(issuer)), ..browser() }, serve);
-        assert_eq!(ran.outcome.expect("signed in").client.id, expected);
+        let run = run_flow(LoginPlan { previous_client: Some(known(issuer)), ..browser() }, serve);
+        assert_eq!(run.outcome.expect("signed in").client.id, expected);
     }
 }
 
@@ -249,38 +249,37 @@ fn a_client_that_is_set_up_for_one_issuer_is_shown_to_no_other() {
     if let Some(configured) = &mut setup.configured {
         configured.issuer = Some("https://old.example.com".to_owned());
     }
-    let ran = run_flow(LoginPlan { client_config: setup, ..browser() }, serve);
-    assert!(matches!(ran.error(), FlowError::IssuerMismatch { .. }));
+    let run = run_flow(LoginPlan { client_config: setup, ..browser() }, serve);
+    assert!(matches!(run.error(), FlowError::IssuerMismatch { .. }));
 }
 
 #[test]
 fn the_challenge_says_where_and_what() {
-    let demand = AuthChallenge {
+    let challenge = AuthChallenge {
         resource_metadata: Some("https://mcp.example.com/custom".to_owned()),
         scopes: Some(Scopes::parse("admin")),
         ..AuthChallenge::default()
     };
-    let ran = run_flow(LoginPlan { challenge: demand, ..browser() }, |request| {
-        match request.url.path() {
-            "/custom" => answer(200, resource()),
-            _ => serve(request),
-        }
+    let run = run_flow(LoginPlan { challenge, ..browser() }, |request| match request.url.path() {
+        "/custom" => answer(200, resource()),
+        _ => serve(request),
     });
-    assert_eq!(ran.request_lines()[0], "GET https://mcp.example.com/custom");
-    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("admin offline_access"));
+    assert_eq!(run.request_lines()[0], "GET https://mcp.example.com/custom");
+    assert_eq!(parameter(&run.opened[0], "scope").as_deref(), Some("admin offline_access"));
 }
 
 #[test]
 fn more_is_asked_for_together_with_what_is_held() {
-    let demand = AuthChallenge { scopes: Some(Scopes::parse("admin")), ..AuthChallenge::default() };
+    let challenge =
+        AuthChallenge { scopes: Some(Scopes::parse("admin")), ..AuthChallenge::default() };
     let held = Some(Scopes::parse("read"));
-    let ran = run_flow(LoginPlan { challenge: demand, granted_scopes: held, ..browser() }, serve);
-    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("read admin offline_access"));
+    let run = run_flow(LoginPlan { challenge, granted_scopes: held, ..browser() }, serve);
+    assert_eq!(parameter(&run.opened[0], "scope").as_deref(), Some("read admin offline_access"));
 }
 
 #[test]
 fn without_metadata_the_server_signs_people_in_itself() {
-    let ran = run_flow_with(
+    let run = run_flow_with(
         browser(),
         |request| match (request.url.path(), request.url.host_str()) {
             ("/register", Some("mcp.example.com")) => answer(201, json!({ "client_id": "x" })),
@@ -293,7 +292,7 @@ fn without_metadata_the_server_signs_people_in_itself() {
         },
     );
     assert_eq!(
-        ran.request_lines(),
+        run.request_lines(),
         [
             "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
             "GET https://mcp.example.com/.well-known/oauth-protected-resource",
@@ -303,28 +302,28 @@ fn without_metadata_the_server_signs_people_in_itself() {
             "POST https://mcp.example.com/token",
         ]
     );
-    assert!(ran.opened[0].as_str().starts_with("https://mcp.example.com/authorize?"));
-    assert_eq!(parameter(&ran.opened[0], "resource"), None);
-    assert!(ran.outcome.is_ok());
+    assert!(run.opened[0].as_str().starts_with("https://mcp.example.com/authorize?"));
+    assert_eq!(parameter(&run.opened[0], "resource"), None);
+    assert!(run.outcome.is_ok());
 }
 
 #[test]
 fn a_typed_metadata_url_stands_above_what_the_server_names() {
     let metadata_url = Some(url("https://sso.corp.example/meta"));
-    let ran =
+    let run =
         run_flow(LoginPlan { metadata_url, ..browser() }, |request| match request.url.path() {
             "/meta" => answer(200, metadata()),
             _ => serve(request),
         });
-    assert_eq!(ran.request_lines()[1], "GET https://sso.corp.example/meta");
-    assert!(ran.outcome.is_ok());
+    assert_eq!(run.request_lines()[1], "GET https://sso.corp.example/meta");
+    assert!(run.outcome.is_ok());
 }
 
 #[test]
 fn an_outage_is_not_taken_for_a_server_without_metadata() {
     assert!(matches!(run_flow(browser(), |_| unreachable()).error(), FlowError::Fetch(_)));
-    let ran = run_flow(browser(), |_| answer(503, json!({})));
-    assert_eq!(ran.error(), FlowError::Unavailable { status: 503 });
+    let run = run_flow(browser(), |_| answer(503, json!({})));
+    assert_eq!(run.error(), FlowError::Unavailable { status: 503 });
 }
 
 #[test]
@@ -381,42 +380,42 @@ fn hostile_metadata_ends_the_login() {
             );
         }
     }
-    let demand = AuthChallenge {
+    let challenge = AuthChallenge {
         resource_metadata: Some("http://169.254.169.254/latest".to_owned()),
         ..AuthChallenge::default()
     };
-    let ran = run_flow(LoginPlan { challenge: demand, ..browser() }, serve);
-    assert!(ran.request_lines().is_empty());
+    let run = run_flow(LoginPlan { challenge, ..browser() }, serve);
+    assert!(run.request_lines().is_empty());
     assert_eq!(
-        ran.error(),
+        run.error(),
         FlowError::Url { what: "metadata URL", source: UrlError::PrivateAddress }
     );
 }
 
 #[test]
 fn a_stray_answer_ends_no_login_and_a_mixed_up_one_does() {
-    let ran = run_flow_with(browser(), serve, |url| {
+    let run = run_flow_with(browser(), serve, |url| {
         vec!["code=x&state=forged".to_owned(), "rubbish".to_owned(), callback_for(url)]
     });
-    assert_eq!(ran.rejected, [CallbackError::WrongState, CallbackError::WrongState]);
-    assert!(ran.outcome.is_ok());
-    let ran = run_flow_with(browser(), serve, |url| {
+    assert_eq!(run.rejected, [CallbackError::WrongState, CallbackError::WrongState]);
+    assert!(run.outcome.is_ok());
+    let run = run_flow_with(browser(), serve, |url| {
         vec![callback_for(url).replace("as.example.com", "evil.example")]
     });
-    assert!(matches!(ran.error(), FlowError::Callback(CallbackError::WrongIssuer(_))));
-    let ran = run_flow_with(browser(), serve, |_| vec!["code=x&state=forged".to_owned(); 100]);
-    assert_eq!(ran.error(), FlowError::Callback(CallbackError::WrongState));
+    assert!(matches!(run.error(), FlowError::Callback(CallbackError::WrongIssuer(_))));
+    let run = run_flow_with(browser(), serve, |_| vec!["code=x&state=forged".to_owned(); 100]);
+    assert_eq!(run.error(), FlowError::Callback(CallbackError::WrongState));
 }
 
 #[test]
 fn a_program_signs_in_by_itself_with_a_secret() {
     let setup = configured(ClientCredential::Secret(Secret::new("s")));
-    let ran =
+    let run =
         run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);
-    let form = ran.last_form();
+    let form = run.last_form();
     assert_eq!(form["grant_type"], "client_credentials");
-    assert_eq!(ran.requests[2].headers["authorization"], "Basic bWluZTpz");
-    assert!(!form.contains_key("client_secret") && ran.outcome.is_ok());
+    assert_eq!(run.requests[2].headers["authorization"], "Basic bWluZTpz");
+    assert!(!form.contains_key("client_secret") && run.outcome.is_ok());
 }
 
 #[test]
@@ -428,9 +427,9 @@ fn a_program_signs_in_by_itself_with_a_key() {
     let public = pair.public_key().as_ref().to_vec();
     let key = crate::assertion::SigningKey::from_ecdsa(std::sync::Arc::new(pair));
     let setup = configured(ClientCredential::PrivateKey(key));
-    let ran =
+    let run =
         run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);
-    let form = ran.last_form();
+    let form = run.last_form();
     let (_, claims) =
         verify_and_decode(&form["client_assertion"], &ECDSA_P256_SHA256_FIXED, &public);
     assert_eq!([&claims["aud"], &claims["sub"]], ["https://as.example.com", "mine"]);
@@ -440,18 +439,18 @@ fn a_program_signs_in_by_itself_with_a_key() {
 fn a_workload_shows_its_token_once_and_tries_nothing_else() {
     let setup = configured(ClientCredential::None);
     let way = || LoginGrant::WorkloadIdentity(Secret::new("jwt"));
-    let ran = run_flow(LoginPlan { client_config: setup.clone(), ..plan(way()) }, serve);
-    assert_eq!(ran.last_form()["assertion"], "jwt");
-    assert!(ran.outcome.is_ok());
-    let ran = run_flow(LoginPlan { client_config: setup, ..plan(way()) }, |request| match request
+    let run = run_flow(LoginPlan { client_config: setup.clone(), ..plan(way()) }, serve);
+    assert_eq!(run.last_form()["assertion"], "jwt");
+    assert!(run.outcome.is_ok());
+    let run = run_flow(LoginPlan { client_config: setup, ..plan(way()) }, |request| match request
         .url
         .path()
     {
         "/token" => answer(400, json!({ "error": "invalid_grant" })),
         _ => serve(request),
     });
-    assert_eq!(ran.requests.len(), 3);
-    let why = ran.error();
+    assert_eq!(run.requests.len(), 3);
+    let why = run.error();
     let FlowError::Token(error) = &why else { panic!("{why:?}") };
     assert_eq!(error.code(), Some(TokenErrorCode::InvalidGrant));
 }
@@ -488,17 +487,17 @@ fn with_provider(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
 #[test]
 fn an_identity_provider_vouches_and_no_browser_opens() {
     for endpoint in [None, Some("https://idp.corp.example/token")] {
-        let ran = run_flow(enterprise(endpoint), with_provider);
-        let count = ran.requests.len();
-        let (at_provider, at_server) = (ran.form(count - 2), ran.form(count - 1));
-        assert_eq!(ran.requests[count - 2].url.as_str(), "https://idp.corp.example/token");
+        let run = run_flow(enterprise(endpoint), with_provider);
+        let count = run.requests.len();
+        let (at_provider, at_server) = (run.form(count - 2), run.form(count - 1));
+        assert_eq!(run.requests[count - 2].url.as_str(), "https://idp.corp.example/token");
         assert_eq!(
             [&at_provider["subject_token"], &at_provider["audience"], &at_provider["resource"]],
             ["id-token", "https://as.example.com", SERVER]
         );
         assert_eq!(at_server["assertion"], "id-jag");
-        assert_eq!(ran.requests[count - 1].headers["authorization"], "Basic bWluZTphcy1zZWNyZXQ=");
-        assert!(ran.opened.is_empty() && ran.outcome.is_ok());
+        assert_eq!(run.requests[count - 1].headers["authorization"], "Basic bWluZTphcy1zZWNyZXQ=");
+        assert!(run.opened.is_empty() && run.outcome.is_ok());
     }
 }
 
@@ -511,7 +510,7 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
         scopes: Some(Scopes::parse("openid")),
         ..browser()
     };
-    let ran = run_flow_with(
+    let run = run_flow_with(
         at_provider,
         |request| match request.url.path() {
             "/.well-known/openid-configuration" => answer(
@@ -530,15 +529,15 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
             vec![format!("code=c&state={state}")]
         },
     );
-    assert_eq!(parameter(&ran.opened[0], "scope").as_deref(), Some("openid"));
-    let signed_in = ran.outcome.expect("signed in");
+    assert_eq!(parameter(&run.opened[0], "scope").as_deref(), Some("openid"));
+    let signed_in = run.outcome.expect("signed in");
     assert_eq!(signed_in.tokens.id_token, Some(Secret::new("who")));
 }
 
 #[test]
 fn a_person_signs_in_on_another_device() {
-    let mut looks = 0;
-    let world = |request: &FetchRequest| match request.url.path() {
+    let mut polls = 0;
+    let respond = |request: &FetchRequest| match request.url.path() {
         "/device" => answer(
             200,
             json!({
@@ -547,8 +546,8 @@ fn a_person_signs_in_on_another_device() {
             }),
         ),
         "/token" => {
-            looks += 1;
-            match looks {
+            polls += 1;
+            match polls {
                 1 => answer(400, json!({ "error": "authorization_pending" })),
                 2 => answer(400, json!({ "error": "slow_down" })),
                 3 => unreachable(),
@@ -557,10 +556,10 @@ fn a_person_signs_in_on_another_device() {
         }
         _ => serve(request),
     };
-    let ran = run_flow(plan(LoginGrant::Device), world);
-    assert_eq!(ran.last_form()["device_code"], "dc");
-    assert!(ran.outcome.is_ok());
-    let ran = run_flow(plan(LoginGrant::Device), |request| match request.url.path() {
+    let run = run_flow(plan(LoginGrant::Device), respond);
+    assert_eq!(run.last_form()["device_code"], "dc");
+    assert!(run.outcome.is_ok());
+    let run = run_flow(plan(LoginGrant::Device), |request| match request.url.path() {
         "/device" => answer(
             200,
             json!({
@@ -571,7 +570,7 @@ fn a_person_signs_in_on_another_device() {
         "/token" => answer(400, json!({ "error": "authorization_pending" })),
         _ => serve(request),
     });
-    assert_eq!(ran.error(), FlowError::TimedOut);
+    assert_eq!(run.error(), FlowError::TimedOut);
 }
 
 fn serve_dpop(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
@@ -588,33 +587,33 @@ fn tokens_are_bound_to_a_key_where_the_server_wants_it() {
         dpop_key: Some(DpopKey::generate()),
         ..browser()
     };
-    let ran = run_flow(wants(DpopRequirement::Required), serve_dpop);
-    assert!(ran.requests[3].headers.contains_key("dpop"));
-    assert!(parameter(&ran.opened[0], "dpop_jkt").is_some());
-    assert!(ran.outcome.expect("signed in").dpop_key.is_some());
+    let run = run_flow(wants(DpopRequirement::Required), serve_dpop);
+    assert!(run.requests[3].headers.contains_key("dpop"));
+    assert!(parameter(&run.opened[0], "dpop_jkt").is_some());
+    assert!(run.outcome.expect("signed in").dpop_key.is_some());
     assert_eq!(
         run_flow(wants(DpopRequirement::Required), serve).error(),
         FlowError::DpopUnavailable
     );
-    let ran = run_flow(wants(DpopRequirement::Supported), serve);
-    assert!(ran.outcome.expect("signed in").dpop_key.is_none());
-    let ran = run_flow(wants(DpopRequirement::Unspecified), serve);
-    assert!(!ran.requests[3].headers.contains_key("dpop"));
+    let run = run_flow(wants(DpopRequirement::Supported), serve);
+    assert!(run.outcome.expect("signed in").dpop_key.is_none());
+    let run = run_flow(wants(DpopRequirement::Unspecified), serve);
+    assert!(!run.requests[3].headers.contains_key("dpop"));
     assert_eq!(run_flow(browser(), serve_dpop).error(), FlowError::DpopUnavailable);
 }
 
 #[test]
 fn events_out_of_step_end_a_login_and_do_no_harm() {
-    let (mut flow, _) = with_system_random(0, |moment| Flow::start(browser(), moment));
+    let (mut flow, _) = with_system_random(0, |inputs| Flow::start(browser(), inputs));
     for _ in 0..3 {
-        let step = with_system_random(0, |moment| flow.on(Event::Waited, moment));
+        let step = with_system_random(0, |inputs| flow.on(Event::Waited, inputs));
         assert!(matches!(step, Step::Failed(FlowError::UnexpectedEvent)));
     }
 }
 
 /// Where each secret of the fuzzed login belongs. Nothing else may see it.
-fn check_secrets(ran: &FlowRun) {
-    for request in &ran.requests {
+fn check_secrets(run: &FlowRun) {
+    for request in &run.requests {
         let headers: Vec<_> = request
             .headers
             .values()
@@ -694,7 +693,7 @@ proptest! {
         }
         let plan = LoginPlan { method: way, client_config: setup, dpop_key: Some(DpopKey::generate()), ..base };
         let mut turn = 0;
-        let ran = run_flow_with(
+        let run = run_flow_with(
             plan,
             |request| {
                 turn += 1;
@@ -710,8 +709,8 @@ proptest! {
             },
             |url| vec![callback_for(url)],
         );
-        check_secrets(&ran);
-        for opened in &ran.opened {
+        check_secrets(&run);
+        for opened in &run.opened {
             prop_assert!(opened.scheme() == "https");
         }
     }

@@ -95,14 +95,15 @@ impl ResultPage {
 
 fn escape_html(text: &str) -> String {
     let mut escaped = String::new();
-    for sign in text.chars().filter(|sign| !sign.is_control()).take(MAX_TEXT_LENGTH) {
-        match sign {
+    for character in text.chars().filter(|character| !character.is_control()).take(MAX_TEXT_LENGTH)
+    {
+        match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            sign => escaped.push(sign),
+            character => escaped.push(character),
         }
     }
     escaped

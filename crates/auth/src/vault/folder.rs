@@ -59,11 +59,11 @@ impl FileTokenStore {
     /// Opens a folder, which is made where it is not there.
     pub async fn open(
         folder: &Path,
-        wanted: StoragePreference,
+        preference: StoragePreference,
         keychain: Option<&dyn Keychain>,
     ) -> Result<(FileTokenStore, StorageBackend), TokenStoreError> {
         create_private_dir(folder)?;
-        let keyed = match (wanted, keychain) {
+        let key_result = match (preference, keychain) {
             (StoragePreference::File, _) => None,
             (StoragePreference::PreferKeychain | StoragePreference::RequireKeychain, None) => {
                 Some(Err(KeychainError::Unavailable))
@@ -77,9 +77,9 @@ impl FileTokenStore {
                 Some(keychain::load_or_create_key(keychain).await)
             }
         };
-        let (seal, place) = match keyed {
+        let (seal, place) = match key_result {
             Some(Ok(key)) => (RecordCipher::new(&key), StorageBackend::Keychain),
-            Some(Err(error)) if wanted == StoragePreference::RequireKeychain => {
+            Some(Err(error)) if preference == StoragePreference::RequireKeychain => {
                 return Err(error.into());
             }
             Some(Err(error)) => {
@@ -115,7 +115,7 @@ impl TokenStore for FileTokenStore {
         let (server, client) = (server.to_owned(), client.to_owned());
         self.run_blocking(move |inner| {
             let mut latest: Option<LoginRecord> = None;
-            let mut trouble = None;
+            let mut last_error = None;
             for name in inner.file_names()?.filter(|name| name.starts_with(&prefix)) {
                 match inner.load(&name) {
                     Ok(Some(record))
@@ -127,10 +127,10 @@ impl TokenStore for FileTokenStore {
                         }
                     }
                     Ok(_) => {}
-                    Err(error) => trouble = Some(error),
+                    Err(error) => last_error = Some(error),
                 }
             }
-            match (latest, trouble) {
+            match (latest, last_error) {
                 (Some(record), _) => Ok(Some(record)),
                 (None, Some(error)) => Err(error),
                 (None, None) => Ok(None),
@@ -214,15 +214,15 @@ impl Inner {
     ) -> Result<WriteOutcome, TokenStoreError> {
         let _held = hold::lock_blocking(&self.folder.join(LOCK_FILE))?;
         self.remove_stale_drafts();
-        let there = match self.load(name) {
-            Ok(there) => there,
+        let stored = match self.load(name) {
+            Ok(stored) => stored,
             // What nobody can read any more does not stand in the way of a new login.
             Err(TokenStoreError::Sealed | TokenStoreError::Corrupt) if version == 0 => None,
             Err(error) => return Err(error),
         };
-        match there.as_ref().map_or(0, |there| there.version) == version {
+        match stored.as_ref().map_or(0, |stored| stored.version) == version {
             true => act(self).map(WriteOutcome::Written),
-            false => Ok(WriteOutcome::Conflict(there.map(Box::new))),
+            false => Ok(WriteOutcome::Conflict(stored.map(Box::new))),
         }
     }
 
@@ -232,7 +232,7 @@ impl Inner {
         draft.write_all(content)?;
         draft.as_file().sync_all()?;
         draft.persist(self.folder.join(name)).map_err(|error| error.error)?;
-        sync_folder(&self.folder)
+        sync_dir(&self.folder)
     }
 
     /// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
@@ -265,19 +265,19 @@ fn create_private_dir(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
+fn sync_dir(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> io::Result<()> {
+fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
 /// A file's name says nothing about what is in it, and nothing that a server says becomes a path.
 fn file_name(key: &LoginKey) -> String {
-    let whose = short_hash(&[&key.server, &key.client]);
-    format!("{whose}-{}{FILE_SUFFIX}", short_hash(&[&key.issuer]))
+    let login = short_hash(&[&key.server, &key.client]);
+    format!("{login}-{}{FILE_SUFFIX}", short_hash(&[&key.issuer]))
 }
 
 fn short_hash(parts: &[&str]) -> String {
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(second.version, 2);
         let stale = LoginRecord { status: LoginStatus::NeedsLogin, ..first.clone() };
         let swapped = vault.compare_and_swap(&stale).await.expect("looked");
-        let WriteOutcome::Conflict(Some(there)) = &swapped else { panic!("{swapped:?}") };
-        assert_eq!(**there, second);
+        let WriteOutcome::Conflict(Some(stored)) = &swapped else { panic!("{swapped:?}") };
+        assert_eq!(**stored, second);
         assert!(matches!(vault.remove(&first.key, 1).await, Ok(WriteOutcome::Conflict(_))));
         assert!(matches!(vault.remove(&first.key, 2).await, Ok(WriteOutcome::Written(_))));
         assert_eq!(vault.read(&first.key).await.expect("read"), None);
@@ -363,9 +363,10 @@ mod tests {
     #[tokio::test]
     async fn with_a_keychain_nothing_on_the_disk_can_be_read() {
         let home = tempfile::tempdir().expect("a folder");
-        let pocket = InMemoryKeychain::default();
-        let open =
-            || FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&pocket));
+        let keychain = InMemoryKeychain::default();
+        let open = || {
+            FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&keychain))
+        };
         let (vault, place) = open().await.expect("it opens");
         assert!(matches!(place, StorageBackend::Keychain));
         let written =
@@ -396,10 +397,10 @@ mod tests {
             place,
             StorageBackend::File { keychain_error: Some(KeychainError::NotPersistent) }
         ));
-        let wanted =
+        let preference =
             FileTokenStore::open(home.path(), StoragePreference::RequireKeychain, Some(&forgetful))
                 .await;
-        assert!(matches!(wanted, Err(TokenStoreError::Keychain(KeychainError::NotPersistent))));
+        assert!(matches!(preference, Err(TokenStoreError::Keychain(KeychainError::NotPersistent))));
     }
 
     #[tokio::test]

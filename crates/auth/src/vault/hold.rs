@@ -43,16 +43,18 @@ pub(super) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
 
 /// The same for the moment that a write takes, from where nothing else can be done meanwhile.
 pub(super) fn lock_blocking(path: &Path) -> Result<StoreLock, TokenStoreError> {
-    const BRIEF: Duration = Duration::from_secs(10);
-    const LOOK: Duration = Duration::from_millis(2);
+    const BLOCKING_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
     let file = open_lock_file(path)?;
     let start = std::time::Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(StoreLock { _file: file }),
-            Err(TryLockError::WouldBlock) if start.elapsed() < BRIEF => std::thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) if start.elapsed() < BLOCKING_LOCK_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL)
+            }
             Err(TryLockError::WouldBlock) => {
-                return Err(TokenStoreError::LockTimeout(BRIEF.as_secs()));
+                return Err(TokenStoreError::LockTimeout(BLOCKING_LOCK_TIMEOUT.as_secs()));
             }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }

@@ -64,12 +64,12 @@ pub trait Keychain: Send + Sync {
 
 /// Writes something, reads it back and deletes it. A keychain that answers is not yet one that keeps.
 pub async fn probe(keychain: &dyn Keychain) -> Result<(), KeychainError> {
-    let mark = with_system_random(0, |moment| moment.random_token());
-    with_timeout(keychain.put(PROBE_ENTRY, &mark)).await?;
-    let kept = with_timeout(keychain.get(PROBE_ENTRY)).await?;
+    let probe_value = with_system_random(0, |inputs| inputs.random_token());
+    with_timeout(keychain.put(PROBE_ENTRY, &probe_value)).await?;
+    let stored = with_timeout(keychain.get(PROBE_ENTRY)).await?;
     with_timeout(keychain.delete(PROBE_ENTRY)).await?;
     let is_gone = with_timeout(keychain.get(PROBE_ENTRY)).await?.is_none();
-    match kept.as_ref() == Some(&mark) && is_gone {
+    match stored.as_ref() == Some(&probe_value) && is_gone {
         true => Ok(()),
         false => Err(KeychainError::NotPersistent),
     }
@@ -80,22 +80,23 @@ pub(super) async fn load_or_create_key(
     keychain: &dyn Keychain,
 ) -> Result<[u8; KEY_LENGTH], KeychainError> {
     let read = |text: Secret| STANDARD.decode(text.reveal()).ok()?.try_into().ok();
-    if let Some(kept) = with_timeout(keychain.get(KEY_ENTRY)).await? {
+    if let Some(stored) = with_timeout(keychain.get(KEY_ENTRY)).await? {
         // Making another would lose every login.
-        return read(kept).ok_or_else(|| KeychainError::Rejected("the key is damaged".to_owned()));
+        return read(stored)
+            .ok_or_else(|| KeychainError::Rejected("the key is damaged".to_owned()));
     }
     probe(keychain).await?;
     let mut key = [0; KEY_LENGTH];
-    with_system_random(0, |moment| (moment.random)(&mut key));
+    with_system_random(0, |inputs| (inputs.random)(&mut key));
     with_timeout(keychain.put(KEY_ENTRY, &Secret::new(STANDARD.encode(key)))).await?;
     match with_timeout(keychain.get(KEY_ENTRY)).await?.and_then(read) {
-        Some(kept) if kept == key => Ok(key),
+        Some(stored) if stored == key => Ok(key),
         Some(_) | None => Err(KeychainError::NotPersistent),
     }
 }
 
-async fn with_timeout<T>(recalling: KeychainFuture<'_, T>) -> Result<T, KeychainError> {
-    timeout(KEYCHAIN_TIMEOUT, recalling).await.unwrap_or(Err(KeychainError::TimedOut))
+async fn with_timeout<T>(operation: KeychainFuture<'_, T>) -> Result<T, KeychainError> {
+    timeout(KEYCHAIN_TIMEOUT, operation).await.unwrap_or(Err(KeychainError::TimedOut))
 }
 
 #[cfg(test)]
@@ -147,19 +148,19 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_key_is_made_once_and_the_probe_leaves_nothing() {
-        let pocket = InMemoryKeychain::default();
-        let key = load_or_create_key(&pocket).await.expect("a key");
-        assert_eq!(load_or_create_key(&pocket).await, Ok(key));
-        let kept: Vec<_> = pocket.entries.lock().expect("unpoisoned").keys().cloned().collect();
-        assert_eq!(kept, [KEY_ENTRY]);
+        let keychain = InMemoryKeychain::default();
+        let key = load_or_create_key(&keychain).await.expect("a key");
+        assert_eq!(load_or_create_key(&keychain).await, Ok(key));
+        let stored: Vec<_> = keychain.entries.lock().expect("unpoisoned").keys().cloned().collect();
+        assert_eq!(stored, [KEY_ENTRY]);
     }
 
     #[tokio::test]
     async fn a_damaged_key_is_not_replaced() {
-        let pocket = InMemoryKeychain::default();
-        pocket.put(KEY_ENTRY, &Secret::new("rubbish")).await.expect("kept");
-        assert!(matches!(load_or_create_key(&pocket).await, Err(KeychainError::Rejected(_))));
-        assert_eq!(pocket.get(KEY_ENTRY).await, Ok(Some(Secret::new("rubbish"))));
+        let keychain = InMemoryKeychain::default();
+        keychain.put(KEY_ENTRY, &Secret::new("rubbish")).await.expect("kept");
+        assert!(matches!(load_or_create_key(&keychain).await, Err(KeychainError::Rejected(_))));
+        assert_eq!(keychain.get(KEY_ENTRY).await, Ok(Some(Secret::new("rubbish"))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -69,9 +69,9 @@ impl RecordCipher {
         let nonce = nonce.map_err(|_| TokenStoreError::Corrupt)?;
         let mut bytes = decode(&text)?;
         // A wrong key and a changed text look the same.
-        let opened = key.open_in_place(nonce, Aad::from(name.as_bytes()), &mut bytes);
-        let opened = opened.map_err(|_| TokenStoreError::Sealed)?;
-        String::from_utf8(opened.to_vec()).map_err(|_| TokenStoreError::Corrupt)
+        let decrypted = key.open_in_place(nonce, Aad::from(name.as_bytes()), &mut bytes);
+        let decrypted = decrypted.map_err(|_| TokenStoreError::Sealed)?;
+        String::from_utf8(decrypted.to_vec()).map_err(|_| TokenStoreError::Corrupt)
     }
 }
 
@@ -84,25 +84,25 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_with_its_key_under_its_name_only() {
         let seal = RecordCipher::new(&[7; KEY_LENGTH]);
-        let closed = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
-        assert!(!String::from_utf8_lossy(&closed).contains("canary"));
-        assert_eq!(seal.decrypt("a", &closed).expect("opened"), TEXT);
+        let encrypted = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
+        assert!(!String::from_utf8_lossy(&encrypted).contains("canary"));
+        assert_eq!(seal.decrypt("a", &encrypted).expect("opened"), TEXT);
         for (seal, name) in [
             (&seal, "b"),
             (&RecordCipher::new(&[8; KEY_LENGTH]), "a"),
             (&RecordCipher::Plaintext, "a"),
         ] {
-            assert!(matches!(seal.decrypt(name, &closed), Err(TokenStoreError::Sealed)));
+            assert!(matches!(seal.decrypt(name, &encrypted), Err(TokenStoreError::Sealed)));
         }
         let again = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
-        assert_ne!(again, closed);
+        assert_ne!(again, encrypted);
     }
 
     #[test]
     fn what_was_kept_open_can_be_read_with_a_key_too() {
-        let closed = RecordCipher::Plaintext.encrypt("a", TEXT.to_owned()).expect("kept");
+        let encrypted = RecordCipher::Plaintext.encrypt("a", TEXT.to_owned()).expect("kept");
         assert_eq!(
-            RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", &closed).expect("opened"),
+            RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", &encrypted).expect("opened"),
             TEXT
         );
         for rubbish in [

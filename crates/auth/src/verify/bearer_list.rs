@@ -120,21 +120,21 @@ pub enum TokenLineError {
 impl TokenFile {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<TokenFile, TokenFileError> {
-        let roll = read(path).and_then(|text| TokenEntries::parse(&text));
-        let roll = roll.map_err(|kind| TokenFileError { path: path.to_owned(), kind })?;
-        Ok(TokenFile { path: path.to_owned(), entries: RwLock::new(Arc::new(roll)) })
+        let entries = read(path).and_then(|text| TokenEntries::parse(&text));
+        let entries = entries.map_err(|kind| TokenFileError { path: path.to_owned(), kind })?;
+        Ok(TokenFile { path: path.to_owned(), entries: RwLock::new(Arc::new(entries)) })
     }
 
     /// Reads the file again. Where it is bad, the old list stays.
     pub fn reload(&self) -> Result<Reload, TokenFileError> {
-        let wrong = |kind| TokenFileError { path: self.path.clone(), kind };
-        let text = read(&self.path).map_err(wrong)?;
+        let error = |kind| TokenFileError { path: self.path.clone(), kind };
+        let text = read(&self.path).map_err(error)?;
         if sha256(&text) == self.entries().file_digest {
             return Ok(Reload::Unchanged);
         }
-        let roll = TokenEntries::parse(&text).map_err(wrong)?;
-        let count = roll.clients.len();
-        *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roll);
+        let entries = TokenEntries::parse(&text).map_err(error)?;
+        let count = entries.clients.len();
+        *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
         Ok(Reload::Changed(count))
     }
 
@@ -151,8 +151,8 @@ impl TokenFile {
     /// Whose token this is.
     pub(super) fn find(&self, token: &str) -> Option<Principal> {
         let digest = sha256(token.as_bytes());
-        let roll = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        roll.clients.get(&digest).cloned()
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.clients.get(&digest).cloned()
     }
 
     fn entries(&self) -> Arc<TokenEntries> {
@@ -200,18 +200,18 @@ impl TokenEntries {
     fn parse(bytes: &[u8]) -> Result<TokenEntries, TokenFileErrorKind> {
         let mut clients = HashMap::new();
         let mut names = HashSet::new();
-        for (number, line) in bytes.split(|&sign| sign == b'\n').enumerate() {
-            let wrong = |fault| TokenFileErrorKind::Line { line: number + 1, source: fault };
-            let line = std::str::from_utf8(line).map_err(|_| wrong(TokenLineError::NotUtf8))?;
-            let Some((name, digest)) = parse_line(line).map_err(wrong)? else { continue };
+        for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            let error = |fault| TokenFileErrorKind::Line { line: number + 1, source: fault };
+            let line = std::str::from_utf8(line).map_err(|_| error(TokenLineError::NotUtf8))?;
+            let Some((name, digest)) = parse_line(line).map_err(error)? else { continue };
             if clients.len() == MAX_CLIENTS {
                 return Err(TokenFileErrorKind::TooLarge);
             }
             if !names.insert(name) {
-                return Err(wrong(TokenLineError::DuplicateName));
+                return Err(error(TokenLineError::DuplicateName));
             }
             if clients.insert(digest, Principal::from_token_file(name)).is_some() {
-                return Err(wrong(TokenLineError::DuplicateToken));
+                return Err(error(TokenLineError::DuplicateToken));
             }
         }
         match clients.is_empty() {
@@ -229,7 +229,7 @@ fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError>
     }
     let (name, token) = line.split_once(':').ok_or(TokenLineError::Syntax)?;
     let (name, token) = (name.trim_end(), token.trim_start());
-    let is_of_name = |sign: u8| sign.is_ascii_alphanumeric() || b"._-".contains(&sign);
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(is_of_name) {
         return Err(TokenLineError::InvalidName);
     }
@@ -245,7 +245,7 @@ fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError>
 
 /// Is it written as a token is (RFC 6750, section 2.1)?
 fn is_token68(text: &str) -> bool {
-    let is_of_token = |sign: u8| sign.is_ascii_alphanumeric() || b"-._~+/=".contains(&sign);
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     text.len() <= MAX_TOKEN_LENGTH && text.bytes().all(is_of_token)
 }
 
@@ -256,7 +256,7 @@ fn parse_digest(hex: &str) -> Option<TokenDigest> {
         return None;
     }
     for (byte, pair) in digest.iter_mut().zip(hex.chunks_exact(2)) {
-        let digit = |sign: u8| char::from(sign).to_digit(16);
+        let digit = |byte: u8| char::from(byte).to_digit(16);
         *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
     }
     Some(digest)
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named_and_its_token_is_not() {
         let good = format!("a: {TOKEN}");
-        for (text, line, fault_in_it) in [
+        for (text, line, expected_error) in [
             ("just-a-token-without-name", 1, TokenLineError::Syntax),
             (&format!("{good}\n\nb c: {TOKEN}x"), 3, TokenLineError::InvalidName),
             (&format!(": {TOKEN}"), 1, TokenLineError::InvalidName),
@@ -330,7 +330,7 @@ mod tests {
             (&format!("a: sha256:{}", "g".repeat(64)), 1, TokenLineError::InvalidDigest),
             (&format!("a: sha256:{}é", "0".repeat(62)), 1, TokenLineError::InvalidDigest),
         ] {
-            assert_eq!(fault(text.as_bytes()), Some((line, fault_in_it)), "{text}");
+            assert_eq!(fault(text.as_bytes()), Some((line, expected_error)), "{text}");
             let shown =
                 format!("{:?}", TokenEntries::parse(text.as_bytes()).expect_err("it is wrong"));
             assert!(!shown.contains("canary") && !shown.contains(TOKEN), "{shown}");

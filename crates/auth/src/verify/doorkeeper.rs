@@ -94,33 +94,35 @@ impl Authenticator {
     }
 
     /// Who it is. May wait for the issuer's keys, with a deadline.
-    pub async fn authenticate(&self, asked: RequestHead<'_>) -> Result<Principal, AuthError> {
+    pub async fn authenticate(&self, request: RequestHead<'_>) -> Result<Principal, AuthError> {
         match self {
             Authenticator::Disabled(local) => Ok(local.clone()),
-            Authenticator::TokenFile(list) => match PresentedToken::from_headers(asked.headers)? {
-                PresentedToken { scheme: AuthScheme::Bearer, token } => {
-                    list.find(token).ok_or(AuthError::Token(AccessTokenError::Unknown))
+            Authenticator::TokenFile(list) => {
+                match PresentedToken::from_headers(request.headers)? {
+                    PresentedToken { scheme: AuthScheme::Bearer, token } => {
+                        list.find(token).ok_or(AuthError::Token(AccessTokenError::Unknown))
+                    }
+                    PresentedToken { scheme: AuthScheme::Dpop, .. } => {
+                        Err(AuthError::Token(AccessTokenError::WrongScheme))
+                    }
                 }
-                PresentedToken { scheme: AuthScheme::Dpop, .. } => {
-                    Err(AuthError::Token(AccessTokenError::WrongScheme))
-                }
-            },
+            }
             Authenticator::Jwt(issuer) => {
-                let shown = PresentedToken::from_headers(asked.headers)?;
+                let presented = PresentedToken::from_headers(request.headers)?;
                 match issuer
-                    .cached_bearer(shown.token)
-                    .filter(|_| shown.scheme == AuthScheme::Bearer)
+                    .cached_bearer(presented.token)
+                    .filter(|_| presented.scheme == AuthScheme::Bearer)
                 {
                     Some(known) => Ok(known),
-                    None => issuer.verify(shown, asked).await,
+                    None => issuer.verify(presented, request).await,
                 }
             }
         }
     }
 
     /// What the answer to a refusal says in `WWW-Authenticate`.
-    pub fn challenge(&self, refusal: &AuthError) -> Option<HeaderValue> {
-        www_authenticate(refusal, self.resource())
+    pub fn challenge(&self, error: &AuthError) -> Option<HeaderValue> {
+        www_authenticate(error, self.resource())
     }
 
     /// Us, where an issuer's tokens name us.
@@ -179,15 +181,15 @@ impl<'a> PresentedToken<'a> {
             _ => return Err(AuthError::MissingToken),
         };
         let token = token.trim_matches(' ');
-        let is_of_token = |sign: u8| sign.is_ascii_alphanumeric() || b"-._~+/=".contains(&sign);
+        let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         let is_token = !token.is_empty()
             && token.len() <= jws_check::MAX_LENGTH
-            && token.bytes().all(is_of_token);
+            && token.bytes().all(is_token_byte);
         is_token.then_some(PresentedToken { scheme, token }).ok_or(AuthError::Malformed)
     }
 
     fn bearer_token(headers: &'a HeaderMap) -> Option<&'a str> {
-        let shown = PresentedToken::from_headers(headers).ok()?;
-        (shown.scheme == AuthScheme::Bearer).then_some(shown.token)
+        let presented = PresentedToken::from_headers(headers).ok()?;
+        (presented.scheme == AuthScheme::Bearer).then_some(presented.token)
     }
 }

@@ -87,7 +87,7 @@ impl DpopVerifier {
     pub fn verify(
         &self,
         headers: &HeaderMap,
-        about: ExpectedProof<'_>,
+        expected: ExpectedProof<'_>,
     ) -> Result<(), DpopProofError> {
         let mut proofs = headers.get_all(DPOP_HEADER).iter();
         let proof = proofs.next().ok_or(DpopProofError::Missing)?;
@@ -95,40 +95,45 @@ impl DpopVerifier {
             return Err(DpopProofError::Multiple);
         }
         let text = proof.to_str().ok().filter(|it| it.len() <= MAX_PROOF_LENGTH);
-        let claims = verified_claims(text.ok_or(DpopProofError::Malformed)?, about.jkt)?;
-        if claims.htm != about.method || !matches_url(&claims.htu, about.urls) {
+        let claims = verified_claims(text.ok_or(DpopProofError::Malformed)?, expected.jkt)?;
+        if claims.htm != expected.method || !matches_url(&claims.htu, expected.urls) {
             return Err(DpopProofError::WrongRequest);
         }
-        if claims.ath != sha256_base64url(about.token.as_bytes()) {
+        if claims.ath != sha256_base64url(expected.token.as_bytes()) {
             return Err(DpopProofError::WrongToken);
         }
         // A number that is none, or below zero, becomes zero, which is long ago.
-        let made = claims.iat as u64;
-        if made.saturating_add(MAX_AGE) < about.now
-            || made > about.now.saturating_add(MAX_CLOCK_SKEW)
+        let issued_at = claims.iat as u64;
+        if issued_at.saturating_add(MAX_AGE) < expected.now
+            || issued_at > expected.now.saturating_add(MAX_CLOCK_SKEW)
         {
             return Err(DpopProofError::OutsideTimeWindow);
         }
         if claims.jti.is_empty() || claims.jti.len() > MAX_JTI_LENGTH {
             return Err(DpopProofError::Malformed);
         }
-        let name = sha256(format!("{} {}", about.jkt, claims.jti).as_bytes());
-        self.record_use(name, made.saturating_add(MAX_AGE), about.now)
+        let name = sha256(format!("{} {}", expected.jkt, claims.jti).as_bytes());
+        self.record_use(name, issued_at.saturating_add(MAX_AGE), expected.now)
     }
 
-    fn record_use(&self, name: TokenDigest, until: u64, now: u64) -> Result<(), DpopProofError> {
+    fn record_use(
+        &self,
+        name: TokenDigest,
+        expires_at: u64,
+        now: u64,
+    ) -> Result<(), DpopProofError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.get(&name).is_some_and(|until| *until >= now) {
+        if seen.get(&name).is_some_and(|expires_at| *expires_at >= now) {
             return Err(DpopProofError::Replayed);
         }
         if seen.len() >= MAX_REMEMBERED {
-            seen.retain(|_, until| *until >= now);
+            seen.retain(|_, expires_at| *expires_at >= now);
         }
         // To forget one would be to let it be used again.
         if seen.len() >= MAX_REMEMBERED {
             return Err(DpopProofError::TooMany);
         }
-        seen.insert(name, until);
+        seen.insert(name, expires_at);
         Ok(())
     }
 }
@@ -147,11 +152,11 @@ fn verified_claims(text: &str, key: &str) -> Result<ProofClaims, DpopProofError>
 }
 
 /// Is it one of these places? Neither a query nor a fragment counts.
-fn matches_url(text: &str, places: &[Url]) -> bool {
+fn matches_url(text: &str, urls: &[Url]) -> bool {
     let Ok(mut url) = Url::parse(text) else { return false };
     url.set_query(None);
     url.set_fragment(None);
-    places.contains(&url)
+    urls.contains(&url)
 }
 
 #[cfg(test)]

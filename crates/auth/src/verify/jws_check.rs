@@ -219,8 +219,8 @@ impl Jwk {
 
     /// May it sign in the way that a statement says it is signed? The key decides which ways there are; what the
     /// statement says of itself only picks among them.
-    fn supports(&self, statement: &Jws<'_>) -> bool {
-        let of_kind = match (&self.material, statement.algorithm) {
+    fn supports(&self, jws: &Jws<'_>) -> bool {
+        let of_kind = match (&self.material, jws.algorithm) {
             (KeyMaterial::Rsa { .. }, Algorithm::Rsa(_))
             | (KeyMaterial::Ed25519(_), Algorithm::Ed25519) => true,
             (KeyMaterial::Ec { curve, .. }, Algorithm::Ecdsa(named)) => *curve == named,
@@ -229,28 +229,29 @@ impl Jwk {
                 Algorithm::Rsa(_) | Algorithm::Ecdsa(_) | Algorithm::Ed25519,
             ) => false,
         };
-        let is_for = |alg: &String| Algorithm::parse(alg) == Some(statement.algorithm);
+        let is_for = |alg: &String| Algorithm::parse(alg) == Some(jws.algorithm);
         of_kind && self.alg.as_ref().is_none_or(is_for)
     }
 
-    fn verifies(&self, statement: &Jws<'_>) -> bool {
-        let (message, signature) = (statement.message.as_bytes(), &statement.signature[..]);
-        if !self.supports(statement) {
+    fn verifies(&self, jws: &Jws<'_>) -> bool {
+        let (message, signature) = (jws.message.as_bytes(), &jws.signature[..]);
+        if !self.supports(jws) {
             return false;
         }
         match &self.material {
             KeyMaterial::Rsa { modulus, exponent } => {
                 let key = RsaPublicKeyComponents { n: &modulus[..], e: &exponent[..] };
-                let how = statement.algorithm.rsa_parameters();
-                how.is_some_and(|how| key.verify(how, message, signature).is_ok())
+                let parameters = jws.algorithm.rsa_parameters();
+                parameters
+                    .is_some_and(|parameters| key.verify(parameters, message, signature).is_ok())
             }
             KeyMaterial::Ec { curve, point } => {
-                let how: &'static EcdsaVerificationAlgorithm = match curve {
+                let parameters: &'static EcdsaVerificationAlgorithm = match curve {
                     Curve::P256 => &ECDSA_P256_SHA256_FIXED,
                     Curve::P384 => &ECDSA_P384_SHA384_FIXED,
                     Curve::P521 => &ECDSA_P521_SHA512_FIXED,
                 };
-                UnparsedPublicKey::new(how, point).verify(message, signature).is_ok()
+                UnparsedPublicKey::new(parameters, point).verify(message, signature).is_ok()
             }
             KeyMaterial::Ed25519(key) => {
                 UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
@@ -275,21 +276,17 @@ impl Jwks {
     }
 
     /// Is there a key that may have signed a statement? One that does not say which may be of any of its kind.
-    pub fn has_candidate(&self, statement: &Jws<'_>) -> bool {
-        self.candidates(statement).next().is_some()
+    pub fn has_candidate(&self, jws: &Jws<'_>) -> bool {
+        self.candidates(jws).next().is_some()
     }
 
     /// What a statement says, if one of the keys signed it.
-    pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, statement: &Jws<'_>) -> Option<T> {
-        self.candidates(statement)
-            .take(MAX_CANDIDATES)
-            .find_map(|key| statement.verified_claims(key))
+    pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, jws: &Jws<'_>) -> Option<T> {
+        self.candidates(jws).take(MAX_CANDIDATES).find_map(|key| jws.verified_claims(key))
     }
 
-    fn candidates<'a>(&'a self, statement: &'a Jws<'_>) -> impl Iterator<Item = &'a Jwk> {
-        let kid = &statement.header.kid;
-        self.0
-            .iter()
-            .filter(move |key| (kid.is_none() || key.kid == *kid) && key.supports(statement))
+    fn candidates<'a>(&'a self, jws: &'a Jws<'_>) -> impl Iterator<Item = &'a Jwk> {
+        let kid = &jws.header.kid;
+        self.0.iter().filter(move |key| (kid.is_none() || key.kid == *kid) && key.supports(jws))
     }
 }

@@ -113,19 +113,19 @@ impl JwtVerifier {
     /// Checks tokens on these terms. The issuer is asked when the first token comes. `proxies` are the hosts of ours,
     /// which no issuer may name.
     pub fn new(
-        terms: JwtPolicy,
+        policy: JwtPolicy,
         fetch: Arc<dyn Fetch>,
         proxies: &[String],
     ) -> Result<JwtVerifier, JwtPolicyError> {
-        let issuer = parse_http_url(&terms.issuer).filter(|url| url.query().is_none());
+        let issuer = parse_http_url(&policy.issuer).filter(|url| url.query().is_none());
         let issuer = issuer.ok_or(JwtPolicyError::Issuer)?;
-        let resource = parse_http_url(&terms.resource).ok_or(JwtPolicyError::Resource)?;
-        let mut audiences = terms.audiences;
-        audiences.push(terms.resource.clone());
+        let resource = parse_http_url(&policy.resource).ok_or(JwtPolicyError::Resource)?;
+        let mut audiences = policy.audiences;
+        audiences.push(policy.resource.clone());
         Ok(JwtVerifier {
-            resource: ProtectedResource::new(&terms.resource, resource, terms.scopes),
-            jwks: JwksCache::new(&terms.issuer, issuer, fetch, proxies),
-            issuer: terms.issuer,
+            resource: ProtectedResource::new(&policy.resource, resource, policy.scopes),
+            jwks: JwksCache::new(&policy.issuer, issuer, fetch, proxies),
+            issuer: policy.issuer,
             audiences,
             cache: RwLock::default(),
             dpop: DpopVerifier::default(),
@@ -152,26 +152,26 @@ impl JwtVerifier {
 
     fn cached(&self, token: &str) -> Option<(Principal, Option<Arc<str>>)> {
         let revision = self.jwks.current()?.revision;
-        let memory = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        let seen = memory.find(&sha256(token.as_bytes()))?;
-        let is_good = seen.revision == revision && unix_now() < seen.expires_at;
-        is_good.then(|| (seen.principal.clone(), seen.jkt.clone()))
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = cache.find(&sha256(token.as_bytes()))?;
+        let is_good = cached.revision == revision && unix_now() < cached.expires_at;
+        is_good.then(|| (cached.principal.clone(), cached.jkt.clone()))
     }
 
     /// Looks at a token, and at its proof.
     pub(super) async fn verify(
         &self,
-        shown: PresentedToken<'_>,
-        asked: RequestHead<'_>,
+        presented: PresentedToken<'_>,
+        request: RequestHead<'_>,
     ) -> Result<Principal, AuthError> {
-        let (principal, key) = match self.cached(shown.token) {
-            Some(seen) => seen,
-            None => self.verify_token(shown.token).await?,
+        let (principal, key) = match self.cached(presented.token) {
+            Some(cached) => cached,
+            None => self.verify_token(presented.token).await?,
         };
-        match (shown.scheme, key) {
+        match (presented.scheme, key) {
             (AuthScheme::Bearer, None) => {}
             (AuthScheme::Dpop, Some(key)) => {
-                self.verify_dpop(shown.token, &key, asked).map_err(AuthError::Proof)?;
+                self.verify_dpop(presented.token, &key, request).map_err(AuthError::Proof)?;
             }
             (AuthScheme::Bearer, Some(_)) | (AuthScheme::Dpop, None) => {
                 return Err(AuthError::Token(AccessTokenError::WrongScheme));
@@ -187,45 +187,43 @@ impl JwtVerifier {
         &self,
         token: &str,
         key: &str,
-        asked: RequestHead<'_>,
+        request: RequestHead<'_>,
     ) -> Result<(), DpopProofError> {
-        let mut own = self.resource.url().clone();
-        own.set_query(None);
-        let mut there = own.clone();
-        there.set_path(asked.uri.path());
-        let about = ExpectedProof {
-            method: asked.method.as_str(),
-            urls: &[own, there],
+        let mut resource_url = self.resource.url().clone();
+        resource_url.set_query(None);
+        let mut request_url = resource_url.clone();
+        request_url.set_path(request.uri.path());
+        let expected = ExpectedProof {
+            method: request.method.as_str(),
+            urls: &[resource_url, request_url],
             token,
             jkt: key,
             now: unix_now(),
         };
-        self.dpop.verify(asked.headers, about)
+        self.dpop.verify(request.headers, expected)
     }
 
     async fn verify_token(&self, token: &str) -> Result<(Principal, Option<Arc<str>>), AuthError> {
-        let statement = Jws::parse(token).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
-        if !is_access_token(statement.header.typ.as_deref()) {
+        let jws = Jws::parse(token).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
+        if !is_access_token(jws.header.typ.as_deref()) {
             return Err(AuthError::Token(AccessTokenError::WrongType));
         }
-        let keys = self.jwks.keys_for(&statement).await.map_err(AuthError::IssuerUnavailable)?;
-        let claims: Map<String, Value> = keys
-            .jwks
-            .verified_claims(&statement)
-            .ok_or(AuthError::Token(AccessTokenError::Signature))?;
+        let keys = self.jwks.keys_for(&jws).await.map_err(AuthError::IssuerUnavailable)?;
+        let claims: Map<String, Value> =
+            keys.jwks.verified_claims(&jws).ok_or(AuthError::Token(AccessTokenError::Signature))?;
         let claims =
             TokenClaims::parse(claims).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
         let expected =
             ExpectedClaims { issuer: &keys.issuer, audiences: &self.audiences, now: unix_now() };
         let (principal, key) = claims.check(&expected).map_err(AuthError::Token)?;
-        let seen = VerifiedToken {
+        let cached = VerifiedToken {
             principal: principal.clone(),
             jkt: key.clone(),
             expires_at: claims.exp.saturating_add(LEEWAY),
             revision: keys.revision,
         };
-        let mut memory = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        memory.insert(sha256(token.as_bytes()), seen);
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        cache.insert(sha256(token.as_bytes()), cached);
         Ok((principal, key))
     }
 
@@ -370,11 +368,11 @@ impl VerifiedTokenCache {
         self.recent.get(digest).or_else(|| self.previous.get(digest))
     }
 
-    fn insert(&mut self, digest: TokenDigest, seen: VerifiedToken) {
+    fn insert(&mut self, digest: TokenDigest, cached: VerifiedToken) {
         if self.recent.len() >= MAX_GENERATION {
             self.previous = std::mem::take(&mut self.recent);
         }
-        self.recent.insert(digest, seen);
+        self.recent.insert(digest, cached);
     }
 }
 
@@ -384,18 +382,18 @@ mod tests {
 
     #[test]
     fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
-        let mut memory = VerifiedTokenCache::default();
+        let mut cache = VerifiedTokenCache::default();
         let digest = |number: usize| sha256(&number.to_be_bytes());
         for number in 0..5 * MAX_GENERATION {
             let principal = Principal::local();
-            memory.insert(
+            cache.insert(
                 digest(number),
                 VerifiedToken { principal, jkt: None, expires_at: 0, revision: 0 },
             );
-            assert!(memory.recent.len() + memory.previous.len() <= 2 * MAX_GENERATION);
+            assert!(cache.recent.len() + cache.previous.len() <= 2 * MAX_GENERATION);
         }
-        assert!(memory.find(&digest(5 * MAX_GENERATION - 1)).is_some());
-        assert!(memory.find(&digest(4 * MAX_GENERATION)).is_some());
-        assert!(memory.find(&digest(0)).is_none());
+        assert!(cache.find(&digest(5 * MAX_GENERATION - 1)).is_some());
+        assert!(cache.find(&digest(4 * MAX_GENERATION)).is_some());
+        assert!(cache.find(&digest(0)).is_none());
     }
 }

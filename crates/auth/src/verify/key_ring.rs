@@ -123,15 +123,17 @@ impl JwksCache {
     /// The keys, with the one that may have signed this if the issuer has it. Waits for the issuer where it is not
     /// there and the issuer may be asked. An outage is not an answer: while there is one, nothing is said of a key
     /// that is not there.
-    pub async fn keys_for(&self, statement: &Jws<'_>) -> Result<Arc<CachedJwks>, IssuerError> {
-        let has = |keys: &Arc<CachedJwks>| keys.jwks.has_candidate(statement);
+    pub async fn keys_for(&self, jws: &Jws<'_>) -> Result<Arc<CachedJwks>, IssuerError> {
+        let has = |keys: &Arc<CachedJwks>| keys.jwks.has_candidate(jws);
         if let Some(keys) = self.current().filter(has) {
             return Ok(keys);
         }
-        let mut landed = self.inner.finished_fetches.subscribe();
+        let mut finished_fetches = self.inner.finished_fetches.subscribe();
         match self.start_fetch() {
             // The fetch has a deadline of its own.
-            FetchStart::InFlight => drop(timeout(FETCH_TIMEOUT * 2, landed.changed()).await),
+            FetchStart::InFlight => {
+                drop(timeout(FETCH_TIMEOUT * 2, finished_fetches.changed()).await)
+            }
             FetchStart::TooEarly => {}
         }
         let keys = self.inner.keys();
@@ -148,15 +150,15 @@ impl JwksCache {
 
     /// Begins to fetch, where nobody does and it is time.
     fn start_fetch(&self) -> FetchStart {
-        let mut flight = self.inner.fetch_state();
-        match &*flight {
+        let mut fetch_state = self.inner.fetch_state();
+        match &*fetch_state {
             FetchState::InFlight => return FetchStart::InFlight,
             FetchState::Finished { refetch_at: next, .. } if Instant::now() < *next => {
                 return FetchStart::TooEarly;
             }
-            FetchState::Finished { .. } | FetchState::Never => *flight = FetchState::InFlight,
+            FetchState::Finished { .. } | FetchState::Never => *fetch_state = FetchState::InFlight,
         }
-        drop(flight);
+        drop(fetch_state);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         let inner = self.inner.clone();
@@ -228,23 +230,23 @@ impl JwksSource {
 
     /// The issuer's metadata: the first that there is.
     async fn fetch_metadata(&self) -> Result<IssuerMetadata, IssuerError> {
-        let mut why = IssuerError::NoMetadata;
-        for place in auth_server_metadata_urls(&self.url) {
-            let answer = self.fetch.fetch(FetchRequest::get(self.guard.check_url(place)?)).await;
+        let mut last_error = IssuerError::NoMetadata;
+        for url in auth_server_metadata_urls(&self.url) {
+            let answer = self.fetch.fetch(FetchRequest::get(self.guard.check_url(url)?)).await;
             let answer = match answer {
                 Ok(answer) if answer.is_success() => answer,
                 Ok(_) => continue,
                 Err(error) => {
-                    why = error.into();
+                    last_error = error.into();
                     continue;
                 }
             };
             match serde_json::from_slice::<IssuerMetadata>(&answer.body) {
                 Ok(found) if is_same_issuer(&self.issuer, &found.issuer) => return Ok(found),
-                Ok(_) => why = IssuerError::WrongIssuer,
+                Ok(_) => last_error = IssuerError::WrongIssuer,
                 Err(_) => {}
             }
         }
-        Err(why)
+        Err(last_error)
     }
 }

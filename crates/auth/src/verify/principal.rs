@@ -103,10 +103,12 @@ impl fmt::Display for Principal {
 }
 
 fn write_escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for sign in text.chars() {
-        match sign.is_alphanumeric() || (sign.is_ascii_graphic() && !"\"\\".contains(sign)) {
-            true => f.write_char(sign)?,
-            false => write!(f, "{}", sign.escape_unicode())?,
+    for character in text.chars() {
+        match character.is_alphanumeric()
+            || (character.is_ascii_graphic() && !"\"\\".contains(character))
+        {
+            true => f.write_char(character)?,
+            false => write!(f, "{}", character.escape_unicode())?,
         }
     }
     Ok(())

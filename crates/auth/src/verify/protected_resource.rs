@@ -84,16 +84,16 @@ pub(super) fn www_authenticate(
         | AuthError::Proof(_) => resource.map(ProtectedResource::scopes),
         AuthError::IssuerUnavailable(_) => None,
     };
-    let mut said = Vec::new();
+    let mut parameters = Vec::new();
     // No quote and no backslash can be in any of these: a URL escapes them, and no scope has one.
-    said.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata_url)));
+    parameters.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata_url)));
     if let Some(error) = error {
-        said.push(format!("error=\"{error}\", error_description=\"{refusal}\""));
+        parameters.push(format!("error=\"{error}\", error_description=\"{refusal}\""));
     }
-    said.extend(scopes.filter(|it| !it.is_empty()).map(|it| format!("scope=\"{it}\"")));
+    parameters.extend(scopes.filter(|it| !it.is_empty()).map(|it| format!("scope=\"{it}\"")));
     if scheme == "DPoP" {
-        said.push(format!("algs=\"{}\"", SUPPORTED_ALGORITHMS.join(" ")));
+        parameters.push(format!("algs=\"{}\"", SUPPORTED_ALGORITHMS.join(" ")));
     }
-    let text = format!("{scheme} {}", said.join(", "));
+    let text = format!("{scheme} {}", parameters.join(", "));
     HeaderValue::from_str(text.trim_end()).ok()
 }

@@ -116,7 +116,7 @@ impl AuthServer {
     pub async fn start() -> AuthServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let book = Arc::new(Mutex::new(AuthServerState {
+        let state = Arc::new(Mutex::new(AuthServerState {
             behavior: TokenBehavior::Good,
             lifetime: Duration::from_secs(3600),
             requires_dpop: false,
@@ -133,15 +133,15 @@ impl AuthServer {
             access: HashMap::new(),
             required_scope: None,
         }));
-        let shared = book.clone();
+        let shared = state.clone();
         let router = Router::new().fallback(move |request: Request| {
-            let book = shared.clone();
-            async move { answer(&book, address, request).await }
+            let state = shared.clone();
+            async move { answer(&state, address, request).await }
         });
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until it is dropped");
         });
-        AuthServer { address, state: book, task }
+        AuthServer { address, state, task }
     }
 
     pub fn state(&self) -> MutexGuard<'_, AuthServerState> {
@@ -161,7 +161,7 @@ impl AuthServer {
     }
 }
 
-async fn answer(book: &Mutex<AuthServerState>, address: SocketAddr, request: Request) -> Response {
+async fn answer(state: &Mutex<AuthServerState>, address: SocketAddr, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.expect("a body");
     let path = parts.uri.path().to_owned();
@@ -171,7 +171,7 @@ async fn answer(book: &Mutex<AuthServerState>, address: SocketAddr, request: Req
     };
     let form = url::form_urlencoded::parse(&encoded).into_owned().collect();
     let seen = SeenRequest { path: path.clone(), headers: parts.headers, form };
-    book.lock().expect("unpoisoned").seen.push(seen.clone());
+    state.lock().expect("unpoisoned").seen.push(seen.clone());
     let base = format!("http://{address}");
     match path.as_str() {
         "/.well-known/oauth-protected-resource/mcp" => json_response(
@@ -195,17 +195,17 @@ async fn answer(book: &Mutex<AuthServerState>, address: SocketAddr, request: Req
             }),
         ),
         "/register" => json_response(201, &json!({ "client_id": "me", "client_secret": "shh" })),
-        "/authorize" => authorize(&mut book.lock().expect("unpoisoned"), &seen, &base),
-        "/token" => tokens(book, &seen).await,
-        "/mcp" => resource(&mut book.lock().expect("unpoisoned"), &seen, &base, &body),
+        "/authorize" => authorize(&mut state.lock().expect("unpoisoned"), &seen, &base),
+        "/token" => tokens(state, &seen).await,
+        "/mcp" => resource(&mut state.lock().expect("unpoisoned"), &seen, &base, &body),
         _ => json_response(404, &json!({})),
     }
 }
 
-fn authorize(book: &mut AuthServerState, seen: &SeenRequest, base: &str) -> Response {
-    book.next += 1;
-    let code = format!("code-{}", book.next);
-    book.codes.insert(code.clone());
+fn authorize(state: &mut AuthServerState, seen: &SeenRequest, base: &str) -> Response {
+    state.next += 1;
+    let code = format!("code-{}", state.next);
+    state.codes.insert(code.clone());
     let mut back = Url::parse(&seen.form["redirect_uri"]).expect("a URL");
     back.query_pairs_mut()
         .append_pair("code", &code)
@@ -215,36 +215,36 @@ fn authorize(book: &mut AuthServerState, seen: &SeenRequest, base: &str) -> Resp
     builder.body(Body::empty()).expect("a response")
 }
 
-async fn tokens(book: &Mutex<AuthServerState>, seen: &SeenRequest) -> Response {
-    let stalled = match &book.lock().expect("unpoisoned").behavior {
-        TokenBehavior::Stalls(tell) => Some(tell.clone()),
+async fn tokens(state: &Mutex<AuthServerState>, seen: &SeenRequest) -> Response {
+    let stalled = match &state.lock().expect("unpoisoned").behavior {
+        TokenBehavior::Stalls(sender) => Some(sender.clone()),
         TokenBehavior::Good | TokenBehavior::Returns(..) | TokenBehavior::DownEvery(_) => None,
     };
-    if let Some(tell) = stalled {
+    if let Some(sender) = stalled {
         let who = seen.headers.get("user-agent").and_then(|it| it.to_str().ok());
-        let _test_over = tell.send(who.unwrap_or_default().to_owned()).await;
+        let _test_over = sender.send(who.unwrap_or_default().to_owned()).await;
         std::future::pending::<()>().await;
     }
     {
-        let mut book = book.lock().expect("unpoisoned");
-        book.in_flight += 1;
-        book.max_in_flight = book.max_in_flight.max(book.in_flight);
+        let mut state = state.lock().expect("unpoisoned");
+        state.in_flight += 1;
+        state.max_in_flight = state.max_in_flight.max(state.in_flight);
     }
     // Time for another one to come in between, if there is one.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    let mut book = book.lock().expect("unpoisoned");
-    book.in_flight -= 1;
-    grant(&mut book, seen)
+    let mut state = state.lock().expect("unpoisoned");
+    state.in_flight -= 1;
+    grant(&mut state, seen)
 }
 
-fn grant(book: &mut AuthServerState, seen: &SeenRequest) -> Response {
+fn grant(state: &mut AuthServerState, seen: &SeenRequest) -> Response {
     let is_refresh = seen.form["grant_type"] == "refresh_token";
-    book.refreshes += u32::from(is_refresh);
-    match book.behavior {
+    state.refreshes += u32::from(is_refresh);
+    match state.behavior {
         TokenBehavior::Returns(status, body) => return response(status, body.to_owned()),
-        TokenBehavior::DownEvery(count) if is_refresh && book.refreshes.is_multiple_of(count) => {
+        TokenBehavior::DownEvery(count) if is_refresh && state.refreshes.is_multiple_of(count) => {
             return response(503, "down".to_owned());
         }
         TokenBehavior::Good | TokenBehavior::DownEvery(_) | TokenBehavior::Stalls(_) => {}
@@ -260,16 +260,16 @@ fn grant(book: &mut AuthServerState, seen: &SeenRequest) -> Response {
         return response;
     }
     let is_good = match seen.form["grant_type"].as_str() {
-        "authorization_code" => book.codes.remove(&seen.form["code"]),
+        "authorization_code" => state.codes.remove(&seen.form["code"]),
         "refresh_token" => {
             let token = &seen.form["refresh_token"];
-            if book.spent.contains(token) {
+            if state.spent.contains(token) {
                 // Reuse detection: whoever stole it or not, the login is over.
-                book.reused_refresh_tokens += 1;
-                book.refresh.clear();
+                state.reused_refresh_tokens += 1;
+                state.refresh.clear();
             }
-            let is_good = book.refresh.remove(token);
-            book.spent.insert(token.clone());
+            let is_good = state.refresh.remove(token);
+            state.spent.insert(token.clone());
             is_good
         }
         "client_credentials" => true,
@@ -277,7 +277,7 @@ fn grant(book: &mut AuthServerState, seen: &SeenRequest) -> Response {
     };
     let is_known = seen.form.get("client_secret").is_some_and(|secret| secret == "shh");
     match (is_good, is_known) {
-        (true, true) => json_response(200, &book.issue(kind)),
+        (true, true) => json_response(200, &state.issue(kind)),
         (true, false) => json_response(401, &json!({ "error": "invalid_client" })),
         (false, _) => json_response(400, &json!({ "error": "invalid_grant" })),
     }
@@ -292,30 +292,31 @@ fn nonce_in(headers: &HeaderMap) -> Option<String> {
     claims["nonce"].as_str().map(str::to_owned)
 }
 
-fn resource(book: &mut AuthServerState, seen: &SeenRequest, base: &str, body: &[u8]) -> Response {
-    let shown = seen.headers.get("authorization").and_then(|it| it.to_str().ok());
-    let (scheme, token) = shown.and_then(|shown| shown.split_once(' ')).unwrap_or_default();
-    let expected = match book.requires_dpop {
+fn resource(state: &mut AuthServerState, seen: &SeenRequest, base: &str, body: &[u8]) -> Response {
+    let presented = seen.headers.get("authorization").and_then(|it| it.to_str().ok());
+    let (scheme, token) =
+        presented.and_then(|presented| presented.split_once(' ')).unwrap_or_default();
+    let expected = match state.requires_dpop {
         true => "DPoP",
         false => "Bearer",
     };
     let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
-    let turn_away = |status, more: &str| {
+    let reject = |status, more: &str| {
         let mut response = json_response(status, &json!({}));
         let challenge = format!("{expected} {metadata}{more}").parse().expect("a value");
         response.headers_mut().insert("www-authenticate", challenge);
         response.headers_mut().insert("dpop-nonce", "rs-nonce".parse().expect("a value"));
         response
     };
-    let is_good = book.access.get(token).is_some_and(|until| Instant::now() < *until);
-    if !is_good || scheme != expected || book.rejects_all_tokens {
-        return turn_away(401, "");
+    let is_good = state.access.get(token).is_some_and(|until| Instant::now() < *until);
+    if !is_good || scheme != expected || state.rejects_all_tokens {
+        return reject(401, "");
     }
-    if book.requires_dpop && nonce_in(&seen.headers).as_deref() != Some("rs-nonce") {
-        return turn_away(401, ", error=\"use_dpop_nonce\"");
+    if state.requires_dpop && nonce_in(&seen.headers).as_deref() != Some("rs-nonce") {
+        return reject(401, ", error=\"use_dpop_nonce\"");
     }
-    if let Some(scope) = book.required_scope {
-        return turn_away(403, &format!(", error=\"insufficient_scope\", scope=\"{scope}\""));
+    if let Some(scope) = state.required_scope {
+        return reject(403, &format!(", error=\"insufficient_scope\", scope=\"{scope}\""));
     }
     let asked: Value = serde_json::from_slice(body).unwrap_or_default();
     json_response(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} }))

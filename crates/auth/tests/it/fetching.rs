@@ -78,9 +78,9 @@ async fn answers_are_bounded_in_size_and_time() {
         online.fetch(FetchRequest::get(at("127.0.0.1", port, path, AllowedAddresses::Loopback)))
     };
     assert!(matches!(fetch("/slow").await, Err(FetchError::TimedOut { .. })));
-    let patient = crate::authority::http_fetcher();
+    let fetcher = crate::authority::http_fetcher();
     let fetch = |path| {
-        patient.fetch(FetchRequest::get(at("127.0.0.1", port, path, AllowedAddresses::Loopback)))
+        fetcher.fetch(FetchRequest::get(at("127.0.0.1", port, path, AllowedAddresses::Loopback)))
     };
     assert!(matches!(fetch("/large").await, Err(FetchError::TooLarge { .. })));
     assert_eq!(fetch("/full").await.map(|answer| answer.body.len()), Ok(MAX_RESPONSE_SIZE));

@@ -65,16 +65,16 @@ impl Fixture {
 
 #[tokio::test]
 async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
-    let scene = fixture(|_, keeper| keeper).await;
-    assert_eq!(scene.call().await, 401);
-    let Some(RequiredAction::SignIn { challenge }) = scene.keeper.required_action() else {
+    let fixture = fixture(|_, keeper| keeper).await;
+    assert_eq!(fixture.call().await, 401);
+    let Some(RequiredAction::SignIn { challenge }) = fixture.keeper.required_action() else {
         panic!("a login")
     };
     assert!(challenge.resource_metadata.is_some());
     // A login by another process is seen at the next call.
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.keeper.required_action(), None);
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.keeper.required_action(), None);
 }
 
 /// Counts how often somebody looks for a login.
@@ -134,110 +134,117 @@ async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
 
 #[tokio::test]
 async fn what_is_wanted_stays_wanted_until_somebody_signs_in() {
-    let scene = fixture(|_, keeper| keeper).await;
-    assert_eq!(scene.call().await, 401);
+    let fixture = fixture(|_, keeper| keeper).await;
+    assert_eq!(fixture.call().await, 401);
     // Another request of the same transport was answered meanwhile, as a stream that there is not.
     let headers = HeaderMap::new();
     for (status, shown) in [(404, None), (200, None), (200, Some("Bearer other"))] {
         let shown = shown.map(HeaderValue::from_static);
         let shown = shown.as_ref();
-        scene.keeper.on_response(ResponseHead { status, headers: &headers, authorization: shown });
-        assert!(scene.wants_login(), "{status} {shown:?}");
+        fixture.keeper.on_response(ResponseHead {
+            status,
+            headers: &headers,
+            authorization: shown,
+        });
+        assert!(fixture.wants_login(), "{status} {shown:?}");
     }
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    scene.authority.state().require_scope("write");
-    assert_eq!(scene.call().await, 403);
-    scene.authority.state().require_no_scope();
-    assert_eq!(scene.call().await, 200);
-    assert!(matches!(scene.keeper.required_action(), Some(RequiredAction::GrantMoreScopes { .. })));
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    fixture.authority.state().require_scope("write");
+    assert_eq!(fixture.call().await, 403);
+    fixture.authority.state().require_no_scope();
+    assert_eq!(fixture.call().await, 200);
+    assert!(matches!(
+        fixture.keeper.required_action(),
+        Some(RequiredAction::GrantMoreScopes { .. })
+    ));
 }
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_renewed_and_the_call_goes_through() {
-    let scene = fixture(|_, keeper| keeper).await;
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    assert_eq!(scene.call().await, 200);
-    scene.authority.state().invalidate_access_tokens();
-    assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.authority.state().refreshes, 1);
+    let fixture = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.authority.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn a_login_that_has_ended_is_said_and_not_hammered() {
-    let scene = fixture(|_, keeper| keeper).await;
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    assert_eq!(scene.call().await, 200);
-    scene.authority.state().invalidate_access_tokens();
-    scene.authority.state().invalidate_refresh_tokens();
+    let fixture = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.authority.state().invalidate_access_tokens();
+    fixture.authority.state().invalidate_refresh_tokens();
     for _ in 0..3 {
-        assert_eq!(scene.call().await, 401);
-        assert!(scene.wants_login());
+        assert_eq!(fixture.call().await, 401);
+        assert!(fixture.wants_login());
     }
-    assert_eq!(scene.authority.state().refreshes, 1);
+    assert_eq!(fixture.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn an_outage_is_trouble_and_no_reason_to_sign_in() {
-    let scene = fixture(|_, keeper| keeper).await;
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    assert_eq!(scene.call().await, 200);
-    scene.authority.state().invalidate_access_tokens();
-    scene.authority.state().behavior = TokenBehavior::Returns(503, "down");
-    assert_eq!(scene.call().await, 401);
-    assert_eq!(scene.keeper.required_action(), None);
-    let trouble = scene.keeper.last_failure().expect("trouble");
+    let fixture = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.authority.state().invalidate_access_tokens();
+    fixture.authority.state().behavior = TokenBehavior::Returns(503, "down");
+    assert_eq!(fixture.call().await, 401);
+    assert_eq!(fixture.keeper.required_action(), None);
+    let trouble = fixture.keeper.last_failure().expect("trouble");
     assert!(matches!(*trouble, TokenFailure::Refresh(_)), "{trouble:?}");
-    scene.authority.state().behavior = TokenBehavior::Good;
-    assert_eq!(scene.call().await, 200);
-    assert!(scene.keeper.last_failure().is_none());
+    fixture.authority.state().behavior = TokenBehavior::Good;
+    assert_eq!(fixture.call().await, 200);
+    assert!(fixture.keeper.last_failure().is_none());
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_new_tokens_too_wants_a_login_elsewhere() {
-    let scene = fixture(|_, keeper| keeper).await;
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    scene.authority.state().rejects_all_tokens = true;
-    scene.authority.state().invalidate_access_tokens();
-    assert_eq!(scene.call().await, 401);
-    assert!(scene.wants_login());
-    assert_eq!(scene.authority.state().refreshes, 1);
+    let fixture = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    fixture.authority.state().rejects_all_tokens = true;
+    fixture.authority.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 401);
+    assert!(fixture.wants_login());
+    assert_eq!(fixture.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn a_server_that_wants_more_says_which_and_what_is_held_is_kept() {
-    let scene = fixture(|_, keeper| keeper).await;
-    let mut record = sign_in_and_store(&scene.authority, &*scene.vault).await;
+    let fixture = fixture(|_, keeper| keeper).await;
+    let mut record = sign_in_and_store(&fixture.authority, &*fixture.vault).await;
     record.scopes = Some(Scopes::parse("read"));
-    scene.keeper.set_login(record);
-    scene.authority.state().require_scope("write");
-    assert_eq!(scene.call().await, 403);
-    let Some(RequiredAction::GrantMoreScopes { demand, granted }) = scene.keeper.required_action()
+    fixture.keeper.set_login(record);
+    fixture.authority.state().require_scope("write");
+    assert_eq!(fixture.call().await, 403);
+    let Some(RequiredAction::GrantMoreScopes { challenge, granted }) =
+        fixture.keeper.required_action()
     else {
         panic!("more scopes")
     };
-    assert_eq!(demand.scopes, Some(Scopes::parse("write")));
-    assert_eq!(demand.error, Some(ChallengeErrorCode::InsufficientScope));
+    assert_eq!(challenge.scopes, Some(Scopes::parse("write")));
+    assert_eq!(challenge.error, Some(ChallengeErrorCode::InsufficientScope));
     assert_eq!(granted, Some(Scopes::parse("read")));
-    assert_eq!(scene.authority.state().refreshes, 0);
+    assert_eq!(fixture.authority.state().refreshes, 0);
 }
 
 #[tokio::test]
 async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded() {
-    let scene = fixture(|_, keeper| keeper).await;
-    let demand = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
+    let fixture = fixture(|_, keeper| keeper).await;
+    let challenge = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
     let proof = Some(DpopKey::generate());
-    let plan =
-        LoginPlan { challenge: demand, dpop_key: proof, ..scene.authority.plan(browser_method()) };
+    let plan = LoginPlan { challenge, dpop_key: proof, ..fixture.authority.plan(browser_method()) };
     let signed_in = sign_in(plan, &http_fetcher(), &AutoApprovingUser).await.expect("in");
-    let record = LoginRecord::new(signed_in, scene.authority.server().as_str(), "", now());
-    overwrite(&*scene.vault, record).await.expect("kept");
-    scene.authority.state().requires_dpop = true;
-    assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.call().await, 200);
+    let record = LoginRecord::new(signed_in, fixture.authority.server().as_str(), "", now());
+    overwrite(&*fixture.vault, record).await.expect("kept");
+    fixture.authority.state().requires_dpop = true;
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.call().await, 200);
     // And a renewal is proven, too.
-    scene.authority.state().invalidate_access_tokens();
-    assert_eq!(scene.call().await, 200);
-    let book = scene.authority.state();
+    fixture.authority.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    let book = fixture.authority.state();
     let shown = book.seen.iter().filter(|seen| seen.path == "/mcp");
     let proofs: Vec<_> = shown.filter_map(|seen| seen.headers.get("dpop").cloned()).collect();
     let mut different = proofs.clone();
@@ -286,17 +293,13 @@ async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
 fn non_interactive(authority: &AuthServer, keeper: TokenProvider) -> TokenProvider {
     let server = authority.server();
     let url = authority.address;
-    keeper.with_non_interactive_login(move |demand, _| {
+    keeper.with_non_interactive_login(move |challenge, _| {
         let credential = ClientCredential::Secret(Secret::new("shh"));
         let issuer = Some(format!("http://{url}"));
         let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
         let setup = ClientConfig { configured: Some(configured), metadata_document: None };
         let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
-        Box::pin(std::future::ready(Some(LoginPlan {
-            challenge: demand,
-            client_config: setup,
-            ..plan
-        })))
+        Box::pin(std::future::ready(Some(LoginPlan { challenge, client_config: setup, ..plan })))
     })
 }
 
@@ -304,9 +307,9 @@ fn non_interactive(authority: &AuthServer, keeper: TokenProvider) -> TokenProvid
 async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothing_does() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let scene = fixture(move |authority, keeper| {
+    let fixture = fixture(move |authority, keeper| {
         let (server, url) = (authority.server(), authority.address);
-        keeper.with_non_interactive_login(move |demand, _| {
+        keeper.with_non_interactive_login(move |challenge, _| {
             // Nobody vouches the first time; then somebody does.
             let is_vouched = count.fetch_add(1, Ordering::SeqCst) > 0;
             let credential = ClientCredential::Secret(Secret::new("shh"));
@@ -314,42 +317,43 @@ async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothin
             let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
             let setup = ClientConfig { configured: Some(configured), metadata_document: None };
             let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
-            let plan = LoginPlan { challenge: demand, client_config: setup, ..plan };
+            let plan = LoginPlan { challenge, client_config: setup, ..plan };
             Box::pin(std::future::ready(is_vouched.then_some(plan)))
         })
     })
     .await;
-    assert_eq!(scene.call().await, 401);
-    assert!(scene.keeper.required_action().is_some());
-    assert_eq!(scene.call().await, 200);
-    assert_eq!((scene.keeper.required_action(), asked.load(Ordering::SeqCst)), (None, 2));
+    assert_eq!(fixture.call().await, 401);
+    assert!(fixture.keeper.required_action().is_some());
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!((fixture.keeper.required_action(), asked.load(Ordering::SeqCst)), (None, 2));
 }
 
 #[tokio::test]
 async fn a_program_signs_in_at_the_first_call_and_again_when_it_must() {
-    let scene = fixture(non_interactive).await;
-    assert_eq!(scene.call().await, 200);
-    scene.authority.state().invalidate_access_tokens();
-    scene.authority.state().invalidate_refresh_tokens();
-    assert_eq!(scene.call().await, 200);
-    assert_eq!(scene.keeper.required_action(), None);
-    scene.authority.state().behavior = TokenBehavior::Returns(400, r#"{"error":"invalid_client"}"#);
-    scene.authority.state().invalidate_access_tokens();
-    assert_eq!(scene.call().await, 401);
-    let trouble = scene.keeper.last_failure().expect("trouble");
+    let fixture = fixture(non_interactive).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.authority.state().invalidate_access_tokens();
+    fixture.authority.state().invalidate_refresh_tokens();
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.keeper.required_action(), None);
+    fixture.authority.state().behavior =
+        TokenBehavior::Returns(400, r#"{"error":"invalid_client"}"#);
+    fixture.authority.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 401);
+    let trouble = fixture.keeper.last_failure().expect("trouble");
     assert!(matches!(*trouble, TokenFailure::SignIn(_)), "{trouble:?}");
 }
 
 #[tokio::test]
 async fn nothing_that_the_server_gets_reaches_its_authority() {
-    let scene = fixture(|_, keeper| keeper).await;
-    sign_in_and_store(&scene.authority, &*scene.vault).await;
-    scene.authority.state().invalidate_access_tokens();
-    assert_eq!(scene.call().await, 200);
-    let book = scene.authority.state();
+    let fixture = fixture(|_, keeper| keeper).await;
+    sign_in_and_store(&fixture.authority, &*fixture.vault).await;
+    fixture.authority.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    let book = fixture.authority.state();
     for seen in book.seen.iter().filter(|seen| seen.path != "/mcp") {
         assert!(!seen.headers.contains_key("authorization"), "{}", seen.path);
         assert!(!seen.headers.contains_key("mcp-session-id"), "{}", seen.path);
     }
-    assert!(!format!("{:?}", scene.keeper).contains("access-"));
+    assert!(!format!("{:?}", fixture.keeper).contains("access-"));
 }

@@ -79,30 +79,30 @@ impl Fixture {
 
 #[tokio::test]
 async fn new_tokens_are_written_down_with_everything_that_the_next_renewal_needs() {
-    let scene = fixture().await;
-    let renewed = scene.renew().await.expect("renewed");
-    assert_eq!(renewed, scene.stored().await);
+    let fixture = fixture().await;
+    let renewed = fixture.renew().await.expect("renewed");
+    assert_eq!(renewed, fixture.stored().await);
     assert_eq!(renewed.version, 2);
-    assert_ne!(renewed.tokens.refresh_token, scene.record.tokens.refresh_token);
+    assert_ne!(renewed.tokens.refresh_token, fixture.record.tokens.refresh_token);
     // The client's secret was kept, and nothing had to be looked up again.
-    let book = scene.authority.state();
+    let book = fixture.authority.state();
     let last = book.seen.last().expect("a request");
     assert_eq!((last.path.as_str(), last.form["client_secret"].as_str()), ("/token", "shh"));
-    assert_eq!(last.form["resource"], scene.authority.server().as_str());
+    assert_eq!(last.form["resource"], fixture.authority.server().as_str());
 }
 
 #[tokio::test]
 async fn who_holds_an_old_version_gets_the_new_one_without_asking_anybody() {
-    let scene = fixture().await;
-    let renewed = scene.renew().await.expect("renewed");
-    let again = scene.renew().await.expect("renewed");
+    let fixture = fixture().await;
+    let renewed = fixture.renew().await.expect("renewed");
+    let again = fixture.renew().await.expect("renewed");
     assert_eq!(again, renewed);
-    assert_eq!(scene.authority.state().refreshes, 1);
+    assert_eq!(fixture.authority.state().refreshes, 1);
 }
 
 #[tokio::test]
 async fn no_fault_of_the_network_or_the_authority_costs_the_login() {
-    let scene = fixture().await;
+    let fixture = fixture().await;
     for (status, body) in [
         (500, "<html>"),
         (503, ""),
@@ -115,13 +115,13 @@ async fn no_fault_of_the_network_or_the_authority_costs_the_login() {
         (400, r#"{"error":"invalid_target"}"#),
         (302, ""),
     ] {
-        scene.authority.state().behavior = TokenBehavior::Returns(status, body);
-        let error = scene.renew().await.expect_err("no tokens");
+        fixture.authority.state().behavior = TokenBehavior::Returns(status, body);
+        let error = fixture.renew().await.expect_err("no tokens");
         assert!(!matches!(error, RefreshError::NeedsLogin), "{status} {body}");
-        assert_eq!(scene.stored().await, scene.record, "{status} {body}");
+        assert_eq!(fixture.stored().await, fixture.record, "{status} {body}");
     }
-    scene.authority.state().behavior = TokenBehavior::Good;
-    assert!(scene.renew().await.is_ok());
+    fixture.authority.state().behavior = TokenBehavior::Good;
+    assert!(fixture.renew().await.is_ok());
 }
 
 #[tokio::test]
@@ -142,18 +142,19 @@ async fn a_refused_refresh_token_ends_the_login_however_it_is_said() {
         (200, r#"{"ok":false,"error":"expired_refresh_token"}"#),
         (200, r#"{"ok":false,"error":"token_expired"}"#),
     ] {
-        let scene = fixture().await;
-        scene.authority.state().behavior = TokenBehavior::Returns(status, body);
-        assert!(matches!(scene.renew().await, Err(RefreshError::NeedsLogin)), "{body}");
-        let kept = scene.stored().await;
+        let fixture = fixture().await;
+        fixture.authority.state().behavior = TokenBehavior::Returns(status, body);
+        assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)), "{body}");
+        let kept = fixture.stored().await;
         assert_eq!((kept.status, kept.version), (LoginStatus::NeedsLogin, 2), "{body}");
-        assert!(matches!(scene.renew().await, Err(RefreshError::NeedsLogin)));
-        assert_eq!(scene.authority.state().refreshes, 1, "nobody asks again");
+        assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)));
+        assert_eq!(fixture.authority.state().refreshes, 1, "nobody asks again");
     }
-    let scene = fixture().await;
-    scene.authority.state().behavior = TokenBehavior::Returns(401, r#"{"error":"invalid_client"}"#);
-    assert!(matches!(scene.renew().await, Err(RefreshError::NeedsLogin)));
-    assert_eq!(scene.stored().await.status, LoginStatus::NeedsRegistration);
+    let fixture = fixture().await;
+    fixture.authority.state().behavior =
+        TokenBehavior::Returns(401, r#"{"error":"invalid_client"}"#);
+    assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)));
+    assert_eq!(fixture.stored().await.status, LoginStatus::NeedsRegistration);
 }
 
 /// Signs somebody in while the answer to a refresh is on its way.
@@ -173,38 +174,42 @@ impl Fetch for SignInDuringRefresh {
 
 #[tokio::test]
 async fn a_failure_never_touches_a_newer_login() {
-    let scene = fixture().await;
-    scene.authority.state().behavior = TokenBehavior::Returns(400, r#"{"error":"invalid_grant"}"#);
-    let mut newer = scene.record.clone();
+    let fixture = fixture().await;
+    fixture.authority.state().behavior =
+        TokenBehavior::Returns(400, r#"{"error":"invalid_grant"}"#);
+    let mut newer = fixture.record.clone();
     newer.tokens.refresh_token = Some(Secret::new("of the new login"));
-    let meddling = SignInDuringRefresh { vault: scene.vault.clone(), newer };
-    let refresher =
-        Refresher::new(scene.vault.clone(), Arc::new(meddling), trust_settings(&scene.authority));
+    let meddling = SignInDuringRefresh { vault: fixture.vault.clone(), newer };
+    let refresher = Refresher::new(
+        fixture.vault.clone(),
+        Arc::new(meddling),
+        trust_settings(&fixture.authority),
+    );
     let error =
-        refresher.refresh(&scene.record, RefreshReason::Rejected).await.expect_err("refused");
+        refresher.refresh(&fixture.record, RefreshReason::Rejected).await.expect_err("refused");
     assert!(matches!(error, RefreshError::Token(_)), "{error:?}");
-    let kept = scene.stored().await;
+    let kept = fixture.stored().await;
     assert_eq!(kept.tokens.refresh_token, Some(Secret::new("of the new login")));
     assert_eq!(kept.status, LoginStatus::Good);
 }
 
 #[tokio::test]
 async fn who_stops_waiting_loses_no_token() {
-    let scene = fixture().await;
+    let fixture = fixture().await;
     let (entered, mut entering) = mpsc::channel(1);
     let slow = Slow { entered };
     let refresher =
-        Refresher::new(scene.vault.clone(), Arc::new(slow), trust_settings(&scene.authority));
+        Refresher::new(fixture.vault.clone(), Arc::new(slow), trust_settings(&fixture.authority));
     let waiting = tokio::spawn({
-        let (refresher, record) = (refresher.clone(), scene.record.clone());
+        let (refresher, record) = (refresher.clone(), fixture.record.clone());
         async move { refresher.refresh(&record, RefreshReason::Rejected).await.map(|_| ()) }
     });
     timeout(TIMEOUT, entering.recv()).await.expect("it is asked").expect("a question");
     waiting.abort();
     timeout(TIMEOUT, refresher.close()).await.expect("it ends");
-    let kept = scene.stored().await;
+    let kept = fixture.stored().await;
     assert_eq!(kept.version, 2);
-    assert_ne!(kept.tokens.refresh_token, scene.record.tokens.refresh_token);
+    assert_ne!(kept.tokens.refresh_token, fixture.record.tokens.refresh_token);
 }
 
 /// Says that it was asked before it asks.
@@ -223,20 +228,21 @@ impl Fetch for Slow {
 
 #[tokio::test]
 async fn a_removed_login_stays_removed() {
-    let scene = fixture().await;
-    scene.vault.remove(&scene.record.key, 1).await.expect("removed");
-    assert!(matches!(scene.renew().await, Err(RefreshError::NeedsLogin)));
-    assert_eq!(scene.vault.read(&scene.record.key).await.expect("read"), None);
-    assert_eq!(scene.authority.state().refreshes, 0);
+    let fixture = fixture().await;
+    fixture.vault.remove(&fixture.record.key, 1).await.expect("removed");
+    assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)));
+    assert_eq!(fixture.vault.read(&fixture.record.key).await.expect("read"), None);
+    assert_eq!(fixture.authority.state().refreshes, 0);
 }
 
 #[tokio::test]
 async fn a_stored_endpoint_that_leads_inside_is_not_gone_to() {
-    let scene = fixture().await;
-    let mut bent = scene.record.clone();
+    let fixture = fixture().await;
+    let mut bent = fixture.record.clone();
     bent.metadata.token_endpoint = "http://169.254.169.254/token".to_owned();
-    let bent = overwrite(&*scene.vault, bent).await.expect("kept");
-    let error = scene.refresher.refresh(&bent, RefreshReason::Rejected).await.expect_err("refused");
+    let bent = overwrite(&*fixture.vault, bent).await.expect("kept");
+    let error =
+        fixture.refresher.refresh(&bent, RefreshReason::Rejected).await.expect_err("refused");
     assert!(matches!(error, RefreshError::AuthServerMetadata(_)), "{error:?}");
 }
 

@@ -57,13 +57,13 @@ impl Worker {
     /// Waits until it ends, which must be well and after calls that went well.
     async fn assert_success(mut self) {
         let ended = spawn_blocking(move || {
-            let mut said = String::new();
+            let mut output = String::new();
             let mut out = self.0.stdout.take().expect("it is piped");
-            out.read_to_string(&mut said).expect("text");
-            (self.0.wait().expect("waited"), said)
+            out.read_to_string(&mut output).expect("text");
+            (self.0.wait().expect("waited"), output)
         });
-        let (status, said) = timeout(TIMEOUT, ended).await.expect("it ends").expect("waited");
-        assert!(status.success() && !said.starts_with("0 good"), "{said}");
+        let (status, output) = timeout(TIMEOUT, ended).await.expect("it ends").expect("waited");
+        assert!(status.success() && !output.starts_with("0 good"), "{output}");
     }
 }
 

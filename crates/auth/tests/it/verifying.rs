@@ -20,13 +20,13 @@ use crate::authority::http_fetcher;
 const RESOURCE: &str = "https://gateway.example.com/mcp";
 
 fn authenticator(authority: &AuthorizationServer) -> Authenticator {
-    let terms = JwtPolicy {
+    let policy = JwtPolicy {
         issuer: authority.issuer(),
         resource: RESOURCE.to_owned(),
         audiences: vec!["gateway".to_owned()],
         scopes: Scopes::parse("mcp"),
     };
-    let check = JwtVerifier::new(terms, Arc::new(http_fetcher()), &[]).expect("good terms");
+    let check = JwtVerifier::new(policy, Arc::new(http_fetcher()), &[]).expect("good terms");
     Authenticator::Jwt(Box::new(check))
 }
 
@@ -35,9 +35,11 @@ fn bearer_headers(token: &str) -> HeaderMap {
     HeaderMap::from_iter([(http::header::AUTHORIZATION, value)])
 }
 
-async fn authenticate(door: &Authenticator, token: &str) -> Result<Principal, AuthError> {
+async fn authenticate(authenticator: &Authenticator, token: &str) -> Result<Principal, AuthError> {
     let (headers, target) = (bearer_headers(token), Uri::from_static("/mcp"));
-    door.authenticate(RequestHead { headers: &headers, method: &Method::POST, uri: &target }).await
+    authenticator
+        .authenticate(RequestHead { headers: &headers, method: &Method::POST, uri: &target })
+        .await
 }
 
 fn request_count(authority: &AuthorizationServer, endpoint: Endpoint) -> usize {
@@ -59,16 +61,16 @@ async fn keys_are_found_wherever_an_issuer_may_keep_its_metadata() {
             issuer_origin: housing,
             ..AuthorizationConfig::compliant()
         });
-        let door = authenticator(&authority);
+        let authenticator = authenticator(&authority);
         let token = authority.access_token(RESOURCE, &json!({}));
-        let ada = authenticate(&door, &token).await.expect("she is let in");
+        let ada = authenticate(&authenticator, &token).await.expect("she is let in");
         assert_eq!(ada.to_string(), format!("ada@{}", authority.issuer()), "{paper:?} {path}");
-        assert!(door.cached(&bearer_headers(&token)).is_some());
+        assert!(authenticator.cached(&bearer_headers(&token)).is_some());
         let other = authority.access_token("gateway", &json!({ "sub": "bob" }));
-        assert!(authenticate(&door, &other).await.is_ok());
+        assert!(authenticate(&authenticator, &other).await.is_ok());
         assert_eq!(request_count(&authority, Endpoint::Keys), 1);
         assert!(authority.sites_that_received(&token).is_empty());
-        door.close().await;
+        authenticator.close().await;
     }
 }
 
@@ -78,8 +80,10 @@ async fn tokens_for_others_and_of_others_are_refused_over_the_wire_as_well() {
         AuthorizationServer::start(AuthorizationConfig::compliant()),
         AuthorizationServer::start(AuthorizationConfig::compliant()),
     );
-    let door = authenticator(&authority);
-    let check = async |token: String| authenticate(&door, &token).await.expect_err("it is refused");
+    let authenticator = authenticator(&authority);
+    let check = async |token: String| {
+        authenticate(&authenticator, &token).await.expect_err("it is refused")
+    };
     let fault = |fault| AuthError::Token(fault);
     let mine = |changes: Value| authority.access_token(RESOURCE, &changes);
     assert_eq!(
@@ -109,13 +113,14 @@ async fn tokens_for_others_and_of_others_are_refused_over_the_wire_as_well() {
 #[tokio::test]
 async fn an_issuer_that_is_gone_is_still_believed_where_it_was_heard() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let door = authenticator(&authority);
+    let authenticator = authenticator(&authority);
     let [first, second] =
         ["ada", "bob"].map(|sub| authority.access_token(RESOURCE, &json!({ "sub": sub })));
-    assert!(authenticate(&door, &first).await.is_ok());
+    assert!(authenticate(&authenticator, &first).await.is_ok());
     drop(authority);
     assert!(
-        authenticate(&door, &first).await.is_ok() && authenticate(&door, &second).await.is_ok()
+        authenticate(&authenticator, &first).await.is_ok()
+            && authenticate(&authenticator, &second).await.is_ok()
     );
 }
 

@@ -45,8 +45,8 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
         ],
     );
     Ok(match context.elicit(&question).await? {
-        ElicitationResult::Accepted(given) => {
-            let word = |name: &str| match given.get(name) {
+        ElicitationResult::Accepted(content) => {
+            let word = |name: &str| match content.get(name) {
                 Some(Json::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
                 None => "anything".to_owned(),
@@ -58,7 +58,7 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
                 word("guests"),
                 word("seating"),
             );
-            ToolOutput::structured(json!({"action": "accept", "given": given}), text)
+            ToolOutput::structured(json!({"action": "accept", "given": content}), text)
         }
         ElicitationResult::Declined => ToolOutput::structured(
             json!({"action": "decline"}),

@@ -71,34 +71,34 @@ fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     let hours = (f64::from(hour % 12) + minutes) / 12.0;
     strokes.push(Stroke::on_ray(hours, 0.0, radius * 0.5, 6.0));
     strokes.push(Stroke::on_ray(minutes, 0.0, radius * 0.78, 3.5));
-    let middle = f64::from(SIZE - 1) / 2.0;
-    let mut dots = Vec::with_capacity(usize::from(SIZE) * usize::from(SIZE));
+    let center = f64::from(SIZE - 1) / 2.0;
+    let mut pixels = Vec::with_capacity(usize::from(SIZE) * usize::from(SIZE));
     for y in 0..SIZE {
         for x in 0..SIZE {
-            let point = (f64::from(x) - middle, f64::from(y) - middle);
+            let point = (f64::from(x) - center, f64::from(y) - center);
             let rim = (2.0 - (point.0.hypot(point.1) - radius).abs()).clamp(0.0, 1.0);
-            let covered = strokes.iter().map(|it| it.covers(point)).fold(rim, f64::max);
-            dots.push(gray_level(covered));
+            let coverage = strokes.iter().map(|it| it.covers(point)).fold(rim, f64::max);
+            pixels.push(gray_level(coverage));
         }
     }
-    dots
+    pixels
 }
 
 /// The shade of a dot that is covered so much.
-fn gray_level(covered: f64) -> u8 {
+fn gray_level(coverage: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "what is covered is between 0 and 1"
     )]
-    let shade = (255.0 * (1.0 - covered)).round() as u8;
+    let shade = (255.0 * (1.0 - coverage)).round() as u8;
     shade
 }
 
 /// Dots as a PNG (its specification, version 1.2): eight bits of grey each, every row unfiltered.
-fn png(dots: &[u8]) -> Vec<u8> {
-    let mut rows = Vec::with_capacity(dots.len() + usize::from(SIZE));
-    for row in dots.chunks(usize::from(SIZE)) {
+fn png(pixels: &[u8]) -> Vec<u8> {
+    let mut rows = Vec::with_capacity(pixels.len() + usize::from(SIZE));
+    for row in pixels.chunks(usize::from(SIZE)) {
         rows.push(0);
         rows.extend_from_slice(row);
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_face_shows_its_hands() {
-        let at = |dots: &[u8], x: usize, y: usize| dots[y * usize::from(SIZE) + x];
+        let at = |pixels: &[u8], x: usize, y: usize| pixels[y * usize::from(SIZE) + x];
         let six = render_clock_face(6, 0);
         assert_eq!((at(&six, 80, 40), at(&six, 80, 110), at(&six, 40, 80)), (0, 0, 255));
         let quarter = render_clock_face(9, 15);

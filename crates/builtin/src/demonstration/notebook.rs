@@ -34,9 +34,9 @@ impl Note {
 
     /// Its beginning, in a line.
     pub(super) fn heading(&self) -> String {
-        const SHOWN: usize = 60;
+        const MAX_HEADING_LENGTH: usize = 60;
         let line = self.text.lines().next().unwrap_or_default();
-        match line.char_indices().nth(SHOWN) {
+        match line.char_indices().nth(MAX_HEADING_LENGTH) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line.to_owned(),
         }
@@ -64,7 +64,7 @@ impl NoteStore {
 
     pub(super) async fn all(&self) -> Result<Vec<Note>, HandlerError> {
         let file = self.path.clone();
-        run_blocking(move || read_file(&file).map(|pages| pages.notes)).await
+        run_blocking(move || read_file(&file).map(|notes_file| notes_file.notes)).await
     }
 
     pub(super) async fn add(&self, text: String) -> Result<Note, HandlerError> {
@@ -75,13 +75,13 @@ impl NoteStore {
         }
         let file = self.path.clone();
         let added = run_blocking(move || {
-            edit_file(&file, |pages| {
-                if pages.notes.len() >= MAX_NOTES {
+            edit_file(&file, |notes_file| {
+                if notes_file.notes.len() >= MAX_NOTES {
                     return None;
                 }
-                pages.last += 1;
-                let note = Note { id: pages.last, text };
-                pages.notes.push(note.clone());
+                notes_file.last += 1;
+                let note = Note { id: notes_file.last, text };
+                notes_file.notes.push(note.clone());
                 Some(note)
             })
         });
@@ -96,9 +96,9 @@ impl NoteStore {
     pub(super) async fn delete(&self, id: u64) -> Result<Option<Note>, HandlerError> {
         let file = self.path.clone();
         let deleted = run_blocking(move || {
-            edit_file(&file, |pages| {
-                let at = pages.notes.iter().position(|it| it.id == id)?;
-                Some(pages.notes.remove(at))
+            edit_file(&file, |notes_file| {
+                let at = notes_file.notes.iter().position(|it| it.id == id)?;
+                Some(notes_file.notes.remove(at))
             })
         });
         let note = deleted.await?;
@@ -118,8 +118,8 @@ impl NoteStore {
         }
         let file = self.path.clone();
         let changed = run_blocking(move || {
-            edit_file(&file, |pages| {
-                let note = pages.notes.iter_mut().find(|it| it.id == id)?;
+            edit_file(&file, |notes_file| {
+                let note = notes_file.notes.iter_mut().find(|it| it.id == id)?;
                 note.text = text;
                 Some(note.clone())
             })
@@ -170,11 +170,11 @@ fn edit_file<T>(
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)?;
     let _held = lock_folder(folder)?;
-    let mut pages = read_file(file)?;
-    let Some(done) = edit(&mut pages) else { return Ok(None) };
+    let mut notes_file = read_file(file)?;
+    let Some(done) = edit(&mut notes_file) else { return Ok(None) };
     // Such files are their owner's alone from the first.
     let mut draft = tempfile::Builder::new().prefix(".notes-").tempfile_in(folder)?;
-    draft.write_all(&serde_json::to_vec_pretty(&pages)?)?;
+    draft.write_all(&serde_json::to_vec_pretty(&notes_file)?)?;
     draft.as_file().sync_all()?;
     draft.persist(file)?;
     Ok(Some(done))
@@ -182,11 +182,11 @@ fn edit_file<T>(
 
 /// Holds the folder against other processes until dropped.
 fn lock_folder(folder: &Path) -> io::Result<File> {
-    let held = File::open(folder)?;
+    let lock = File::open(folder)?;
     let start = Instant::now();
     loop {
-        match held.try_lock() {
-            Ok(()) => return Ok(held),
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
             Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(LOCK_POLL_INTERVAL);
             }

@@ -42,22 +42,22 @@ struct NoArguments {}
 pub(super) fn tools(notebook: &Arc<NoteStore>) -> Vec<Tool> {
     let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_NOTE_LENGTH});
     let id = json!({"type": "integer", "minimum": 1});
-    let book = || notebook.clone();
+    let store = || notebook.clone();
     let add = {
-        let book = book();
-        move |_: HandlerContext, it: AddNoteArguments| add(book.clone(), it)
+        let store = store();
+        move |_: HandlerContext, it: AddNoteArguments| add(store.clone(), it)
     };
     let list = {
-        let book = book();
-        move |_: HandlerContext, _: NoArguments| list(book.clone())
+        let store = store();
+        move |_: HandlerContext, _: NoArguments| list(store.clone())
     };
     let rewrite = {
-        let book = book();
-        move |_: HandlerContext, it: RewriteNoteArguments| rewrite(book.clone(), it)
+        let store = store();
+        move |_: HandlerContext, it: RewriteNoteArguments| rewrite(store.clone(), it)
     };
     let delete = {
-        let book = book();
-        move |_: HandlerContext, it: NoteIdArguments| delete(book.clone(), it)
+        let store = store();
+        move |_: HandlerContext, it: NoteIdArguments| delete(store.clone(), it)
     };
     vec![
         Tool::new("add_note", "Writes a note down.", add)
@@ -112,10 +112,10 @@ async fn delete(notebook: Arc<NoteStore>, it: NoteIdArguments) -> Result<ToolOut
 }
 
 pub(super) fn prompts(notebook: &Arc<NoteStore>) -> Vec<Prompt> {
-    let summarising = notebook.clone();
-    let summarise = move |_: HandlerContext, _: PromptArguments| summarise(summarising.clone());
-    let suggesting = notebook.clone();
-    let suggest = move || topics(suggesting.clone());
+    let summarise_store = notebook.clone();
+    let summarise = move |_: HandlerContext, _: PromptArguments| summarise(summarise_store.clone());
+    let topics_store = notebook.clone();
+    let suggest = move || topics(topics_store.clone());
     vec![
         Prompt::new("summarise_notes", "Asks for a summary of all notes.", summarise),
         Prompt::new("write_about", "Asks for a few lines about something.", write_about)
@@ -143,13 +143,13 @@ async fn summarise(notebook: Arc<NoteStore>) -> Result<Vec<PromptMessage>, Handl
 
 async fn write_about(
     _: HandlerContext,
-    given: PromptArguments,
+    arguments: PromptArguments,
 ) -> Result<Vec<PromptMessage>, HandlerError> {
-    let word = |name: &str, otherwise: &str| match given.get(name) {
+    let argument = |name: &str, default: &str| match arguments.get(name) {
         Some(text) => text.chars().take(200).collect(),
-        None => otherwise.to_owned(),
+        None => default.to_owned(),
     };
-    let (topic, tone) = (word("topic", "anything"), word("tone", "plain"));
+    let (topic, tone) = (argument("topic", "anything"), argument("tone", "plain"));
     Ok(vec![PromptMessage::user(format!("Write five lines about {topic}, in a {tone} tone."))])
 }
 

@@ -27,11 +27,11 @@ struct BashOutputArguments {
     wait: Option<u64>,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let read = move |_: HandlerContext, it: BashOutputArguments| {
-        let place = place.clone();
-        async move { read(&place, &it).await }
+        let session = session.clone();
+        async move { read(&session, &it).await }
     };
     let description = "Shows what a command in the background has said since it was asked last, and whether it has ended. \
         With `wait`, waits that long for its end first.";
@@ -64,7 +64,7 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
 }
 
 async fn read(
-    place: &Arc<WorkspaceSession>,
+    session: &Arc<WorkspaceSession>,
     it: &BashOutputArguments,
 ) -> Result<ToolOutput, HandlerError> {
     // Before anything counts as read.
@@ -73,36 +73,37 @@ async fn read(
         HandlerError::failed(format!("the regular expression makes no sense: {error}"))
     })?;
     let wait = Duration::from_millis(it.wait.unwrap_or(0).min(MAX_WAIT_MILLISECONDS));
-    let news = place.jobs.read_update(&it.bash_id, wait, MAX_SHOWN_BYTES).await?;
+    let update = session.jobs.read_update(&it.bash_id, wait, MAX_SHOWN_BYTES).await?;
     let text = match &filter {
-        None => news.excerpt.text,
+        None => update.excerpt.text,
         Some(filter) => {
             let fits = |line: &&str| filter.is_match(line.as_bytes()).unwrap_or(false);
-            news.excerpt.text.lines().filter(fits).map(|line| format!("{line}\n")).collect()
+            update.excerpt.text.lines().filter(fits).map(|line| format!("{line}\n")).collect()
         }
     };
-    let path = news.output_path.display().to_string();
-    let about = json!({
+    let path = update.output_path.display().to_string();
+    let structured = json!({
         "bashId": it.bash_id,
-        "command": news.command,
+        "command": update.command,
         "output": text,
-        "running": news.exit.is_none(),
-        "exitCode": news.exit.and_then(|it| it.code).map_or(Json::Null, Json::from),
-        "signal": news.exit.and_then(|it| it.signal).map_or(Json::Null, Json::from),
-        "moreBytes": news.excerpt.omitted_bytes,
+        "running": update.exit.is_none(),
+        "exitCode": update.exit.and_then(|it| it.code).map_or(Json::Null, Json::from),
+        "signal": update.exit.and_then(|it| it.signal).map_or(Json::Null, Json::from),
+        "moreBytes": update.excerpt.omitted_bytes,
         "outputFile": path,
     });
-    let mut words = text;
-    if !words.is_empty() && !words.ends_with('\n') {
-        words.push('\n');
+    let mut text_output = text;
+    if !text_output.is_empty() && !text_output.ends_with('\n') {
+        text_output.push('\n');
     }
-    if news.excerpt.omitted_bytes > 0 {
-        words.push_str(&format!("({} more bytes; ask again)\n", news.excerpt.omitted_bytes));
+    if update.excerpt.omitted_bytes > 0 {
+        text_output
+            .push_str(&format!("({} more bytes; ask again)\n", update.excerpt.omitted_bytes));
     }
-    let state = match &news.exit {
+    let state = match &update.exit {
         None => "it still runs".to_owned(),
         Some(ending) => describe_exit(ending).unwrap_or_else(|| "it has ended well".to_owned()),
     };
-    words.push_str(&format!("({state})\n"));
-    Ok(ToolOutput::structured(about, words))
+    text_output.push_str(&format!("({state})\n"));
+    Ok(ToolOutput::structured(structured, text_output))
 }

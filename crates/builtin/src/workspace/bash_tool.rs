@@ -32,11 +32,11 @@ struct BashArguments {
     _description: Option<String>,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let bash = move |context: HandlerContext, it: BashArguments| {
-        let place = place.clone();
-        async move { bash(&place, &context, &it).await }
+        let session = session.clone();
+        async move { bash(&session, &context, &it).await }
     };
     let description = "Runs a command with bash, with no terminal and no input. The working folder is kept \
         from one command to the next while it is an allowed one; variables are not. What a command leaves running ends with \
@@ -72,7 +72,7 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
 }
 
 async fn bash(
-    place: &Arc<WorkspaceSession>,
+    session: &Arc<WorkspaceSession>,
     context: &HandlerContext,
     it: &BashArguments,
 ) -> Result<ToolOutput, HandlerError> {
@@ -84,69 +84,69 @@ async fn bash(
             "a command has from 1 to {MAX_COMMAND_LENGTH} bytes, none of them zero; put a longer one in a file"
         )));
     }
-    let grounds = place.allowed_roots(context).await?;
-    let order = CommandSpec {
+    let roots = session.allowed_roots(context).await?;
+    let command = CommandSpec {
         command: it.command.clone(),
-        working_dir: place.shell_dir(&grounds)?,
-        output_dir: place.output_dir()?.to_owned(),
+        working_dir: session.shell_dir(&roots)?,
+        output_dir: session.output_dir()?.to_owned(),
     };
-    let within = it.timeout.map(|it| Duration::from_millis(it.clamp(1, MAX_TIMEOUT_MILLISECONDS)));
+    let timeout = it.timeout.map(|it| Duration::from_millis(it.clamp(1, MAX_TIMEOUT_MILLISECONDS)));
     if it.run_in_background {
-        let name = place.jobs.start_background(&order, None)?;
-        let words =
+        let name = session.jobs.start_background(&command, None)?;
+        let text =
             format!("`{name}` runs in the background; BashOutput reads it, KillBash ends it");
-        return Ok(ToolOutput::structured(json!({"bashId": name}), words));
+        return Ok(ToolOutput::structured(json!({"bashId": name}), text));
     }
-    let within = within.unwrap_or(Duration::from_millis(DEFAULT_TIMEOUT_MILLISECONDS));
-    let ran = place.jobs.run(&order, within).await?;
+    let timeout = timeout.unwrap_or(Duration::from_millis(DEFAULT_TIMEOUT_MILLISECONDS));
+    let result = session.jobs.run(&command, timeout).await?;
     let mut notes = String::new();
-    if let Some(folder) = &ran.working_dir
-        && !place.set_shell_dir(&grounds, folder)
+    if let Some(folder) = &result.working_dir
+        && !session.set_shell_dir(&roots, folder)
     {
         notes = format!(
             "({} is not an allowed folder; the next command begins in the first one)\n",
             folder.display()
         );
     }
-    let folder = place.shell_dir(&grounds)?.display().to_string();
-    Ok(to_output(&ran, &notes, &folder))
+    let folder = session.shell_dir(&roots)?.display().to_string();
+    Ok(to_output(&result, &notes, &folder))
 }
 
-fn to_output(ran: &CommandResult, notes: &str, folder: &str) -> ToolOutput {
-    let excerpt = ran.output.head_and_tail(MAX_SHOWN_BYTES);
+fn to_output(result: &CommandResult, notes: &str, folder: &str) -> ToolOutput {
+    let excerpt = result.output.head_and_tail(MAX_SHOWN_BYTES);
     let is_cut = excerpt.omitted_bytes > 0;
-    let mut about = json!({
+    let mut structured = json!({
         "output": excerpt.text,
-        "exitCode": ran.exit.code,
-        "signal": ran.exit.signal,
-        "timedOut": ran.exit.cause == ExitCause::Timeout,
+        "exitCode": result.exit.code,
+        "signal": result.exit.signal,
+        "timedOut": result.exit.cause == ExitCause::Timeout,
         "truncated": is_cut,
         "folder": folder,
     });
-    let mut words = excerpt.text;
-    if !words.is_empty() && !words.ends_with('\n') {
-        words.push('\n');
+    let mut text = excerpt.text;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
     }
     if is_cut {
-        let path = ran.output.path().display().to_string();
-        words.push_str(&format!("(all {} bytes are in `{path}`)\n", ran.output.total_bytes()));
-        about["outputFile"] = Json::from(path);
+        let path = result.output.path().display().to_string();
+        text.push_str(&format!("(all {} bytes are in `{path}`)\n", result.output.total_bytes()));
+        structured["outputFile"] = Json::from(path);
     } else {
-        let _gone_already = std::fs::remove_file(ran.output.path());
+        let _gone_already = std::fs::remove_file(result.output.path());
     }
-    words.push_str(notes);
-    if let Some(end) = describe_exit(&ran.exit) {
-        words.push_str(&format!("({end})\n"));
+    text.push_str(notes);
+    if let Some(end) = describe_exit(&result.exit) {
+        text.push_str(&format!("({end})\n"));
     }
-    if words.is_empty() {
-        words.push_str("(it said nothing)\n");
+    if text.is_empty() {
+        text.push_str("(it said nothing)\n");
     }
-    ToolOutput::structured(about, words)
+    ToolOutput::structured(structured, text)
 }
 
 /// How a command ended, where that is worth saying.
-pub(super) fn describe_exit(ending: &JobExit) -> Option<String> {
-    match (ending.cause, ending.code, ending.signal) {
+pub(super) fn describe_exit(exit: &JobExit) -> Option<String> {
+    match (exit.cause, exit.code, exit.signal) {
         (ExitCause::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
         (ExitCause::Killed, _, _) => Some("it was ended on request".to_owned()),
         (ExitCause::Exited, Some(0), _) => None,

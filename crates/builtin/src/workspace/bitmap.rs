@@ -39,9 +39,9 @@ pub(super) fn prepare(bytes: &[u8], format: ImageFormat) -> Option<PreparedImage
             size,
         });
     }
-    let picture = limited_reader(bytes, format).decode().ok()?;
-    let picture = picture.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
-    encode(&picture)
+    let image = limited_reader(bytes, format).decode().ok()?;
+    let image = image.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
+    encode(&image)
 }
 
 fn limited_reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
@@ -54,20 +54,20 @@ fn limited_reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]
     reader
 }
 
-fn encode(picture: &DynamicImage) -> Option<PreparedImage> {
+fn encode(image: &DynamicImage) -> Option<PreparedImage> {
     let mut bytes = Vec::new();
-    let mime = match picture.color().has_alpha() {
+    let mime_type = match image.color().has_alpha() {
         true => {
-            picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).ok()?;
+            image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).ok()?;
             ImageFormat::Png.to_mime_type()
         }
         false => {
             let encoder = JpegEncoder::new_with_quality(&mut bytes, JPEG_QUALITY);
-            picture.to_rgb8().write_with_encoder(encoder).ok()?;
+            image.to_rgb8().write_with_encoder(encoder).ok()?;
             ImageFormat::Jpeg.to_mime_type()
         }
     };
-    Some(PreparedImage { bytes, mime_type: mime, size: (picture.width(), picture.height()) })
+    Some(PreparedImage { bytes, mime_type, size: (image.width(), image.height()) })
 }
 
 #[cfg(test)]
@@ -76,8 +76,8 @@ mod tests {
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let picture = DynamicImage::new_rgb8(width, height);
-        picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
+        let image = DynamicImage::new_rgb8(width, height);
+        image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
         bytes
     }
 

@@ -81,11 +81,11 @@ impl Encoding {
 
 impl LineEndings {
     pub(super) fn detect(text: &str) -> LineEndings {
-        let feeds = text.matches('\n').count();
-        let pairs = text.matches("\r\n").count();
-        match (feeds, pairs) {
+        let line_feeds = text.matches('\n').count();
+        let crlf_pairs = text.matches("\r\n").count();
+        match (line_feeds, crlf_pairs) {
             (_, 0) => LineEndings::Lf,
-            (feeds, pairs) if feeds == pairs => LineEndings::CrLf,
+            (line_feeds, crlf_pairs) if line_feeds == crlf_pairs => LineEndings::CrLf,
             (_, _) => LineEndings::Mixed,
         }
     }
@@ -114,8 +114,8 @@ pub(super) fn to_crlf(text: &str) -> String {
 
 /// Reads bytes as text.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedText, DecodeError> {
-    let marked = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
-    let encoding = marked.into_iter().find(|it| bytes.starts_with(it.bom()));
+    let with_bom = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
+    let encoding = with_bom.into_iter().find(|it| bytes.starts_with(it.bom()));
     let encoding = encoding.unwrap_or(Encoding::Utf8);
     let body = &bytes[encoding.bom().len()..];
     let text = match encoding {
@@ -133,8 +133,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedText, DecodeError> {
 }
 
 fn decode_utf16(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
-    let (pairs, []) = body.as_chunks::<2>() else { return None };
-    let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+    let (crlf_pairs, []) = body.as_chunks::<2>() else { return None };
+    let units: Vec<u16> = crlf_pairs.iter().map(|pair| unit(*pair)).collect();
     String::from_utf16(&units).ok()
 }
 
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(decode(b"cup\xe9"), Err(DecodeError::Invalid(Encoding::Utf8)));
         assert_eq!(decode(b"\xff\xfea"), Err(DecodeError::Invalid(Encoding::Utf16Le)));
         assert_eq!(decode(b"\xfe\xff\xd8\x00"), Err(DecodeError::Invalid(Encoding::Utf16Be)));
-        let marked = decode(b"\xff\xfea\0\r\0\n\0").unwrap();
-        assert_eq!((marked.text.as_str(), marked.encoding.name()), ("a\r\n", "utf-16le"));
+        let with_bom = decode(b"\xff\xfea\0\r\0\n\0").unwrap();
+        assert_eq!((with_bom.text.as_str(), with_bom.encoding.name()), ("a\r\n", "utf-16le"));
     }
 
     #[test]

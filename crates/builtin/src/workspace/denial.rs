@@ -44,8 +44,8 @@ pub(super) enum FileError {
 }
 
 impl From<FileError> for HandlerError {
-    fn from(denial: FileError) -> HandlerError {
-        HandlerError::failed(denial.to_string())
+    fn from(error: FileError) -> HandlerError {
+        HandlerError::failed(error.to_string())
     }
 }
 

@@ -41,8 +41,8 @@ impl EditOperation {
             true => Extent::Everywhere,
             false => Extent::Once,
         };
-        let wanted = Replacement { old: &self.old_string, new: &self.new_string, extent };
-        replace(text, wanted).map_err(|mismatch| mismatch.message())
+        let replacement = Replacement { old: &self.old_string, new: &self.new_string, extent };
+        replace(text, replacement).map_err(|mismatch| mismatch.message())
     }
 
     /// The schemas of its members.
@@ -61,24 +61,26 @@ impl EditOperation {
     }
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let edit = move |context: HandlerContext, it: EditArguments| {
-        let place = place.clone();
+        let session = session.clone();
         async move {
-            place.run_blocking(context, move |turn| turn.with_write_lock(|| edit(&turn, &it))).await
+            session
+                .run_blocking(context, move |access| access.with_write_lock(|| edit(&access, &it)))
+                .await
         }
     };
     let description = "Replaces a piece of a file's text by another, exactly. The file must have been read before. Fails \
         where the piece is not there, or is there more than once and `replace_all` is not set. Line ends, encoding and \
         permissions stay.";
-    let mut takes = EditOperation::schema();
-    takes["file_path"] = json!({
+    let mut properties = EditOperation::schema();
+    properties["file_path"] = json!({
         "type": "string", "description": "The file: absolute, or from the first allowed folder on.",
     });
     Tool::new("Edit", description, edit)
         .title("Edit a file")
-        .input_schema(takes, &["file_path", "old_string", "new_string"])
+        .input_schema(properties, &["file_path", "old_string", "new_string"])
         .output_schema(json!({
             "type": "object",
             "properties": {
@@ -92,19 +94,19 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         }))
 }
 
-fn edit(turn: &FileAccess, it: &EditArguments) -> Result<ToolOutput, HandlerError> {
-    let known = turn.text_as_read(&it.file_path)?;
-    let path = known.resolved.path.display().to_string();
-    let replaced = it.operation.apply(&known.decoded.text);
+fn edit(access: &FileAccess, it: &EditArguments) -> Result<ToolOutput, HandlerError> {
+    let file = access.text_as_read(&it.file_path)?;
+    let path = file.resolved.path.display().to_string();
+    let replaced = it.operation.apply(&file.decoded.text);
     let replaced =
         replaced.map_err(|why| HandlerError::failed(format!("`{path}` is unchanged: {why}")))?;
-    turn.save(&known, &replaced.text)?;
+    access.save(&file, &replaced.text)?;
     let (line, snippet) = snippet(&replaced);
     let count = replaced.count;
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let words = format!("`{path}`: replaced {times}\n{snippet}");
-    let about = json!({"path": path, "replacements": count, "line": line, "snippet": snippet});
-    Ok(ToolOutput::structured(about, words))
+    let text = format!("`{path}`: replaced {times}\n{snippet}");
+    let structured = json!({"path": path, "replacements": count, "line": line, "snippet": snippet});
+    Ok(ToolOutput::structured(structured, text))
 }
 
 /// Where the first change begins, and what it looks like there now.

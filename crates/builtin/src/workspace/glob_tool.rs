@@ -29,11 +29,11 @@ struct GlobArguments {
     include_ignored: Option<bool>,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let glob = move |context: HandlerContext, it: GlobArguments| {
-        let place = place.clone();
-        async move { place.run_blocking(context, move |turn| glob(&turn, &it)).await }
+        let session = session.clone();
+        async move { session.run_blocking(context, move |access| glob(&access, &it)).await }
     };
     let description = "Finds files by a pattern such as `**/*.rs` or `src/{a,b}/*.ts`, those that were changed last first. \
         What ignore files name and `.git` are left out. No link is followed.";
@@ -61,15 +61,15 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .read_only()
 }
 
-fn glob(turn: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerError> {
-    let start = turn.resolve_start(it.path.as_deref())?;
+fn glob(access: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerError> {
+    let start = access.resolve_start(it.path.as_deref())?;
     if !start.is_dir()? {
         return Err(HandlerError::failed(format!("`{}` is not a folder", start.path.display())));
     }
     let pattern = walk::compile_glob(&it.pattern, &start.path)?;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let ignored = IgnoredFiles::from_flag(it.include_ignored);
-    let seen = walk::walk_files(turn, &start, ignored, None, |entry| {
+    let coverage = walk::walk_files(access, &start, ignored, None, |entry| {
         if pattern.is_match(walk::relative_to(entry.path(), &start.path)) {
             let changed = entry.metadata().ok().and_then(|it| it.modified().ok());
             found.push((changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.path().to_owned()));
@@ -82,17 +82,20 @@ fn glob(turn: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerErro
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let total = found.len();
     found.truncate(it.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT));
-    let is_cut = found.len() < total || seen != WalkCoverage::Complete;
+    let is_truncated = found.len() < total || coverage != WalkCoverage::Complete;
     let files: Vec<String> = found.iter().map(|(_, path)| path.display().to_string()).collect();
-    let mut words = files.iter().map(|file| format!("{file}\n")).collect::<String>();
+    let mut text = files.iter().map(|file| format!("{file}\n")).collect::<String>();
     if files.is_empty() {
-        words = "no file fits\n".to_owned();
+        text = "no file fits\n".to_owned();
     }
     if files.len() < total {
-        words.push_str(&format!("({} more fit)\n", total - files.len()));
+        text.push_str(&format!("({} more fit)\n", total - files.len()));
     }
-    if seen != WalkCoverage::Complete {
-        words.push_str("(there was too much to look at all of it; name a folder)\n");
+    if coverage != WalkCoverage::Complete {
+        text.push_str("(there was too much to look at all of it; name a folder)\n");
     }
-    Ok(ToolOutput::structured(json!({"files": files, "total": total, "truncated": is_cut}), words))
+    Ok(ToolOutput::structured(
+        json!({"files": files, "total": total, "truncated": is_truncated}),
+        text,
+    ))
 }

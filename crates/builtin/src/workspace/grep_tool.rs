@@ -71,11 +71,11 @@ enum OutputMode {
     Count,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let grep = move |context: HandlerContext, it: GrepArguments| {
-        let place = place.clone();
-        async move { place.run_blocking(context, move |turn| grep(&turn, &it)).await }
+        let session = session.clone();
+        async move { session.run_blocking(context, move |access| grep(&access, &it)).await }
     };
     let description = "Looks for a regular expression (Rust's syntax, as ripgrep has it) in files. `output_mode` says what \
         is shown: the files, those that were changed last first; the lines; or how many lines each file has. What ignore \
@@ -136,8 +136,8 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .read_only()
 }
 
-fn grep(turn: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerError> {
-    let start = turn.resolve_start(it.path.as_deref())?;
+fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerError> {
+    let start = access.resolve_start(it.path.as_deref())?;
     let matcher = build_matcher(it)?;
     let is_folder = start.is_dir()?;
     let folder = match is_folder {
@@ -148,15 +148,15 @@ fn grep(turn: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerErro
     let types = it.file_type.as_deref().map(file_types).transpose()?;
     let mut search = Search {
         arguments: it,
-        access: turn,
+        access,
         matcher,
         searcher: build_searcher(it),
         limit: it.head_limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
         results: SearchResults::default(),
     };
-    let seen = if is_folder {
+    let coverage = if is_folder {
         let ignored = IgnoredFiles::from_flag(it.include_ignored);
-        walk::walk_files(turn, &start, ignored, types, |entry| {
+        walk::walk_files(access, &start, ignored, types, |entry| {
             let fits = filter
                 .as_ref()
                 .is_none_or(|it| it.is_match(walk::relative_to(entry.path(), folder)));
@@ -173,7 +173,7 @@ fn grep(turn: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerErro
             ControlFlow::Break(()) => WalkCoverage::StoppedByVisitor,
         }
     };
-    Ok(search.into_output(seen))
+    Ok(search.into_output(coverage))
 }
 
 /// A pattern without a slash fits in any folder, as ripgrep has it.
@@ -268,19 +268,19 @@ struct MatchedLine {
 
 impl Search<'_> {
     fn search_path(&mut self, path: &Path) -> ControlFlow<()> {
-        let Some(Ok(spot)) = path.to_str().map(|path| self.access.resolve(path)) else {
+        let Some(Ok(resolved)) = path.to_str().map(|path| self.access.resolve(path)) else {
             return ControlFlow::Continue(());
         };
-        self.search_file(&spot)
+        self.search_file(&resolved)
     }
 
     /// Files that cannot be read are passed over.
-    fn search_file(&mut self, spot: &ResolvedPath) -> ControlFlow<()> {
-        let Ok(opened) = spot.open() else { return ControlFlow::Continue(()) };
+    fn search_file(&mut self, resolved: &ResolvedPath) -> ControlFlow<()> {
+        let Ok(opened) = resolved.open() else { return ControlFlow::Continue(()) };
         if opened.stat.st_size > MAX_FILE_SIZE {
             return ControlFlow::Continue(());
         }
-        let path: Arc<str> = spot.path.display().to_string().into();
+        let path: Arc<str> = resolved.path.display().to_string().into();
         let mut sink = MatchCollector {
             mode: self.arguments.output_mode,
             path: path.clone(),
@@ -312,61 +312,62 @@ impl Search<'_> {
         if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn into_output(mut self, seen: WalkCoverage) -> ToolOutput {
-        let mut is_cut = self.results.is_truncated || seen != WalkCoverage::Complete;
-        let (mut about, mut words) = match self.arguments.output_mode {
+    fn into_output(mut self, coverage: WalkCoverage) -> ToolOutput {
+        let mut is_truncated = self.results.is_truncated || coverage != WalkCoverage::Complete;
+        let (mut structured, mut text_output) = match self.arguments.output_mode {
             OutputMode::Content => self.results.line_output(),
             OutputMode::Count => {
-                is_cut |= self.results.counts.len() > self.limit;
+                is_truncated |= self.results.counts.len() > self.limit;
                 self.results.counts.truncate(self.limit);
                 self.results.count_output()
             }
             OutputMode::FilesWithMatches => {
                 self.results.files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-                is_cut |= self.results.files.len() > self.limit;
+                is_truncated |= self.results.files.len() > self.limit;
                 self.results.files.truncate(self.limit);
                 self.results.file_output()
             }
         };
-        if words.is_empty() {
-            words.push_str("nothing was found\n");
+        if text_output.is_empty() {
+            text_output.push_str("nothing was found\n");
         }
-        if is_cut {
-            words.push_str("(there is more; narrow the search, or raise `head_limit`)\n");
+        if is_truncated {
+            text_output.push_str("(there is more; narrow the search, or raise `head_limit`)\n");
         }
-        about["truncated"] = json!(is_cut);
-        ToolOutput::structured(about, words)
+        structured["truncated"] = json!(is_truncated);
+        ToolOutput::structured(structured, text_output)
     }
 }
 
 impl SearchResults {
     fn file_output(&self) -> (Json, String) {
         let files: Vec<&str> = self.files.iter().map(|(_, path)| path.as_str()).collect();
-        let words = files.iter().map(|file| format!("{file}\n")).collect();
-        (json!({"mode": "files_with_matches", "files": files}), words)
+        let text_output = files.iter().map(|file| format!("{file}\n")).collect();
+        (json!({"mode": "files_with_matches", "files": files}), text_output)
     }
 
     fn count_output(&self) -> (Json, String) {
         let count = |(path, count): &(String, u64)| json!({"path": path, "count": count});
         let counts: Vec<Json> = self.counts.iter().map(count).collect();
-        let words = self.counts.iter().map(|(path, count)| format!("{path}:{count}\n")).collect();
-        (json!({"mode": "count", "counts": counts}), words)
+        let text_output =
+            self.counts.iter().map(|(path, count)| format!("{path}:{count}\n")).collect();
+        (json!({"mode": "count", "counts": counts}), text_output)
     }
 
     /// As ripgrep prints it: a colon behind the number of a match, a dash behind that of a line beside one.
     fn line_output(&self) -> (Json, String) {
-        let mut words = String::new();
+        let mut text_output = String::new();
         for line in &self.lines {
-            if line.follows_gap && !words.is_empty() {
-                words.push_str("--\n");
+            if line.follows_gap && !text_output.is_empty() {
+                text_output.push_str("--\n");
             }
             let mark = if line.is_match { ':' } else { '-' };
             let _infallible =
-                writeln!(words, "{}{mark}{}{mark}{}", line.path, line.number, line.text);
+                writeln!(text_output, "{}{mark}{}{mark}{}", line.path, line.number, line.text);
         }
         let line = |it: &MatchedLine| json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match});
         let lines: Vec<Json> = self.lines.iter().map(line).collect();
-        (json!({"mode": "content", "lines": lines}), words)
+        (json!({"mode": "content", "lines": lines}), text_output)
     }
 }
 

@@ -65,14 +65,14 @@ pub(super) struct OpenedFile {
 
 impl AllowedRoots {
     /// Takes every folder that is there.
-    pub(super) fn new(roots: &[PathBuf], shelf: Option<&Path>) -> AllowedRoots {
+    pub(super) fn new(roots: &[PathBuf], output_dir: Option<&Path>) -> AllowedRoots {
         let mut all: Vec<Arc<RootDir>> = Vec::new();
         for root in roots.iter().filter_map(|path| RootDir::open(path)) {
             if !all.iter().any(|it| it.path == root.path) {
                 all.push(Arc::new(root));
             }
         }
-        AllowedRoots { roots: all, output_dir: shelf.and_then(RootDir::open).map(Arc::new) }
+        AllowedRoots { roots: all, output_dir: output_dir.and_then(RootDir::open).map(Arc::new) }
     }
 
     /// The folder that relative paths begin at.
@@ -91,32 +91,32 @@ impl AllowedRoots {
             return Err(FileError::InvalidPath);
         }
         let first = self.first().ok_or(FileError::NoRoots)?;
-        let wanted = first.join(text);
+        let requested = first.join(text);
         let outside = || FileError::Outside {
-            path: wanted.clone(),
+            path: requested.clone(),
             roots: self.paths().map(Path::to_owned).collect(),
         };
-        let (there, rest) = canonical_prefix(&wanted).ok_or_else(outside)?;
+        let (existing, rest) = canonical_prefix(&requested).ok_or_else(outside)?;
         // What lies outside is not even looked for: nobody learns what is there.
-        let root = self.root_of(&there, access).ok_or_else(outside)?;
+        let root = self.root_of(&existing, access).ok_or_else(outside)?;
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !rest.components().all(is_plain) {
-            return Err(FileError::NotFound { path: wanted.clone(), near: None });
+            return Err(FileError::NotFound { path: requested.clone(), near: None });
         }
         let path = match rest.as_os_str().is_empty() {
-            true => there,
-            false => there.join(rest),
+            true => existing,
+            false => existing.join(rest),
         };
-        let inside = path.strip_prefix(&root.path).map_err(|_| outside())?.to_owned();
-        Ok(ResolvedPath { root: root.clone(), relative: inside, path })
+        let relative = path.strip_prefix(&root.path).map_err(|_| outside())?.to_owned();
+        Ok(ResolvedPath { root: root.clone(), relative, path })
     }
 
     fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<RootDir>> {
-        let shelf = self.output_dir.iter().filter(|_| access == Access::Read);
+        let output_dir = self.output_dir.iter().filter(|_| access == Access::Read);
         // The deepest one, so that a folder inside another is its own.
         self.roots
             .iter()
-            .chain(shelf)
+            .chain(output_dir)
             .filter(|root| path.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len())
     }
@@ -134,9 +134,9 @@ impl RootDir {
 /// The longest beginning of a path that is there, without links, and the rest as it was written.
 fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     path.ancestors().find_map(|beginning| {
-        let there = beginning.canonicalize().ok()?;
+        let existing = beginning.canonicalize().ok()?;
         let rest = path.strip_prefix(beginning).ok()?;
-        Some((there, rest.to_owned()))
+        Some((existing, rest.to_owned()))
     })
 }
 
@@ -271,12 +271,12 @@ fn is_same_file(one: &Stat, other: &Stat) -> bool {
 /// Opens what lies below a folder, and follows no link at all on the way.
 fn open_beneath(
     folder: BorrowedFd<'_>,
-    inside: &Path,
+    relative: &Path,
     flags: OFlags,
 ) -> rustix::io::Result<OwnedFd> {
-    let inside = match inside.as_os_str().is_empty() {
+    let relative = match relative.as_os_str().is_empty() {
         true => Path::new("."),
-        false => inside,
+        false => relative,
     };
     #[cfg(target_os = "linux")]
     {
@@ -286,7 +286,7 @@ fn open_beneath(
         let flags = flags | OFlags::CLOEXEC;
         // The kernel asks for another try when something was renamed meanwhile.
         for _ in 0..8 {
-            match openat2(folder, inside, flags, Mode::empty(), resolve) {
+            match openat2(folder, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 // An old kernel, or a filter that does not know the call.
                 Err(Errno::NOSYS | Errno::PERM) => break,
@@ -294,17 +294,17 @@ fn open_beneath(
             }
         }
     }
-    walk_beneath(folder, inside, flags)
+    walk_beneath(folder, relative, flags)
 }
 
 /// The same step by step, where the system cannot do it at once.
 fn walk_beneath(
     folder: BorrowedFd<'_>,
-    inside: &Path,
+    relative: &Path,
     flags: OFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let parts: Vec<&OsStr> = inside
+    let parts: Vec<&OsStr> = relative
         .components()
         .map(|part| match part {
             Component::Normal(name) => Ok(name),
@@ -346,18 +346,18 @@ mod tests {
         symlink(at("root/sub"), at("root/stays-absolute")).unwrap();
         symlink(at("nothing-there"), at("root/loose")).unwrap();
         symlink("around", at("root/around")).unwrap();
-        let grounds = AllowedRoots::new(&[at("root")], None);
-        (home, grounds)
+        let roots = AllowedRoots::new(&[at("root")], None);
+        (home, roots)
     }
 
-    fn read(grounds: &AllowedRoots, path: &str) -> Result<String, FileError> {
-        let opened = grounds.resolve(path, Access::Read)?.open()?;
+    fn read(roots: &AllowedRoots, path: &str) -> Result<String, FileError> {
+        let opened = roots.resolve(path, Access::Read)?.open()?;
         Ok(std::io::read_to_string(opened.file).unwrap())
     }
 
     #[test]
     fn what_is_inside_is_found_however_it_is_written() {
-        let (home, grounds) = fixture();
+        let (home, roots) = fixture();
         let absolute = home.path().canonicalize().unwrap().join("root/sub/file");
         for path in [
             "sub/file",
@@ -369,15 +369,15 @@ mod tests {
             "../root/sub/file",
             absolute.to_str().unwrap(),
         ] {
-            assert_eq!(read(&grounds, path), Ok("inside".to_owned()), "{path}");
+            assert_eq!(read(&roots, path), Ok("inside".to_owned()), "{path}");
         }
     }
 
     #[test]
     fn nothing_leads_out() {
-        let (home, grounds) = fixture();
+        let (home, roots) = fixture();
         let absolute = |path: &str| home.path().join(path).display().to_string();
-        let corpus = [
+        let paths = [
             "..",
             "../secret",
             "../secret/",
@@ -407,20 +407,20 @@ mod tests {
             "file:///etc/passwd",
             "~/secret",
         ];
-        for path in corpus.map(str::to_owned).into_iter().chain([
+        for path in paths.map(str::to_owned).into_iter().chain([
             absolute("secret"),
             absolute("root/../secret"),
             absolute("root-two/file"),
             absolute("root/leaves"),
             "x/".repeat(5000),
         ]) {
-            assert!(read(&grounds, &path).is_err(), "{path}");
+            assert!(read(&roots, &path).is_err(), "{path}");
             let made =
-                grounds.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
+                roots.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
             // What is merely oddly named may be made, inside.
-            if let (Ok(_), Ok(spot)) = (made, grounds.resolve(&path, Access::Write)) {
+            if let (Ok(_), Ok(resolved)) = (made, roots.resolve(&path, Access::Write)) {
                 let root = home.path().canonicalize().unwrap().join("root");
-                assert!(spot.path.starts_with(root), "{path}");
+                assert!(resolved.path.starts_with(root), "{path}");
             }
         }
         assert_eq!(fs::read_to_string(home.path().join("secret")).unwrap(), "outside");
@@ -428,8 +428,8 @@ mod tests {
 
     #[test]
     fn what_is_outside_is_not_told_from_what_is_not_there() {
-        let (_home, grounds) = fixture();
-        let denial = |path: &str| grounds.resolve(path, Access::Read).unwrap_err().to_string();
+        let (_home, roots) = fixture();
+        let denial = |path: &str| roots.resolve(path, Access::Read).unwrap_err().to_string();
         let without = |text: String, path: &str| text.replace(path, "");
         assert_eq!(
             without(denial("../secret"), "secret"),
@@ -439,21 +439,21 @@ mod tests {
 
     #[test]
     fn a_folder_that_became_a_link_after_it_was_found_leads_nowhere() {
-        let (home, grounds) = fixture();
-        let spot = grounds.resolve("sub/file", Access::Read).unwrap();
+        let (home, roots) = fixture();
+        let resolved = roots.resolve("sub/file", Access::Read).unwrap();
         let root = home.path().join("root");
         fs::rename(root.join("sub"), root.join("gone")).unwrap();
         fs::create_dir(home.path().join("trap")).unwrap();
         fs::write(home.path().join("trap/file"), "trapped").unwrap();
         symlink(home.path().join("trap"), root.join("sub")).unwrap();
-        assert!(spot.open().is_err());
-        assert!(spot.open_or_create_parent().is_err());
+        assert!(resolved.open().is_err());
+        assert!(resolved.open_or_create_parent().is_err());
     }
 
     #[test]
     fn a_walk_step_by_step_is_as_safe() {
-        let (_home, grounds) = fixture();
-        let folder = grounds.roots[0].dir.as_fd();
+        let (_home, roots) = fixture();
+        let folder = roots.roots[0].dir.as_fd();
         let open = |path: &str| walk_beneath(folder, Path::new(path), OFlags::RDONLY);
         assert!(open("sub/file").is_ok() && open(".").is_ok());
         for path in ["leaves", "stays", "up/secret", "../secret", "stays-absolute/file", "/etc"] {
@@ -463,12 +463,12 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_opened() {
-        let (home, grounds) = fixture();
+        let (home, roots) = fixture();
         let root = home.path().join("root");
         let made = std::process::Command::new("mkfifo").arg(root.join("pipe")).status().unwrap();
         assert!(made.success());
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-        let denied = |path: &str| grounds.resolve(path, Access::Read).unwrap().open().unwrap_err();
+        let denied = |path: &str| roots.resolve(path, Access::Read).unwrap().open().unwrap_err();
         assert!(matches!(denied("pipe"), FileError::NotRegularFile { .. }));
         assert!(matches!(denied("socket"), FileError::NotRegularFile { .. }));
         assert!(matches!(denied("sub"), FileError::IsDirectory { .. }));
@@ -479,8 +479,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_nearly_right_is_suggested() {
-        let (_home, grounds) = fixture();
-        let denial = grounds.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
+        let (_home, roots) = fixture();
+        let denial = roots.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
         assert!(denial.to_string().contains("`file`"), "{denial}");
     }
 
@@ -488,9 +488,9 @@ mod tests {
     fn the_shelf_is_to_be_read_and_nothing_else() {
         let (home, _) = fixture();
         let at = |path: &str| home.path().join(path);
-        let grounds = AllowedRoots::new(&[at("root")], Some(&at("root-two")));
+        let roots = AllowedRoots::new(&[at("root")], Some(&at("root-two")));
         let path = at("root-two/file").display().to_string();
-        assert_eq!(read(&grounds, &path), Ok("beside".to_owned()));
-        assert!(matches!(grounds.resolve(&path, Access::Write), Err(FileError::Outside { .. })));
+        assert_eq!(read(&roots, &path), Ok("beside".to_owned()));
+        assert!(matches!(roots.resolve(&path, Access::Write), Err(FileError::Outside { .. })));
     }
 }

@@ -40,11 +40,11 @@ pub(super) enum WriteMode<'a> {
 }
 
 /// Takes a file in.
-pub(super) fn read_contents(spot: &ResolvedPath) -> Result<FileContents, FileError> {
-    let opened = spot.open()?;
+pub(super) fn read_contents(resolved: &ResolvedPath) -> Result<FileContents, FileError> {
+    let opened = resolved.open()?;
     let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
     let too_large =
-        |size| FileError::TooLarge { path: spot.path.clone(), size, limit: MAX_FILE_SIZE };
+        |size| FileError::TooLarge { path: resolved.path.clone(), size, limit: MAX_FILE_SIZE };
     if size > MAX_FILE_SIZE {
         return Err(too_large(size));
     }
@@ -52,41 +52,45 @@ pub(super) fn read_contents(spot: &ResolvedPath) -> Result<FileContents, FileErr
     let mut bounded = opened.file.take(MAX_FILE_SIZE + 1);
     bounded
         .read_to_end(&mut bytes)
-        .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?;
+        .map_err(|error| FileError::Io { path: resolved.path.clone(), kind: error.kind() })?;
     let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if read > MAX_FILE_SIZE {
         return Err(too_large(read));
     }
-    let stamp = Fingerprint::new(&opened.stat, &bytes);
-    Ok(FileContents { bytes, fingerprint: stamp, stat: opened.stat })
+    let fingerprint = Fingerprint::new(&opened.stat, &bytes);
+    Ok(FileContents { bytes, fingerprint, stat: opened.stat })
 }
 
 /// Puts contents in place of what was there, with its permissions. Comes back with what the file is now.
 pub(super) fn write_contents(
-    spot: &ResolvedPath,
+    resolved: &ResolvedPath,
     bytes: &[u8],
     before: WriteMode<'_>,
 ) -> Result<Fingerprint, FileError> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if size > MAX_FILE_SIZE {
-        return Err(FileError::TooLarge { path: spot.path.clone(), size, limit: MAX_FILE_SIZE });
+        return Err(FileError::TooLarge {
+            path: resolved.path.clone(),
+            size,
+            limit: MAX_FILE_SIZE,
+        });
     }
-    if let WriteMode::Replace(held) = before
-        && held.stat.st_mode & 0o222 == 0
+    if let WriteMode::Replace(contents) = before
+        && contents.stat.st_mode & 0o222 == 0
     {
-        return Err(FileError::ReadOnly { path: spot.path.clone() });
+        return Err(FileError::ReadOnly { path: resolved.path.clone() });
     }
-    let (folder, name) = spot.open_or_create_parent()?;
-    let draft = Draft::create(spot, folder, before)?;
+    let (folder, name) = resolved.open_or_create_parent()?;
+    let draft = Draft::create(resolved, folder, before)?;
     let mut file = File::from(
         draft
             .file
             .try_clone()
-            .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?,
+            .map_err(|error| FileError::Io { path: resolved.path.clone(), kind: error.kind() })?,
     );
     file.write_all(bytes)
-        .map_err(|error| FileError::Io { path: spot.path.clone(), kind: error.kind() })?;
-    draft.commit(spot, Path::new(&name), before, bytes)
+        .map_err(|error| FileError::Io { path: resolved.path.clone(), kind: error.kind() })?;
+    draft.commit(resolved, Path::new(&name), before, bytes)
 }
 
 /// A file beside the one to be replaced. Dropping it takes it away.
@@ -98,7 +102,7 @@ struct Draft {
 
 impl Draft {
     fn create(
-        spot: &ResolvedPath,
+        resolved: &ResolvedPath,
         folder: OwnedFd,
         before: WriteMode<'_>,
     ) -> Result<Draft, FileError> {
@@ -119,44 +123,44 @@ impl Draft {
             }
             opened => opened,
         };
-        let file = opened.map_err(|error| spot.errno_error(error))?;
+        let file = opened.map_err(|error| resolved.errno_error(error))?;
         let draft = Draft { folder, file, name: Some(name) };
-        if let WriteMode::Replace(held) = before {
+        if let WriteMode::Replace(contents) = before {
             // Ours alone where it cannot be given away; who may do what stays as it was.
-            let owner = Some(Uid::from_raw(held.stat.st_uid));
+            let owner = Some(Uid::from_raw(contents.stat.st_uid));
             let _not_ours_to_give =
-                fchown(&draft.file, owner, Some(Gid::from_raw(held.stat.st_gid)));
-            let mode = Mode::from_raw_mode(held.stat.st_mode & 0o777);
-            fchmod(&draft.file, mode).map_err(|error| spot.errno_error(error))?;
+                fchown(&draft.file, owner, Some(Gid::from_raw(contents.stat.st_gid)));
+            let mode = Mode::from_raw_mode(contents.stat.st_mode & 0o777);
+            fchmod(&draft.file, mode).map_err(|error| resolved.errno_error(error))?;
         }
         Ok(draft)
     }
 
     fn commit(
         mut self,
-        spot: &ResolvedPath,
+        resolved: &ResolvedPath,
         name: &Path,
         before: WriteMode<'_>,
         bytes: &[u8],
     ) -> Result<Fingerprint, FileError> {
-        let fail = |error| spot.errno_error(error);
+        let fail = |error| resolved.errno_error(error);
         fsync(&self.file).map_err(fail)?;
         let now = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_as_it_was = match (before, &now) {
+        let is_unmodified_since_read = match (before, &now) {
             (WriteMode::CreateNew, Err(Errno::NOENT)) => true,
-            (WriteMode::Replace(held), Ok(now)) => is_unmodified(&held.stat, now),
+            (WriteMode::Replace(contents), Ok(now)) => is_unmodified(&contents.stat, now),
             (WriteMode::CreateNew | WriteMode::Replace(_), Ok(_) | Err(_)) => false,
         };
-        if !is_as_it_was {
-            return Err(FileError::ModifiedMeanwhile { path: spot.path.clone() });
+        if !is_unmodified_since_read {
+            return Err(FileError::ModifiedMeanwhile { path: resolved.path.clone() });
         }
         let Some(draft) = self.name.as_deref() else {
-            return Err(FileError::ReplacedMeanwhile { path: spot.path.clone() });
+            return Err(FileError::ReplacedMeanwhile { path: resolved.path.clone() });
         };
         match before {
             WriteMode::CreateNew => {
                 rename_no_replace(&self.folder, draft, name).map_err(|error| match error {
-                    Errno::EXIST => FileError::ModifiedMeanwhile { path: spot.path.clone() },
+                    Errno::EXIST => FileError::ModifiedMeanwhile { path: resolved.path.clone() },
                     other => fail(other),
                 })?
             }
@@ -208,7 +212,7 @@ mod tests {
     use super::super::grounds::{Access, AllowedRoots};
     use super::*;
 
-    fn spot(folder: &tempfile::TempDir, path: &str) -> ResolvedPath {
+    fn resolved(folder: &tempfile::TempDir, path: &str) -> ResolvedPath {
         let grounds = AllowedRoots::new(&[folder.path().to_owned()], None);
         grounds.resolve(path, Access::Write).unwrap()
     }
@@ -223,16 +227,17 @@ mod tests {
         let path = folder.path().join("script");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
-        let spot = spot(&folder, "script");
-        let held = read_contents(&spot).unwrap();
+        let resolved = resolved(&folder, "script");
+        let contents = read_contents(&resolved).unwrap();
         let mut reader = File::open(&path).unwrap();
-        let stamp = write_contents(&spot, b"new and longer", WriteMode::Replace(&held)).unwrap();
+        let fingerprint =
+            write_contents(&resolved, b"new and longer", WriteMode::Replace(&contents)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new and longer");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
         let mut seen = String::new();
         reader.read_to_string(&mut seen).unwrap();
         assert_eq!(seen, "old", "who had it open sees the old one");
-        assert!(stamp.has_same_contents(&read_contents(&spot).unwrap().fingerprint));
+        assert!(fingerprint.has_same_contents(&read_contents(&resolved).unwrap().fingerprint));
         assert_eq!(names(&folder), [path], "no draft is left");
     }
 
@@ -241,12 +246,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
-        let spot = spot(&folder, "file");
-        let held = read_contents(&spot).unwrap();
+        let resolved = resolved(&folder, "file");
+        let contents = read_contents(&resolved).unwrap();
         fs::write(&path, "theirs").unwrap();
-        let refused = write_contents(&spot, b"ours", WriteMode::Replace(&held)).unwrap_err();
+        let refused =
+            write_contents(&resolved, b"ours", WriteMode::Replace(&contents)).unwrap_err();
         assert!(matches!(refused, FileError::ModifiedMeanwhile { .. }));
-        let refused = write_contents(&spot, b"ours", WriteMode::CreateNew).unwrap_err();
+        let refused = write_contents(&resolved, b"ours", WriteMode::CreateNew).unwrap_err();
         assert!(matches!(refused, FileError::ModifiedMeanwhile { .. }));
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
         assert_eq!(names(&folder), [path], "no draft is left");
@@ -257,16 +263,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("draft"), "ours").unwrap();
         fs::write(folder.path().join("name"), "theirs").unwrap();
-        let held = File::open(folder.path()).unwrap();
-        assert_eq!(rename_no_replace(&held, "draft", Path::new("name")), Err(Errno::EXIST));
+        let contents = File::open(folder.path()).unwrap();
+        assert_eq!(rename_no_replace(&contents, "draft", Path::new("name")), Err(Errno::EXIST));
         assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), "theirs");
     }
 
     #[test]
     fn missing_folders_are_made() {
         let folder = tempfile::tempdir().unwrap();
-        let spot = spot(&folder, "a/b/c");
-        write_contents(&spot, b"x", WriteMode::CreateNew).unwrap();
+        let resolved = resolved(&folder, "a/b/c");
+        write_contents(&resolved, b"x", WriteMode::CreateNew).unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/b/c")).unwrap(), "x");
     }
 
@@ -276,13 +282,13 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-        let spot = spot(&folder, "file");
-        let held = read_contents(&spot).unwrap();
-        let refused = write_contents(&spot, b"new", WriteMode::Replace(&held)).unwrap_err();
+        let resolved = resolved(&folder, "file");
+        let contents = read_contents(&resolved).unwrap();
+        let refused = write_contents(&resolved, b"new", WriteMode::Replace(&contents)).unwrap_err();
         assert!(matches!(refused, FileError::ReadOnly { .. }));
         fs::remove_file(&path).unwrap();
         let sparse = File::create(&path).unwrap();
         sparse.set_len(MAX_FILE_SIZE + 1).unwrap();
-        assert!(matches!(read_contents(&spot).unwrap_err(), FileError::TooLarge { .. }));
+        assert!(matches!(read_contents(&resolved).unwrap_err(), FileError::TooLarge { .. }));
     }
 }

@@ -83,9 +83,9 @@ impl NotebookView {
         for mime in ["image/png", "image/jpeg"] {
             let encoded: String = join_lines(&data[mime]).split_whitespace().collect();
             let bytes = STANDARD.decode(encoded).unwrap_or_default();
-            let fitted = bitmap::detect_format(&bytes).and_then(|it| bitmap::prepare(&bytes, it));
-            if let (Some(fitted), true) = (fitted, self.images.len() < MAX_IMAGES) {
-                self.images.push(fitted);
+            let image = bitmap::detect_format(&bytes).and_then(|it| bitmap::prepare(&bytes, it));
+            if let (Some(image), true) = (image, self.images.len() < MAX_IMAGES) {
+                self.images.push(image);
                 self.text.push_str(&format!("[picture {}]\n", self.images.len()));
             }
         }
@@ -98,9 +98,9 @@ impl NotebookView {
         if self.cells == 0 {
             self.text.push_str("(the notebook has no cells)\n");
         }
-        let about =
+        let structured =
             json!({"path": path, "kind": "notebook", "content": self.text, "encoding": encoding});
-        let output = ToolOutput::structured(about, self.text);
+        let output = ToolOutput::structured(structured, self.text);
         self.images.iter().fold(output, |output, it| output.with_image(&it.bytes, it.mime_type))
     }
 }

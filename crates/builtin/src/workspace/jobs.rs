@@ -137,30 +137,30 @@ impl Jobs {
     /// Runs a command and waits for its end. Dropping the future kills it.
     pub(super) async fn run(
         &self,
-        order: &CommandSpec,
-        within: Duration,
+        spec: &CommandSpec,
+        timeout: Duration,
     ) -> Result<CommandResult, HandlerError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = create_output_log(order, number)?;
-        let folder_file = order.output_dir.join(format!("folder-{number}"));
-        let (said, errand) = self.spawn_shell(order, FOREGROUND_SCRIPT, &folder_file)?;
-        let attending = wait_for_exit(
-            said,
+        let transcript = create_output_log(spec, number)?;
+        let folder_file = spec.output_dir.join(format!("folder-{number}"));
+        let (pipe, errand) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
+        let waiting = wait_for_exit(
+            pipe,
             errand,
             &transcript,
-            StopConditions { timeout: within, kill: Arc::default() },
+            StopConditions { timeout, kill: Arc::default() },
         );
-        let ending = attending.await;
+        let exit = waiting.await;
         let folder = std::fs::read(&folder_file).ok().and_then(|bytes| parse_working_dir(&bytes));
         let _never_made = std::fs::remove_file(&folder_file);
-        Ok(CommandResult { exit: ending, output: transcript, working_dir: folder })
+        Ok(CommandResult { exit, output: transcript, working_dir: folder })
     }
 
     /// Starts a command in the background; comes back with its name.
     pub(super) fn start_background(
         &self,
-        order: &CommandSpec,
-        within: Option<Duration>,
+        spec: &CommandSpec,
+        timeout: Option<Duration>,
     ) -> Result<String, HandlerError> {
         let mut table = self.table();
         while table.tasks.try_join_next().is_some() {}
@@ -171,20 +171,20 @@ impl Jobs {
         }
         table.evict_finished();
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = Arc::new(create_output_log(order, number)?);
-        let (said, errand) = self.spawn_shell(order, BACKGROUND_SCRIPT, Path::new(""))?;
-        let (tell, ending) = watch::channel(None);
+        let transcript = Arc::new(create_output_log(spec, number)?);
+        let (pipe, errand) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
+        let (tell, exit) = watch::channel(None);
         let kill = Arc::new(Notify::new());
-        let until =
-            StopConditions { timeout: within.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
+        let stop_conditions =
+            StopConditions { timeout: timeout.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
         let kept = transcript.clone();
         table.tasks.spawn(async move {
-            let ending = wait_for_exit(said, errand, &kept, until).await;
-            let _nobody_asks = tell.send(Some(ending));
+            let exit = wait_for_exit(pipe, errand, &kept, stop_conditions).await;
+            let _nobody_asks = tell.send(Some(exit));
         });
         let name = format!("bash_{number}");
-        let command = order.command.clone();
-        let job = Job { number, command, output: transcript, exit: ending, kill, read_offset: 0 };
+        let command = spec.command.clone();
+        let job = Job { number, command, output: transcript, exit, kill, read_offset: 0 };
         table.jobs.insert(name.clone(), job);
         Ok(name)
     }
@@ -194,29 +194,29 @@ impl Jobs {
     pub(super) async fn read_update(
         &self,
         name: &str,
-        patience: Duration,
-        most: u64,
+        wait: Duration,
+        max_bytes: u64,
     ) -> Result<JobUpdate, HandlerError> {
-        let mut ending = self.with_job(name, |job| job.exit.clone())?;
+        let mut exit = self.with_job(name, |job| job.exit.clone())?;
         // One that is over, or gone, is not waited for.
-        let _over_or_time_up = timeout(patience, ending.wait_for(Option::is_some)).await;
+        let _over_or_time_up = timeout(wait, exit.wait_for(Option::is_some)).await;
         self.with_job(name, |job| {
             // Asked first: what it says after that is for the next time.
-            let ending = *job.exit.borrow();
-            let (excerpt, next) = job.output.read_from(job.read_offset, most);
+            let exit = *job.exit.borrow();
+            let (excerpt, next) = job.output.read_from(job.read_offset, max_bytes);
             job.read_offset = next;
             let path = job.output.path().to_owned();
-            JobUpdate { command: job.command.clone(), exit: ending, excerpt, output_path: path }
+            JobUpdate { command: job.command.clone(), exit, excerpt, output_path: path }
         })
     }
 
     /// Ends a command in the background, and everybody whom it started. One that has ended already stays so.
     pub(super) async fn kill(&self, name: &str) -> Result<JobExit, HandlerError> {
-        let (mut ending, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
+        let (mut exit, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
         kill.notify_one();
-        let ended = timeout(Duration::from_secs(10), ending.wait_for(Option::is_some)).await;
+        let ended = timeout(Duration::from_secs(10), exit.wait_for(Option::is_some)).await;
         match ended {
-            Ok(Ok(ending)) => ending.ok_or_else(|| HandlerError::failed("it cannot be ended")),
+            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it cannot be ended")),
             Ok(Err(_)) | Err(_) => Err(HandlerError::failed(format!("`{name}` does not end"))),
         }
     }
@@ -235,10 +235,14 @@ impl Jobs {
         }
     }
 
-    fn with_job<T>(&self, name: &str, look: impl FnOnce(&mut Job) -> T) -> Result<T, HandlerError> {
+    fn with_job<T>(
+        &self,
+        name: &str,
+        action: impl FnOnce(&mut Job) -> T,
+    ) -> Result<T, HandlerError> {
         let mut table = self.table();
         if let Some(job) = table.jobs.get_mut(name) {
-            return Ok(look(job));
+            return Ok(action(job));
         }
         let known: Vec<&str> = table.jobs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
@@ -249,7 +253,7 @@ impl Jobs {
 
     fn spawn_shell(
         &self,
-        order: &CommandSpec,
+        spec: &CommandSpec,
         script: &str,
         folder_file: &Path,
     ) -> Result<(Receiver, RunningCommand), HandlerError> {
@@ -268,11 +272,11 @@ impl Jobs {
                 "-c".into(),
                 script.into(),
                 "bash".into(),
-                order.command.as_str().into(),
+                spec.command.as_str().into(),
                 folder_file.into(),
             ],
             env: env.chain([("TERM".into(), "dumb".into())]).collect(),
-            cwd: Some(order.working_dir.clone()),
+            cwd: Some(spec.working_dir.clone()),
         };
         let failed = |error: &StartError| {
             HandlerError::failed(format!("the shell cannot be started: {}", error.source))
@@ -309,8 +313,8 @@ impl Job {
     }
 }
 
-fn create_output_log(order: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
-    let path = order.output_dir.join(format!("bash_{number}.txt"));
+fn create_output_log(spec: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
+    let path = spec.output_dir.join(format!("bash_{number}.txt"));
     OutputLog::new(path)
         .map_err(|error| HandlerError::failed(format!("the output cannot be kept: {error}")))
 }
@@ -329,21 +333,21 @@ struct StopConditions {
 
 /// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
 async fn wait_for_exit(
-    mut said: Receiver,
+    mut pipe: Receiver,
     mut errand: RunningCommand,
     transcript: &OutputLog,
-    until: StopConditions,
+    stop_conditions: StopConditions,
 ) -> JobExit {
-    let deadline = Instant::now() + until.timeout;
+    let deadline = Instant::now() + stop_conditions.timeout;
     let mut buffer = vec![0; 64 * 1024];
     let mut is_open = true;
     let ended = loop {
         tokio::select! {
             biased;
             () = sleep_until(deadline) => break Err(ExitCause::Timeout),
-            () = until.kill.notified() => break Err(ExitCause::Killed),
+            () = stop_conditions.kill.notified() => break Err(ExitCause::Killed),
             status = errand.wait() => break Ok(status.ok()),
-            read = said.read(&mut buffer), if is_open => match read {
+            read = pipe.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false,
                 Ok(count) => transcript.append(&buffer[..count]),
             },
@@ -355,7 +359,7 @@ async fn wait_for_exit(
     };
     let rest = async {
         while is_open {
-            match said.read(&mut buffer).await {
+            match pipe.read(&mut buffer).await {
                 Ok(0) | Err(_) => is_open = false,
                 Ok(count) => transcript.append(&buffer[..count]),
             }

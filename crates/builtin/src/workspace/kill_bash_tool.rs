@@ -18,11 +18,11 @@ struct KillBashArguments {
     bash_id: String,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let kill = move |_: HandlerContext, it: KillBashArguments| {
-        let place = place.clone();
-        async move { kill(&place, &it).await }
+        let session = session.clone();
+        async move { kill(&session, &it).await }
     };
     let description = "Ends a command in the background, and everything that it started.";
     Tool::new("KillBash", description, kill)
@@ -45,11 +45,11 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
 }
 
 async fn kill(
-    place: &Arc<WorkspaceSession>,
+    session: &Arc<WorkspaceSession>,
     it: &KillBashArguments,
 ) -> Result<ToolOutput, HandlerError> {
-    let ending = place.jobs.kill(&it.bash_id).await?;
-    let how = describe_exit(&ending).unwrap_or_else(|| "it had ended well already".to_owned());
-    let about = json!({"bashId": it.bash_id, "exitCode": ending.code, "signal": ending.signal});
-    Ok(ToolOutput::structured(about, format!("`{}` is over: {how}", it.bash_id)))
+    let exit = session.jobs.kill(&it.bash_id).await?;
+    let how = describe_exit(&exit).unwrap_or_else(|| "it had ended well already".to_owned());
+    let structured = json!({"bashId": it.bash_id, "exitCode": exit.code, "signal": exit.signal});
+    Ok(ToolOutput::structured(structured, format!("`{}` is over: {how}", it.bash_id)))
 }

@@ -44,21 +44,21 @@ pub(super) struct ReadFiles(Vec<(PathBuf, Fingerprint)>);
 
 impl ReadFiles {
     /// Remembers a file; the one that was used longest ago is forgotten for it.
-    pub(super) fn insert(&mut self, path: &Path, stamp: Fingerprint) {
+    pub(super) fn insert(&mut self, path: &Path, fingerprint: Fingerprint) {
         self.0.retain(|(known, _)| known != path);
         if self.0.len() >= MAX_FILES {
             self.0.remove(0);
         }
-        self.0.push((path.to_owned(), stamp));
+        self.0.push((path.to_owned(), fingerprint));
     }
 
     /// What is known of a file. It counts as used.
     pub(super) fn touch(&mut self, path: &Path) -> Option<Fingerprint> {
         let at = self.0.iter().position(|(known, _)| known == path)?;
         let found = self.0.remove(at);
-        let stamp = found.1.clone();
+        let fingerprint = found.1.clone();
         self.0.push(found);
-        Some(stamp)
+        Some(fingerprint)
     }
 }
 
@@ -66,7 +66,7 @@ impl ReadFiles {
 mod tests {
     use super::*;
 
-    fn stamp(hash: u8) -> Fingerprint {
+    fn fingerprint(hash: u8) -> Fingerprint {
         Fingerprint { modified: (1, 0), size: 3, hash: [hash; 32] }
     }
 
@@ -75,10 +75,10 @@ mod tests {
         let mut known = ReadFiles::default();
         let path = |number: usize| PathBuf::from(format!("/{number}"));
         for number in 0..MAX_FILES {
-            known.insert(&path(number), stamp(1));
+            known.insert(&path(number), fingerprint(1));
         }
         assert!(known.touch(&path(0)).is_some());
-        known.insert(&path(MAX_FILES), stamp(1));
+        known.insert(&path(MAX_FILES), fingerprint(1));
         assert!(known.touch(&path(1)).is_none(), "it was used longest ago");
         assert!(known.touch(&path(0)).is_some() && known.touch(&path(MAX_FILES)).is_some());
         assert_eq!(known.0.len(), MAX_FILES);
@@ -86,8 +86,11 @@ mod tests {
 
     #[test]
     fn a_touched_file_is_the_same_and_a_changed_one_is_not() {
-        let touched = Fingerprint { modified: (2, 5), ..stamp(1) };
-        assert!(stamp(1).has_same_contents(&touched));
-        assert!(!stamp(1).has_same_contents(&stamp(2)), "same time and size, other contents");
+        let touched = Fingerprint { modified: (2, 5), ..fingerprint(1) };
+        assert!(fingerprint(1).has_same_contents(&touched));
+        assert!(
+            !fingerprint(1).has_same_contents(&fingerprint(2)),
+            "same time and size, other contents"
+        );
     }
 }

@@ -32,11 +32,11 @@ struct Entry {
     size: u64,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let list = move |context: HandlerContext, it: ListArguments| {
-        let place = place.clone();
-        async move { place.run_blocking(context, move |turn| list(&turn, &it)).await }
+        let session = session.clone();
+        async move { session.run_blocking(context, move |access| list(&access, &it)).await }
     };
     let description = "Lists what is in a folder: folders first, then files with their sizes. Names that begin with a dot are \
         among them.";
@@ -78,11 +78,12 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .read_only()
 }
 
-fn list(turn: &FileAccess, it: &ListArguments) -> Result<ToolOutput, HandlerError> {
-    let spot = turn.resolve_start(it.path.as_deref())?;
+fn list(access: &FileAccess, it: &ListArguments) -> Result<ToolOutput, HandlerError> {
+    let resolved = access.resolve_start(it.path.as_deref())?;
     let ignored = ignore_set(&it.ignore)?;
-    let folder = spot.open_dir()?;
-    let failed = |_| HandlerError::failed(format!("`{}` cannot be listed", spot.path.display()));
+    let folder = resolved.open_dir()?;
+    let failed =
+        |_| HandlerError::failed(format!("`{}` cannot be listed", resolved.path.display()));
     let mut entries = Vec::new();
     for entry in Dir::read_from(&folder).map_err(failed)?.take(MAX_SCANNED) {
         let entry = entry.map_err(failed)?;
@@ -97,19 +98,19 @@ fn list(turn: &FileAccess, it: &ListArguments) -> Result<ToolOutput, HandlerErro
     entries.sort_by(|a, b| (a.kind != "folder", &a.name).cmp(&(b.kind != "folder", &b.name)));
     let total = entries.len();
     entries.truncate(MAX_ENTRIES);
-    let path = spot.path.display().to_string();
-    let mut words = format!("{path}\n");
-    entries.iter().for_each(|entry| words.push_str(&entry.to_line()));
+    let path = resolved.path.display().to_string();
+    let mut text = format!("{path}\n");
+    entries.iter().for_each(|entry| text.push_str(&entry.to_line()));
     if entries.len() < total {
-        words.push_str(&format!("({} more)\n", total - entries.len()));
+        text.push_str(&format!("({} more)\n", total - entries.len()));
     }
-    let about = json!({
+    let structured = json!({
         "path": path,
         "entries": entries.iter().map(Entry::to_json).collect::<Vec<_>>(),
         "total": total,
         "truncated": entries.len() < total,
     });
-    Ok(ToolOutput::structured(about, words))
+    Ok(ToolOutput::structured(structured, text))
 }
 
 fn file_kind(kind: FileType) -> &'static str {
@@ -135,19 +136,20 @@ impl Entry {
     }
 
     fn to_json(&self) -> Json {
-        let mut about = json!({"name": self.name, "kind": self.kind});
+        let mut structured = json!({"name": self.name, "kind": self.kind});
         if self.kind == "file" {
-            about["size"] = json!(self.size);
+            structured["size"] = json!(self.size);
         }
-        about
+        structured
     }
 }
 
 fn ignore_set(patterns: &[String]) -> Result<GlobSet, HandlerError> {
-    let senseless = |error| HandlerError::failed(format!("a pattern makes no sense: {error}"));
+    let invalid_pattern =
+        |error| HandlerError::failed(format!("a pattern makes no sense: {error}"));
     let mut set = GlobSetBuilder::new();
     for pattern in patterns.iter().take(100) {
-        set.add(GlobBuilder::new(pattern).build().map_err(senseless)?);
+        set.add(GlobBuilder::new(pattern).build().map_err(invalid_pattern)?);
     }
-    set.build().map_err(senseless)
+    set.build().map_err(invalid_pattern)
 }

@@ -21,17 +21,19 @@ struct MultiEditArguments {
     edits: Vec<EditOperation>,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let edit = move |context: HandlerContext, it: MultiEditArguments| {
-        let place = place.clone();
+        let session = session.clone();
         async move {
-            place.run_blocking(context, move |turn| turn.with_write_lock(|| edit(&turn, &it))).await
+            session
+                .run_blocking(context, move |access| access.with_write_lock(|| edit(&access, &it)))
+                .await
         }
     };
     let description = "Makes several replacements in one file, in order, each as Edit does, on what the ones before left. \
         Where one cannot be made, none is, and the file stays as it was.";
-    let piece = json!({
+    let operation = json!({
         "type": "object", "properties": EditOperation::schema(), "required": ["old_string", "new_string"],
         "additionalProperties": false,
     });
@@ -40,7 +42,7 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .input_schema(
             json!({
                 "file_path": {"type": "string", "description": "The file: absolute, or from the first allowed folder on."},
-                "edits": {"type": "array", "minItems": 1, "maxItems": MAX_EDITS, "items": piece},
+                "edits": {"type": "array", "minItems": 1, "maxItems": MAX_EDITS, "items": operation},
             }),
             &["file_path", "edits"],
         )
@@ -67,16 +69,16 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         }))
 }
 
-fn edit(turn: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {
+fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {
     if it.edits.is_empty() || it.edits.len() > MAX_EDITS {
         return Err(HandlerError::failed(format!("one call makes from 1 to {MAX_EDITS} edits")));
     }
-    let known = turn.text_as_read(&it.file_path)?;
-    let path = known.resolved.path.display().to_string();
-    let mut text = known.decoded.text.clone();
+    let file = access.text_as_read(&it.file_path)?;
+    let path = file.resolved.path.display().to_string();
+    let mut text = file.decoded.text.clone();
     let (mut made, mut last) = (Vec::new(), String::new());
-    for (number, piece) in (1..).zip(&it.edits) {
-        let replaced = piece.apply(&text).map_err(|why| {
+    for (number, operation) in (1..).zip(&it.edits) {
+        let replaced = operation.apply(&text).map_err(|why| {
             let of = it.edits.len();
             HandlerError::failed(format!("`{path}` is unchanged: edit {number} of {of}: {why}"))
         })?;
@@ -84,7 +86,8 @@ fn edit(turn: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, Handle
         made.push(json!({"replacements": replaced.count, "line": line}));
         (text, last) = (replaced.text, shown);
     }
-    turn.save(&known, &text)?;
-    let words = format!("`{path}`: all {} edits are made; after the last one:\n{last}", made.len());
-    Ok(ToolOutput::structured(json!({"path": path, "edits": made, "snippet": last}), words))
+    access.save(&file, &text)?;
+    let message =
+        format!("`{path}`: all {} edits are made; after the last one:\n{last}", made.len());
+    Ok(ToolOutput::structured(json!({"path": path, "edits": made, "snippet": last}), message))
 }

@@ -61,28 +61,28 @@ pub(super) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTe
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut reading = ReaderProcess(child.map_err(|error| PdfTextError::Spawn(error.kind()))?);
+    let mut process = ReaderProcess(child.map_err(|error| PdfTextError::Spawn(error.kind()))?);
     let mut bytes = Vec::new();
-    if let Some(stdout) = reading.0.stdout.take() {
+    if let Some(stdout) = process.0.stdout.take() {
         // What came before a failure is worth showing.
         let _broken_off = stdout.take(MAX_TEXT_BYTES).read_to_end(&mut bytes);
     }
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     let is_cut = u64::try_from(bytes.len()).is_ok_and(|length| length >= MAX_TEXT_BYTES);
-    if is_cut || reading.0.wait().is_ok_and(|status| status.success()) {
+    if is_cut || process.0.wait().is_ok_and(|status| status.success()) {
         return Ok(text);
     }
     if !text.is_empty() {
         text.push_str("\n[the rest cannot be made out]\n");
         return Ok(text);
     }
-    let mut said = Vec::new();
-    if let Some(stderr) = reading.0.stderr.take() {
-        let _gone = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut said);
+    let mut stderr_text = Vec::new();
+    if let Some(stderr) = process.0.stderr.take() {
+        let _gone = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut stderr_text);
     }
-    let said = String::from_utf8_lossy(&said);
+    let stderr_text = String::from_utf8_lossy(&stderr_text);
     // The first line is ours; a panic's many lines are nobody's business.
-    let first = said.lines().next().filter(|line| !line.contains("panicked"));
+    let first = stderr_text.lines().next().filter(|line| !line.contains("panicked"));
     Err(PdfTextError::Unreadable(ReaderMessage(first.unwrap_or_default().trim().to_owned())))
 }
 
@@ -136,8 +136,8 @@ fn page_text(document: &Document, number: u32) -> Result<String, OutputError> {
     Ok(text)
 }
 
-fn set_limit(resource: Resource, most: u64) -> Result<(), PdfReaderError> {
-    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+fn set_limit(resource: Resource, maximum: u64) -> Result<(), PdfReaderError> {
+    let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
     setrlimit(resource, limit).map_err(|_| PdfReaderError::Limits)
 }
 

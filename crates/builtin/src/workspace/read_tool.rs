@@ -32,11 +32,11 @@ struct ReadArguments {
     limit: Option<usize>,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let read = move |context: HandlerContext, it: ReadArguments| {
-        let place = place.clone();
-        async move { place.run_blocking(context, move |turn| read(&turn, &it)).await }
+        let session = session.clone();
+        async move { session.run_blocking(context, move |access| read(&access, &it)).await }
     };
     let description = "Reads a file. Text comes with line numbers, which are not part of it: 2000 lines unless `limit` says \
         otherwise, from line `offset` on. Also shows pictures (PNG, JPEG, GIF, WebP), the cells of notebooks (.ipynb) and the text of PDFs. \
@@ -74,42 +74,42 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .read_only()
 }
 
-fn read(turn: &FileAccess, it: &ReadArguments) -> Result<ToolOutput, HandlerError> {
-    let spot = turn.resolve(&it.file_path)?;
-    let held = match holding::read_contents(&spot) {
+fn read(access: &FileAccess, it: &ReadArguments) -> Result<ToolOutput, HandlerError> {
+    let resolved = access.resolve(&it.file_path)?;
+    let contents = match holding::read_contents(&resolved) {
         Err(FileError::TooLarge { size, limit, .. }) => {
             return Err(HandlerError::failed(format!(
                 "`{}` has {size} bytes, and at most {limit} are read at once; look for what you need with Grep",
-                spot.path.display()
+                resolved.path.display()
             )));
         }
-        held => held?,
+        contents => contents?,
     };
-    let output = match pdf_text::is_pdf(&held.bytes) {
-        true => pdf_output(turn, &spot, it)?,
-        false => contents_output(&spot, &held, it)?,
+    let output = match pdf_text::is_pdf(&contents.bytes) {
+        true => pdf_output(access, &resolved, it)?,
+        false => contents_output(&resolved, &contents, it)?,
     };
-    turn.remember_read(&spot, held.fingerprint);
+    access.remember_read(&resolved, contents.fingerprint);
     Ok(output)
 }
 
 fn contents_output(
-    spot: &ResolvedPath,
-    held: &FileContents,
+    resolved: &ResolvedPath,
+    contents: &FileContents,
     it: &ReadArguments,
 ) -> Result<ToolOutput, HandlerError> {
-    let path = spot.path.display().to_string();
-    if let Some(format) = bitmap::detect_format(&held.bytes) {
-        return image_output(&path, &held.bytes, format);
+    let path = resolved.path.display().to_string();
+    if let Some(format) = bitmap::detect_format(&contents.bytes) {
+        return image_output(&path, &contents.bytes, format);
     }
-    let is_notebook = spot.path.extension().is_some_and(|it| it == "ipynb");
-    let (text, encoding) = match decode(&held.bytes) {
+    let is_notebook = resolved.path.extension().is_some_and(|it| it == "ipynb");
+    let (text, encoding) = match decode(&contents.bytes) {
         Ok(decoded) => (decoded.text, decoded.encoding.name()),
         Err(DecodeError::Invalid(Encoding::Utf8)) => {
-            (String::from_utf8_lossy(&held.bytes).into_owned(), "unknown")
+            (String::from_utf8_lossy(&contents.bytes).into_owned(), "unknown")
         }
         Err(why) => {
-            let size = held.bytes.len();
+            let size = contents.bytes.len();
             return Err(HandlerError::failed(format!(
                 "`{path}` cannot be shown: {} ({size} bytes)",
                 why.description()
@@ -124,16 +124,16 @@ fn contents_output(
 
 /// The text of a PDF, which another process makes out: the file is a stranger's, and the library has no limits.
 fn pdf_output(
-    turn: &FileAccess,
-    spot: &ResolvedPath,
+    access: &FileAccess,
+    resolved: &ResolvedPath,
     it: &ReadArguments,
 ) -> Result<ToolOutput, HandlerError> {
-    let path = spot.path.display().to_string();
-    let reader = turn.pdf_reader();
+    let path = resolved.path.display().to_string();
+    let reader = access.pdf_reader();
     let reader = reader.ok_or_else(|| {
         HandlerError::failed(format!("`{path}` is a PDF, which cannot be read here"))
     })?;
-    let file = spot.open()?.file;
+    let file = resolved.open()?.file;
     let text = pdf_text::extract_text(reader, file).map_err(|why| {
         HandlerError::failed(format!("the text of `{path}` cannot be made out: {why}"))
     })?;
@@ -145,15 +145,15 @@ fn image_output(
     bytes: &[u8],
     format: image::ImageFormat,
 ) -> Result<ToolOutput, HandlerError> {
-    let fitted = bitmap::prepare(bytes, format).ok_or_else(|| {
+    let image = bitmap::prepare(bytes, format).ok_or_else(|| {
         HandlerError::failed(format!("`{path}` is a picture that cannot be read"))
     })?;
-    let (width, height) = fitted.size;
-    let words = format!("`{path}`: {}, {width}×{height}", fitted.mime_type);
-    let about = json!({
-        "path": path, "kind": "image", "mimeType": fitted.mime_type, "width": width, "height": height,
+    let (width, height) = image.size;
+    let message = format!("`{path}`: {}, {width}×{height}", image.mime_type);
+    let structured = json!({
+        "path": path, "kind": "image", "mimeType": image.mime_type, "width": width, "height": height,
     });
-    Ok(ToolOutput::structured(about, words).with_image(&fitted.bytes, fitted.mime_type))
+    Ok(ToolOutput::structured(structured, message).with_image(&image.bytes, image.mime_type))
 }
 
 /// What lines are of.
@@ -188,7 +188,7 @@ fn lines_output(
         shown.push(line);
     }
     let next = first + shown.len();
-    let mut about = json!({
+    let mut structured = json!({
         "path": path,
         "kind": "pdf",
         "content": shown.join("\n"),
@@ -197,24 +197,24 @@ fn lines_output(
         "totalLines": total,
     });
     if let LineSource::Text { encoding } = kind {
-        about["kind"] = json!("text");
-        about["encoding"] = json!(encoding);
-        about["lineEnds"] = json!(LineEndings::detect(text).name());
+        structured["kind"] = json!("text");
+        structured["encoding"] = json!(encoding);
+        structured["lineEnds"] = json!(LineEndings::detect(text).name());
     }
-    let mut words = with_line_numbers(shown.iter().map(String::as_str), first);
+    let mut message = with_line_numbers(shown.iter().map(String::as_str), first);
     if total == 0 {
-        words.push_str("(the file is empty)\n");
+        message.push_str("(the file is empty)\n");
     }
     if next <= total {
-        about["nextOffset"] = Json::from(next);
-        words.push_str(&format!(
+        structured["nextOffset"] = Json::from(next);
+        message.push_str(&format!(
             "(lines {next} to {total} are not shown; go on with offset {next})\n"
         ));
     }
     if kind == (LineSource::Text { encoding: "unknown" }) {
-        words.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");
+        message.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");
     }
-    Ok(ToolOutput::structured(about, words))
+    Ok(ToolOutput::structured(structured, message))
 }
 
 fn truncate_line(line: &str) -> String {

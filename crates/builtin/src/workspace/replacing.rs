@@ -276,9 +276,9 @@ mod tests {
                     prop_assert_eq!(took.replace("\r\n", "\n"), old.replace("\r\n", "\n"));
                 }
                 Err(ReplaceError::NoChange) => prop_assert_eq!(old, new),
-                Err(mismatch) => {
-                    let is_ambiguous = matches!(mismatch, ReplaceError::Ambiguous { .. });
-                    prop_assert!(is_ambiguous, "{:?}", mismatch);
+                Err(error) => {
+                    let is_ambiguous = matches!(error, ReplaceError::Ambiguous { .. });
+                    prop_assert!(is_ambiguous, "{:?}", error);
                 }
             }
         }

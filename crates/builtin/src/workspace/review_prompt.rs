@@ -21,10 +21,10 @@ pub(super) fn prompt() -> Prompt {
 
 async fn review(
     _: HandlerContext,
-    given: PromptArguments,
+    arguments: PromptArguments,
 ) -> Result<Vec<PromptMessage>, HandlerError> {
     let argument = |name: &str| {
-        let text = given.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+        let text = arguments.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
         text.map(|text| text.chars().take(MAX_ARGUMENT_LENGTH).collect::<String>())
     };
     let target = argument("target").unwrap_or_else(|| DEFAULT_TARGET.to_owned());

@@ -46,41 +46,44 @@ impl OutputLog {
     /// Adds what was said. A few pages into the system's cache: nobody waits for a disk here.
     pub(super) fn append(&self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let kept = self.kept_bytes.load(Ordering::Relaxed);
-        let room = usize::try_from(MAX_KEPT_BYTES.saturating_sub(kept)).unwrap_or(usize::MAX);
+        let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
+        let room = usize::try_from(MAX_KEPT_BYTES.saturating_sub(kept_bytes)).unwrap_or(usize::MAX);
         let taken = &bytes[..bytes.len().min(room)];
-        if !taken.is_empty() && self.file.write_all_at(taken, kept).is_ok() {
+        if !taken.is_empty() && self.file.write_all_at(taken, kept_bytes).is_ok() {
             self.kept_bytes.fetch_add(u64::try_from(taken.len()).unwrap_or(0), Ordering::Relaxed);
         }
         self.total_bytes.fetch_add(length, Ordering::Relaxed);
     }
 
     /// The beginning and the end, together at most this many bytes.
-    pub(super) fn head_and_tail(&self, most: u64) -> Excerpt {
-        let (kept, said) = (self.kept_bytes.load(Ordering::Relaxed), self.total_bytes());
-        if kept <= most {
-            return Excerpt { text: lossy(&self.bytes(0, kept)), omitted_bytes: said - kept };
+    pub(super) fn head_and_tail(&self, max_bytes: u64) -> Excerpt {
+        let (kept_bytes, total) = (self.kept_bytes.load(Ordering::Relaxed), self.total_bytes());
+        if kept_bytes <= max_bytes {
+            return Excerpt {
+                text: lossy(&self.bytes(0, kept_bytes)),
+                omitted_bytes: total - kept_bytes,
+            };
         }
-        let head = most / 4;
-        let tail = most - head;
-        let left_out = said - head - tail;
+        let head = max_bytes / 4;
+        let tail = max_bytes - head;
+        let omitted_bytes = total - head - tail;
         let mut text = lossy(&self.bytes(0, head));
-        text.push_str(&format!("\n… {left_out} bytes are left out here …\n"));
-        text.push_str(&lossy(&self.bytes(kept - tail, tail)));
-        Excerpt { text, omitted_bytes: left_out }
+        text.push_str(&format!("\n… {omitted_bytes} bytes are left out here …\n"));
+        text.push_str(&lossy(&self.bytes(kept_bytes - tail, tail)));
+        Excerpt { text, omitted_bytes }
     }
 
     /// What comes after so many bytes, at most so much, and where the next part begins. Never half a character,
     /// unless that is all there is.
-    pub(super) fn read_from(&self, start: u64, most: u64) -> (Excerpt, u64) {
-        let kept = self.kept_bytes.load(Ordering::Relaxed);
-        let mut bytes = self.bytes(start, most.min(kept.saturating_sub(start)));
+    pub(super) fn read_from(&self, start: u64, max_bytes: u64) -> (Excerpt, u64) {
+        let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
+        let mut bytes = self.bytes(start, max_bytes.min(kept_bytes.saturating_sub(start)));
         let whole = complete_utf8_prefix(&bytes);
         if whole > 0 {
             bytes.truncate(whole);
         }
         let next = start + u64::try_from(bytes.len()).unwrap_or(0);
-        (Excerpt { text: lossy(&bytes), omitted_bytes: kept.saturating_sub(next) }, next)
+        (Excerpt { text: lossy(&bytes), omitted_bytes: kept_bytes.saturating_sub(next) }, next)
     }
 
     fn bytes(&self, start: u64, length: u64) -> Vec<u8> {

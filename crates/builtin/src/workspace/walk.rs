@@ -48,18 +48,18 @@ pub(super) enum WalkCoverage {
     StoppedByVisitor,
 }
 
-/// Calls `each` for every regular file.
+/// Calls `visit` for every regular file.
 pub(super) fn walk_files(
-    turn: &FileAccess,
+    access: &FileAccess,
     start: &ResolvedPath,
     ignored: IgnoredFiles,
     types: Option<Types>,
-    mut each: impl FnMut(&DirEntry) -> ControlFlow<()>,
+    mut visit: impl FnMut(&DirEntry) -> ControlFlow<()>,
 ) -> Result<WalkCoverage, HandlerError> {
-    let leave_out = ignored == IgnoredFiles::Skipped;
+    let respect_ignore_files = ignored == IgnoredFiles::Skipped;
     let mut builder = WalkBuilder::new(&start.path);
     builder
-        .standard_filters(leave_out)
+        .standard_filters(respect_ignore_files)
         .hidden(false)
         // The person's own list is in their home, which is none of our business.
         .git_global(false)
@@ -71,7 +71,7 @@ pub(super) fn walk_files(
     }
     let deadline = Instant::now() + TIMEOUT;
     for (count, entry) in builder.build().enumerate() {
-        if turn.context.is_cancelled() {
+        if access.context.is_cancelled() {
             return Err(HandlerError::failed("nobody waits for it any more"));
         }
         if count >= MAX_ENTRIES || Instant::now() >= deadline {
@@ -80,7 +80,7 @@ pub(super) fn walk_files(
         // A folder that may not be looked into is passed over.
         let Ok(entry) = entry else { continue };
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        if is_file && each(&entry).is_break() {
+        if is_file && visit(&entry).is_break() {
             return Ok(WalkCoverage::StoppedByVisitor);
         }
     }

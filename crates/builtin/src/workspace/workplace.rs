@@ -57,12 +57,12 @@ impl WorkspaceSession {
         });
         let outputs = outputs.ok();
         let grounds = AllowedRoots::new(&settings.roots, outputs.as_ref().map(TempDir::path));
-        let standing = CurrentRoots { roots: Arc::new(grounds), revision: None };
+        let current_roots = CurrentRoots { roots: Arc::new(grounds), revision: None };
         Arc::new(WorkspaceSession {
             jobs: Jobs::new(settings.guard.clone(), settings.environment.clone()),
             settings,
             output_dir: outputs,
-            current_roots: Mutex::new(standing),
+            current_roots: Mutex::new(current_roots),
             read_files: Mutex::default(),
             write_lock: Mutex::default(),
             shell_dir: Mutex::default(),
@@ -87,16 +87,17 @@ impl WorkspaceSession {
     ) -> Result<Arc<AllowedRoots>, HandlerError> {
         let revision = context.roots_revision();
         {
-            let standing = lock(&self.current_roots);
-            let is_known = standing.revision == Some(revision);
+            let current_roots = lock(&self.current_roots);
+            let is_known = current_roots.revision == Some(revision);
             if is_known || self.settings.client_roots == ClientRoots::Ignored {
-                return Ok(standing.roots.clone());
+                return Ok(current_roots.roots.clone());
             }
         }
         let uris = context.roots().await?.unwrap_or_default();
-        let theirs: Vec<PathBuf> = uris.iter().filter_map(|uri| file_uri_to_path(uri)).collect();
+        let client_roots: Vec<PathBuf> =
+            uris.iter().filter_map(|uri| file_uri_to_path(uri)).collect();
         let outputs = self.output_dir.as_ref().map(TempDir::path);
-        let mut grounds = AllowedRoots::new(&theirs, outputs);
+        let mut grounds = AllowedRoots::new(&client_roots, outputs);
         if grounds.first().is_none() {
             grounds = AllowedRoots::new(&self.settings.roots, outputs);
         }
@@ -113,8 +114,8 @@ impl WorkspaceSession {
         work: impl FnOnce(FileAccess) -> Result<T, HandlerError> + Send + 'static,
     ) -> Result<T, HandlerError> {
         let grounds = self.allowed_roots(&context).await?;
-        let turn = FileAccess { session: self.clone(), roots: grounds, context };
-        match tokio::task::spawn_blocking(move || work(turn)).await {
+        let access = FileAccess { session: self.clone(), roots: grounds, context };
+        match tokio::task::spawn_blocking(move || work(access)).await {
             Ok(done) => done,
             Err(_) => Err(HandlerError::failed("it broke on the way; nothing was changed")),
         }
@@ -122,10 +123,10 @@ impl WorkspaceSession {
 
     /// Where the shell stands: where the last command left it, while that is allowed.
     pub(super) fn shell_dir(&self, grounds: &AllowedRoots) -> Result<PathBuf, HandlerError> {
-        let stands = lock(&self.shell_dir).clone();
-        let stands = stands.filter(|folder| is_allowed(grounds, folder));
+        let shell_dir = lock(&self.shell_dir).clone();
+        let shell_dir = shell_dir.filter(|folder| is_allowed(grounds, folder));
         let first = || grounds.first().map(Path::to_owned);
-        stands.or_else(first).ok_or_else(|| FileError::NoRoots.into())
+        shell_dir.or_else(first).ok_or_else(|| FileError::NoRoots.into())
     }
 
     /// Moves the shell where that is allowed; says whether it is.
@@ -138,7 +139,7 @@ impl WorkspaceSession {
 
 fn is_allowed(grounds: &AllowedRoots, folder: &Path) -> bool {
     let found = folder.to_str().map(|text| grounds.resolve(text, Access::Write));
-    matches!(found, Some(Ok(spot)) if spot.is_dir().unwrap_or(false))
+    matches!(found, Some(Ok(resolved)) if resolved.is_dir().unwrap_or(false))
 }
 
 fn file_uri_to_path(uri: &str) -> Option<PathBuf> {
@@ -178,8 +179,8 @@ impl FileAccess {
     }
 
     /// Remembers what a file is like.
-    pub(super) fn remember_read(&self, spot: &ResolvedPath, stamp: Fingerprint) {
-        lock(&self.session.read_files).insert(&spot.path, stamp);
+    pub(super) fn remember_read(&self, resolved: &ResolvedPath, fingerprint: Fingerprint) {
+        lock(&self.session.read_files).insert(&resolved.path, fingerprint);
     }
 
     /// Changes files while nobody else here does.
@@ -192,27 +193,31 @@ impl FileAccess {
     }
 
     /// The contents of a file that was read before, if it is still what it was.
-    pub(super) fn contents_as_read(&self, spot: &ResolvedPath) -> Result<FileContents, FileError> {
-        let stamp = lock(&self.session.read_files).touch(&spot.path);
-        let stamp = stamp.ok_or_else(|| FileError::NotRead { path: spot.path.clone() })?;
-        let held = holding::read_contents(spot)?;
-        match stamp.has_same_contents(&held.fingerprint) {
-            true => Ok(held),
-            false => Err(FileError::ModifiedMeanwhile { path: spot.path.clone() }),
+    pub(super) fn contents_as_read(
+        &self,
+        resolved: &ResolvedPath,
+    ) -> Result<FileContents, FileError> {
+        let fingerprint = lock(&self.session.read_files).touch(&resolved.path);
+        let fingerprint =
+            fingerprint.ok_or_else(|| FileError::NotRead { path: resolved.path.clone() })?;
+        let contents = holding::read_contents(resolved)?;
+        match fingerprint.has_same_contents(&contents.fingerprint) {
+            true => Ok(contents),
+            false => Err(FileError::ModifiedMeanwhile { path: resolved.path.clone() }),
         }
     }
 
     /// The same as text.
     pub(super) fn text_as_read(&self, path: &str) -> Result<ReadTextFile, FileError> {
-        let spot = self.roots.resolve(path, Access::Write)?;
+        let resolved = self.roots.resolve(path, Access::Write)?;
         // Said first: who has not read a file that is not there is told so.
-        spot.stat()?;
-        let held = self.contents_as_read(&spot)?;
-        let decoded = decode(&held.bytes).map_err(|why| FileError::NotText {
-            path: spot.path.clone(),
+        resolved.stat()?;
+        let contents = self.contents_as_read(&resolved)?;
+        let decoded = decode(&contents.bytes).map_err(|why| FileError::NotText {
+            path: resolved.path.clone(),
             what: why.description(),
         })?;
-        Ok(ReadTextFile { resolved: spot, decoded, contents: held })
+        Ok(ReadTextFile { resolved, decoded, contents })
     }
 
     /// Puts another text in its place.
@@ -224,19 +229,19 @@ impl FileAccess {
     /// Puts contents in a file's place, and remembers them.
     pub(super) fn write(
         &self,
-        spot: &ResolvedPath,
+        resolved: &ResolvedPath,
         bytes: &[u8],
-        before: WriteMode<'_>,
+        write_mode: WriteMode<'_>,
     ) -> Result<(), FileError> {
-        let stamp = holding::write_contents(spot, bytes, before)?;
-        self.remember_read(spot, stamp);
+        let fingerprint = holding::write_contents(resolved, bytes, write_mode)?;
+        self.remember_read(resolved, fingerprint);
         Ok(())
     }
 }
 
 /// How a new text is written down where one was there before: in the same way.
-pub(super) fn detect_encoding(held: &FileContents) -> (Encoding, Option<DecodedText>) {
-    match decode(&held.bytes) {
+pub(super) fn detect_encoding(contents: &FileContents) -> (Encoding, Option<DecodedText>) {
+    match decode(&contents.bytes) {
         Ok(decoded) => (decoded.encoding, Some(decoded)),
         Err(_) => (Encoding::Utf8, None),
     }

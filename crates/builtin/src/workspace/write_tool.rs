@@ -21,13 +21,13 @@ struct WriteArguments {
     content: String,
 }
 
-pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
-    let place = place.clone();
+pub(super) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
+    let session = session.clone();
     let write = move |context: HandlerContext, it: WriteArguments| {
-        let place = place.clone();
+        let session = session.clone();
         async move {
-            place
-                .run_blocking(context, move |turn| turn.with_write_lock(|| write(&turn, &it)))
+            session
+                .run_blocking(context, move |access| access.with_write_lock(|| write(&access, &it)))
                 .await
         }
     };
@@ -56,30 +56,30 @@ pub(super) fn tool(place: &Arc<WorkspaceSession>) -> Tool {
         .idempotent()
 }
 
-fn write(turn: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, HandlerError> {
-    let spot = turn.roots.resolve(&it.file_path, Access::Write)?;
-    let is_new = !spot.exists()?;
+fn write(access: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, HandlerError> {
+    let resolved = access.roots.resolve(&it.file_path, Access::Write)?;
+    let is_new = !resolved.exists()?;
     let bytes = if is_new {
         let bytes = Encoding::Utf8.encode(&it.content);
-        turn.write(&spot, &bytes, WriteMode::CreateNew)?;
+        access.write(&resolved, &bytes, WriteMode::CreateNew)?;
         bytes
     } else {
-        if spot.is_dir()? {
-            return Err(FileError::IsDirectory { path: spot.path }.into());
+        if resolved.is_dir()? {
+            return Err(FileError::IsDirectory { path: resolved.path }.into());
         }
-        let held = turn.contents_as_read(&spot)?;
-        let (encoding, before) = detect_encoding(&held);
+        let contents = access.contents_as_read(&resolved)?;
+        let (encoding, before) = detect_encoding(&contents);
         let ends = before.map_or(LineEndings::Lf, |before| LineEndings::detect(&before.text));
         let bytes = encoding.encode(&ends.normalize(&it.content));
-        turn.write(&spot, &bytes, WriteMode::Replace(&held))?;
+        access.write(&resolved, &bytes, WriteMode::Replace(&contents))?;
         bytes
     };
-    let path = spot.path.display().to_string();
+    let path = resolved.path.display().to_string();
     let lines = it.content.lines().count();
-    let done = if is_new { "is new" } else { "was written anew" };
-    let about = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
+    let action = if is_new { "is new" } else { "was written anew" };
+    let structured = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
     Ok(ToolOutput::structured(
-        about,
-        format!("`{path}` {done}: {lines} lines, {} bytes", bytes.len()),
+        structured,
+        format!("`{path}` {action}: {lines} lines, {} bytes", bytes.len()),
     ))
 }

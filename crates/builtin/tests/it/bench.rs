@@ -58,22 +58,22 @@ impl WorkspaceFixture {
             pdf_reader: None,
         };
         let (ours, theirs) = memory::pair();
-        let serving = tokio::spawn(workspace::serve(settings, theirs));
+        let server_task = tokio::spawn(workspace::serve(settings, theirs));
         let abilities = match client_roots {
             ClientRoots::Used => vec![ClientCapability::Elicitation, ClientCapability::Roots],
             ClientRoots::Ignored => vec![ClientCapability::Elicitation],
         };
         let uri = format!("file://{}", home.path().join("theirs").display());
         let answer = json!({"roots": [{"uri": uri}]});
-        let visitor = TestClient::connect(ours, serving, era, abilities, answer).await;
-        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
+        let test_client = TestClient::connect(ours, server_task, era, abilities, answer).await;
+        let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
         let tools = listed["tools"].as_array().expect("tools").clone();
         let schema = |tool: &Json| {
             let validator = jsonschema::validator_for(&tool["outputSchema"]).expect("a schema");
             (tool["name"].as_str().expect("a name").to_owned(), validator)
         };
         let schemas = tools.iter().map(schema).collect();
-        WorkspaceFixture { home, test_client: visitor, tools, schemas }
+        WorkspaceFixture { home, test_client, tools, schemas }
     }
 
     pub fn home(&self) -> PathBuf {

@@ -24,8 +24,8 @@ fn folder() -> tempfile::TempDir {
 #[tokio::test]
 async fn it_offers_something_of_everything() {
     let folder = folder();
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
-    let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
     let kind = |tool: &Json| {
         let hints = &tool["annotations"];
         match (hints["readOnlyHint"].as_bool(), hints["destructiveHint"].as_bool()) {
@@ -56,12 +56,12 @@ async fn it_offers_something_of_everything() {
             "sign_guestbook adds",
         ]
     );
-    assert_eq!(visitor.text("echo", json!({"text": "hello"})).await, "hello");
-    let now = visitor.call("now", json!({"offset": "+02:00"})).await;
+    assert_eq!(test_client.text("echo", json!({"text": "hello"})).await, "hello");
+    let now = test_client.call("now", json!({"offset": "+02:00"})).await;
     let time = now["structuredContent"]["time"].as_str().expect("a time");
     assert!(time.ends_with("+02:00"), "{time}");
-    assert_eq!(visitor.call("now", json!({"offset": "noon"})).await["isError"], true);
-    visitor.shut_down().await;
+    assert_eq!(test_client.call("now", json!({"offset": "noon"})).await["isError"], true);
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -103,11 +103,11 @@ async fn a_file_that_holds_something_else_is_left_as_it_is() {
     let file = folder.path().join("deep/notes.json");
     std::fs::create_dir(folder.path().join("deep")).expect("a folder");
     std::fs::write(&file, "not notes").expect("a file");
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
-    let result = visitor.call("add_note", json!({"text": "x"})).await;
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let result = test_client.call("add_note", json!({"text": "x"})).await;
     assert_eq!(result["isError"], true);
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "not notes");
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -116,9 +116,9 @@ async fn many_writers_lose_nothing() {
     let (one, other) = (server(folder.path()), server(folder.path()));
     let (one, other) =
         (TestClient::new(&one, Era::Modern).await, TestClient::new(&other, Era::Modern).await);
-    let write = async |visitor: &TestClient| {
+    let write = async |test_client: &TestClient| {
         for _ in 0..10 {
-            visitor.call("add_note", json!({"text": "x"})).await;
+            test_client.call("add_note", json!({"text": "x"})).await;
         }
     };
     tokio::join!(write(&one), write(&other), write(&one), write(&other));
@@ -132,10 +132,10 @@ async fn notes_are_read_and_followed_in_either_era() {
     for era in BOTH_ERAS {
         let folder = folder();
         let server = server(folder.path());
-        let mut visitor = TestClient::new(&server, era).await;
+        let mut test_client = TestClient::new(&server, era).await;
         match era {
             Era::Legacy => {
-                visitor
+                test_client
                     .request_json("resources/subscribe", json!({"uri": "note://1"}))
                     .await
                     .expect("yes");
@@ -143,49 +143,49 @@ async fn notes_are_read_and_followed_in_either_era() {
             Era::Modern => {
                 let wants =
                     json!({"resourcesListChanged": true, "resourceSubscriptions": ["note://1"]});
-                open_subscription(&visitor, wants);
+                open_subscription(&test_client, wants);
                 assert_eq!(
-                    visitor.next_notification().await.0,
+                    test_client.next_notification().await.0,
                     "notifications/subscriptions/acknowledged"
                 );
             }
         }
-        visitor.call("add_note", json!({"text": "Buy tea"})).await;
-        assert_eq!(visitor.next_notification().await.0, "notifications/resources/list_changed");
-        let listed = visitor.request_json("resources/list", json!({})).await.expect("a list");
+        test_client.call("add_note", json!({"text": "Buy tea"})).await;
+        assert_eq!(test_client.next_notification().await.0, "notifications/resources/list_changed");
+        let listed = test_client.request_json("resources/list", json!({})).await.expect("a list");
         assert_eq!(
             listed["resources"],
             json!([{"uri": "note://1", "name": "note 1", "description": "Buy tea", "mimeType": "text/plain"}])
         );
-        let read = visitor
+        let read = test_client
             .request_json("resources/read", json!({"uri": "note://1"}))
             .await
             .expect("it is there");
         assert_eq!(read["contents"][0]["text"], "Buy tea");
-        visitor.call("rewrite_note", json!({"id": 1, "text": "Buy coffee"})).await;
-        let (method, params) = visitor.next_notification().await;
+        test_client.call("rewrite_note", json!({"id": 1, "text": "Buy coffee"})).await;
+        let (method, params) = test_client.next_notification().await;
         assert_eq!(
             (method.as_str(), &params["uri"]),
             ("notifications/resources/updated", &json!("note://1"))
         );
-        let missing = visitor.request_json("resources/read", json!({"uri": "note://9"})).await;
+        let missing = test_client.request_json("resources/read", json!({"uri": "note://9"})).await;
         let code = if era == Era::Legacy { -32002 } else { -32602 };
         assert_eq!(missing.expect_err("nothing is there").code, code);
         let templates =
-            visitor.request_json("resources/templates/list", json!({})).await.expect("a list");
+            test_client.request_json("resources/templates/list", json!({})).await.expect("a list");
         assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "note://{id}");
-        visitor.shut_down().await;
+        test_client.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn prompts_speak_and_their_arguments_are_completed() {
     let folder = folder();
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
-    visitor.call("add_note", json!({"text": "Tea ceremonies"})).await;
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    test_client.call("add_note", json!({"text": "Tea ceremonies"})).await;
     let said = async |name: &str, arguments: Json| {
         let params = json!({"name": name, "arguments": arguments});
-        visitor
+        test_client
             .request_json("prompts/get", params)
             .await
             .map(|it| it["messages"][0]["content"]["text"].clone())
@@ -205,7 +205,8 @@ async fn prompts_speak_and_their_arguments_are_completed() {
     );
     let complete = async |about: Json, name: &str, value: &str| {
         let params = json!({"ref": about, "argument": {"name": name, "value": value}});
-        let completed = visitor.request_json("completion/complete", params).await.expect("values");
+        let completed =
+            test_client.request_json("completion/complete", params).await.expect("values");
         completed["completion"]["values"].clone()
     };
     let prompt = json!({"type": "ref/prompt", "name": "write_about"});
@@ -214,37 +215,45 @@ async fn prompts_speak_and_their_arguments_are_completed() {
     assert_eq!(complete(prompt, "other", "").await, json!([]));
     let template = json!({"type": "ref/resource", "uri": "note://{id}"});
     assert_eq!(complete(template, "id", "").await, json!(["1"]));
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn counting_tells_how_far_it_is() {
     let folder = folder();
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
-    let (tell, mut signs) = mpsc::channel(16);
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let (tell, mut progress) = mpsc::channel(16);
     let params = json!({"name": "count_slowly", "arguments": {"steps": 3, "milliseconds": 700}});
-    visitor.request("tools/call", params).progress_sender(tell).send().await.expect("it counts");
+    test_client
+        .request("tools/call", params)
+        .progress_sender(tell)
+        .send()
+        .await
+        .expect("it counts");
     let mut messages = Vec::new();
-    while let Ok(sign) = signs.try_recv() {
-        let sign: Json = sign.0.decode().expect("JSON");
-        messages.push(sign["message"].as_str().unwrap_or_default().to_owned());
+    while let Ok(update) = progress.try_recv() {
+        let update: Json = update.0.decode().expect("JSON");
+        messages.push(update["message"].as_str().unwrap_or_default().to_owned());
     }
     assert_eq!(messages, ["counted to 1", "counted to 2", "counted to 3"]);
-    let never = visitor.call("count_slowly", json!({"steps": 100_000})).await;
+    let never = test_client.call("count_slowly", json!({"steps": 100_000})).await;
     assert_eq!(never["isError"], true);
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
 async fn results_may_be_long_and_may_be_pictures() {
     let folder = folder();
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
-    let text = visitor.text("long_text", json!({"lines": 3000})).await;
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let text = test_client.text("long_text", json!({"lines": 3000})).await;
     assert_eq!(text.lines().count(), 3000);
-    let picture = visitor.call("draw_clock", json!({"hour": 10, "minute": 8})).await;
+    let picture = test_client.call("draw_clock", json!({"hour": 10, "minute": 8})).await;
     assert_eq!(picture["content"][0]["mimeType"], "image/png");
-    assert_eq!(visitor.call("draw_clock", json!({"hour": 30, "minute": 8})).await["isError"], true);
-    visitor.shut_down().await;
+    assert_eq!(
+        test_client.call("draw_clock", json!({"hour": 30, "minute": 8})).await["isError"],
+        true
+    );
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -275,12 +284,12 @@ async fn a_table_is_booked_only_where_somebody_says_so() {
                 "`day` has to be a day, as 2026-07-28",
             ),
         ] {
-            let able = vec![ClientCapability::Elicitation];
-            let visitor = TestClient::with_answer(&server, era, able, answer).await;
-            let result = visitor.call("book_table", json!({})).await;
+            let abilities = vec![ClientCapability::Elicitation];
+            let test_client = TestClient::with_answer(&server, era, abilities, answer).await;
+            let result = test_client.call("book_table", json!({})).await;
             assert_eq!(result["structuredContent"], structured, "{era}");
             assert_eq!(result["content"][0]["text"], text, "{era}");
-            visitor.shut_down().await;
+            test_client.shut_down().await;
         }
     }
 }
@@ -290,22 +299,22 @@ async fn the_guestbook_is_a_page_to_visit() {
     let folder = folder();
     let server = server(folder.path());
     for era in BOTH_ERAS {
-        let able = vec![ClientCapability::Elicitation];
-        let visitor =
-            TestClient::with_answer(&server, era, able, json!({"action": "accept"})).await;
-        let text = visitor.text("sign_guestbook", json!({})).await;
+        let abilities = vec![ClientCapability::Elicitation];
+        let test_client =
+            TestClient::with_answer(&server, era, abilities, json!({"action": "accept"})).await;
+        let text = test_client.text("sign_guestbook", json!({})).await;
         assert_eq!(text, "You went to the guestbook.", "{era}");
-        visitor.shut_down().await;
+        test_client.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn the_question_about_a_table_is_a_form_that_anybody_can_show() {
     let folder = folder();
-    let visitor = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     let params = json!({"name": "book_table", "arguments": {}});
     // Nobody answers, so the question is the result.
-    let asked = visitor
+    let asked = test_client
         .client
         .request("tools/call")
         .params(switchboard_wire::message::Payload::from_json(params.to_string().into()))
@@ -324,5 +333,5 @@ async fn the_question_about_a_table_is_a_form_that_anybody_can_show() {
     );
     assert_eq!(schema["properties"]["newsletter"]["default"], false);
     assert_eq!(schema["properties"]["seating"]["enum"], json!(["inside", "terrace", "bar"]));
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }

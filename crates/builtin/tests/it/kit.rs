@@ -46,14 +46,14 @@ fn server(tool: Tool) -> Arc<Server> {
 async fn a_tool_is_listed_and_called_in_either_era() {
     let server = server(add().title("Add up"));
     for era in BOTH_ERAS {
-        let visitor = TestClient::new(&server, era).await;
-        let introduction = visitor.client.server();
+        let test_client = TestClient::new(&server, era).await;
+        let introduction = test_client.client.server();
         assert_eq!(
             (introduction.name.as_str(), introduction.server_version.as_str()),
             ("kit", "1")
         );
         assert_eq!(introduction.instructions.as_deref(), Some("Try it."));
-        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
+        let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
         assert_eq!(
             listed["tools"],
             json!([{
@@ -66,10 +66,10 @@ async fn a_tool_is_listed_and_called_in_either_era() {
             }])
         );
         assert_eq!(
-            visitor.call("add", json!({"a": 2, "b": 3})).await,
+            test_client.call("add", json!({"a": 2, "b": 3})).await,
             json!({"content": [{"type": "text", "text": "5"}], "structuredContent": {"sum": 5}})
         );
-        visitor.shut_down().await;
+        test_client.shut_down().await;
     }
 }
 
@@ -77,8 +77,8 @@ async fn a_tool_is_listed_and_called_in_either_era() {
 async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
     let server = server(add());
     for era in BOTH_ERAS {
-        let visitor = TestClient::new(&server, era).await;
-        let bad = visitor.call("add", json!({"a": "x", "b": 1})).await;
+        let test_client = TestClient::new(&server, era).await;
+        let bad = test_client.call("add", json!({"a": "x", "b": 1})).await;
         assert_eq!(bad["isError"], true, "{bad}");
         for (method, params, code) in [
             ("tools/call", json!({"name": "gone"}), -32602),
@@ -89,16 +89,16 @@ async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
             ("completion/complete", json!({"argument": {"name": "a", "value": ""}}), -32602),
             ("tasks/list", json!({}), -32601),
         ] {
-            let error = visitor.request_json(method, params).await.expect_err("it is refused");
+            let error = test_client.request_json(method, params).await.expect_err("it is refused");
             assert_eq!(error.code, code, "{method}: {error}");
         }
         let huge = json!({"name": "add", "arguments": {"a": "x".repeat(5 * 1024 * 1024)}});
         assert_eq!(
-            visitor.request_json("tools/call", huge).await.expect_err("too large").code,
+            test_client.request_json("tools/call", huge).await.expect_err("too large").code,
             -32602
         );
-        assert_eq!(visitor.text("add", json!({"a": 1, "b": 1})).await, "2");
-        visitor.shut_down().await;
+        assert_eq!(test_client.text("add", json!({"a": 1, "b": 1})).await, "2");
+        test_client.shut_down().await;
     }
 }
 
@@ -109,14 +109,14 @@ async fn a_handler_that_panics_costs_its_call_alone() {
         Ok(ToolOutput::text(first.expect("the test wants this panic").to_string()))
     });
     let server = server(panics);
-    let visitor = TestClient::new(&server, Era::Modern).await;
+    let test_client = TestClient::new(&server, Era::Modern).await;
     let params = json!({"name": "panic", "arguments": {"a": 5, "b": 0}});
     assert_eq!(
-        visitor.request_json("tools/call", params).await.expect_err("it panicked").code,
+        test_client.request_json("tools/call", params).await.expect_err("it panicked").code,
         -32603
     );
-    assert_eq!(visitor.text("panic", json!({"a": 0, "b": 0})).await, "1");
-    visitor.shut_down().await;
+    assert_eq!(test_client.text("panic", json!({"a": 0, "b": 0})).await, "1");
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -129,22 +129,23 @@ async fn progress_comes_in_order_and_before_the_answer() {
     });
     let server = server(steps);
     for era in BOTH_ERAS {
-        let visitor = TestClient::new(&server, era).await;
-        let (tell, mut signs) = mpsc::channel(16);
-        let call = visitor.request("tools/call", json!({"name": "steps"})).progress_sender(tell);
+        let test_client = TestClient::new(&server, era).await;
+        let (tell, mut progress) = mpsc::channel(16);
+        let call =
+            test_client.request("tools/call", json!({"name": "steps"})).progress_sender(tell);
         call.send().await.expect("an answer");
         let mut steps = Vec::new();
-        while let Ok(sign) = signs.try_recv() {
-            let sign: Json = sign.0.decode().expect("JSON");
-            steps.push((sign["progress"].as_u64(), sign["total"].as_u64()));
+        while let Ok(update) = progress.try_recv() {
+            let update: Json = update.0.decode().expect("JSON");
+            steps.push((update["progress"].as_u64(), update["total"].as_u64()));
         }
         assert_eq!(steps, (1..=5).map(|it| (Some(it), Some(5))).collect::<Vec<_>>());
         // Who does not want to know is not told.
-        let mut quiet = TestClient::new(&server, era).await;
-        quiet.call("steps", json!({})).await;
-        assert!(quiet.notifications.try_recv().is_err());
-        visitor.shut_down().await;
-        quiet.shut_down().await;
+        let mut quiet_client = TestClient::new(&server, era).await;
+        quiet_client.call("steps", json!({})).await;
+        assert!(quiet_client.notifications.try_recv().is_err());
+        test_client.shut_down().await;
+        quiet_client.shut_down().await;
     }
 }
 
@@ -174,23 +175,23 @@ async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
         });
     let server = server(forever);
     for era in BOTH_ERAS {
-        let visitor = TestClient::new(&server, era).await;
-        let call = visitor.request("tools/call", json!({"name": "forever"}));
+        let test_client = TestClient::new(&server, era).await;
+        let call = test_client.request("tools/call", json!({"name": "forever"}));
         let calling = tokio::spawn(call.send());
         timeout(TIMEOUT, begun.notified()).await.expect("it begins");
         calling.abort();
         timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped");
         // A call of its own still gets an answer, and the end of the link ends one that does not.
-        let listed = visitor.request_json("tools/list", json!({})).await.expect("a list");
+        let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
         assert_eq!(listed["tools"][0]["name"], "forever");
         let calling =
-            tokio::spawn(visitor.request("tools/call", json!({"name": "forever"})).send());
+            tokio::spawn(test_client.request("tools/call", json!({"name": "forever"})).send());
         timeout(TIMEOUT, begun.notified()).await.expect("it begins");
-        visitor.client.close();
+        test_client.client.close();
         timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped with the link");
         let ended = calling.await.expect("no panic");
         assert!(matches!(ended, Err(CallError::Closed { .. })), "{ended:?}");
-        visitor.shut_down().await;
+        test_client.shut_down().await;
     }
 }
 
@@ -220,23 +221,23 @@ async fn several_questions_are_asked_in_either_era_and_their_answers_are_kept_ap
         let runs = Arc::new(AtomicUsize::new(0));
         let server = server(eliciting_tool(&runs));
         let answer = json!({"action": "accept", "content": "asked"});
-        let able = vec![ClientCapability::Elicitation];
-        let visitor = TestClient::with_answer(&server, era, able, answer).await;
+        let abilities = vec![ClientCapability::Elicitation];
+        let test_client = TestClient::with_answer(&server, era, abilities, answer).await;
         // The client answers with what it was asked, so each answer tells its question.
-        assert_eq!(visitor.text("ask", json!({})).await, r#"["one","two"]"#, "{era}");
+        assert_eq!(test_client.text("ask", json!({})).await, r#"["one","two"]"#, "{era}");
         assert_eq!(runs.load(Ordering::Relaxed), expected, "{era}");
-        visitor.shut_down().await;
+        test_client.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_is_not_asked() {
     let server = server(eliciting_tool(&Arc::default()));
-    let mute = |era| TestClient::with_answer(&server, era, Vec::new(), Json::Null);
-    let legacy = mute(Era::Legacy).await;
+    let non_eliciting = |era| TestClient::with_answer(&server, era, Vec::new(), Json::Null);
+    let legacy = non_eliciting(Era::Legacy).await;
     let result = legacy.call("ask", json!({})).await;
     assert_eq!(result["isError"], true);
-    let modern = mute(Era::Modern).await;
+    let modern = non_eliciting(Era::Modern).await;
     let error =
         modern.request_json("tools/call", json!({"name": "ask"})).await.expect_err("refused");
     let data: Json = error.data.expect("data").decode().expect("JSON");
@@ -249,10 +250,13 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
 #[tokio::test]
 async fn a_state_that_nobody_gave_out_is_refused() {
     let server = server(eliciting_tool(&Arc::default()));
-    let visitor = TestClient::new(&server, Era::Modern).await;
+    let test_client = TestClient::new(&server, Era::Modern).await;
     let params = json!({"name": "ask", "requestState": "{}", "inputResponses": {"question-1": {"action": "accept"}}});
-    assert_eq!(visitor.request_json("tools/call", params).await.expect_err("foreign").code, -32602);
-    visitor.shut_down().await;
+    assert_eq!(
+        test_client.request_json("tools/call", params).await.expect_err("foreign").code,
+        -32602
+    );
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -288,22 +292,22 @@ async fn tools_that_come_and_go_are_told_to_whoever_listens() {
 }
 
 pub fn open_subscription(
-    visitor: &TestClient,
-    wants: Json,
+    test_client: &TestClient,
+    filter: Json,
 ) -> tokio::task::JoinHandle<Result<Payload, CallError>> {
-    let params = json!({"notifications": wants});
+    let params = json!({"notifications": filter});
     let params = Payload::from_json(params.to_string().into());
-    tokio::spawn(visitor.client.request("subscriptions/listen").params(params).send())
+    tokio::spawn(test_client.client.request("subscriptions/listen").params(params).send())
 }
 
 #[tokio::test]
 async fn what_goes_on_is_told_as_loudly_as_the_client_wants_it() {
-    let talk = Tool::new("talk", "Talks.", async |context: HandlerContext, _: NoArguments| {
+    let log_tool = Tool::new("talk", "Talks.", async |context: HandlerContext, _: NoArguments| {
         context.log(LogLevel::Debug, "quietly").await;
         context.log(LogLevel::Warning, "loudly").await;
         Ok(ToolOutput::text("done"))
     });
-    let server = server(talk);
+    let server = server(log_tool);
     let mut legacy = TestClient::new(&server, Era::Legacy).await;
     legacy.call("talk", json!({})).await;
     let loudly = json!({"level": "warning", "data": "loudly"});
@@ -343,10 +347,10 @@ async fn too_many_questions_at_once_are_refused() {
         }
     });
     let server = server(wait);
-    let visitor = TestClient::new(&server, Era::Modern).await;
+    let test_client = TestClient::new(&server, Era::Modern).await;
     let (tell, mut answers) = mpsc::channel(100);
     for _ in 0..65 {
-        let call = visitor.request("tools/call", json!({"name": "wait"}));
+        let call = test_client.request("tools/call", json!({"name": "wait"}));
         let tell = tell.clone();
         tokio::spawn(async move { tell.send(call.send().await.is_ok()).await });
     }
@@ -356,7 +360,7 @@ async fn too_many_questions_at_once_are_refused() {
     for _ in 0..64 {
         assert_eq!(timeout(TIMEOUT, answers.recv()).await.expect("in time"), Some(true));
     }
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }
 
 #[tokio::test]
@@ -367,11 +371,11 @@ async fn long_lists_come_in_pages() {
             Ok(ToolOutput::default())
         }))
     }));
-    let visitor = TestClient::new(&server, Era::Modern).await;
+    let test_client = TestClient::new(&server, Era::Modern).await;
     let mut sizes = Vec::new();
     let mut params = json!({});
     loop {
-        let page = visitor.request_json("tools/list", params).await.expect("a page");
+        let page = test_client.request_json("tools/list", params).await.expect("a page");
         sizes.push(page["tools"].as_array().map_or(0, Vec::len));
         match page.get("nextCursor") {
             Some(cursor) => params = json!({"cursor": cursor}),
@@ -379,7 +383,7 @@ async fn long_lists_come_in_pages() {
         }
     }
     assert_eq!(sizes, [100, 100, 50]);
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,9 +397,10 @@ async fn a_handler_may_take_as_long_as_its_client_waits() {
             )
     });
     let server = server(slow);
-    let visitor = TestClient::new(&server, Era::Modern).await;
-    let call =
-        visitor.request("tools/call", json!({"name": "slow"})).timeout(Duration::from_secs(7200));
+    let test_client = TestClient::new(&server, Era::Modern).await;
+    let call = test_client
+        .request("tools/call", json!({"name": "slow"}))
+        .timeout(Duration::from_secs(7200));
     assert!(call.send().await.is_ok());
-    visitor.shut_down().await;
+    test_client.shut_down().await;
 }

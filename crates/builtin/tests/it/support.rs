@@ -73,32 +73,33 @@ impl TestClient {
         answer: Json,
     ) -> TestClient {
         let (ours, theirs) = memory::pair();
-        let serving = tokio::spawn(server.clone().serve(theirs));
-        TestClient::connect(ours, serving, era, abilities, answer).await
+        let server_task = tokio::spawn(server.clone().serve(theirs));
+        TestClient::connect(ours, server_task, era, abilities, answer).await
     }
 
     /// The same over a link to a server that runs already.
     pub async fn connect(
         ours: InMemoryTransport,
-        serving: JoinHandle<()>,
+        server_task: JoinHandle<()>,
         era: Era,
         abilities: Vec<ClientCapability>,
         answer: Json,
     ) -> TestClient {
         let SpawnedPeer { peer, mut events, task } = Peer::spawn(ours);
-        let (tell, heard) = mpsc::channel(1000);
-        let person = FixedResponder(answer.clone());
-        let hearing = tokio::spawn(async move {
+        let (sender, notifications) = mpsc::channel(1000);
+        let responder = FixedResponder(answer.clone());
+        let event_task = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
                     PeerEvent::Request(request) => {
-                        let answer = person.respond(&request.method, request.params.clone()).await;
+                        let answer =
+                            responder.respond(&request.method, request.params.clone()).await;
                         request.respond(answer.expect("an answer")).await;
                     }
                     PeerEvent::Notification { method, params } => {
                         let params = params.map(|it| it.decode().expect("JSON"));
                         let _test_over =
-                            tell.try_send((method.into_owned(), params.unwrap_or_default()));
+                            sender.try_send((method.into_owned(), params.unwrap_or_default()));
                     }
                 }
             }
@@ -115,14 +116,7 @@ impl TestClient {
         };
         let client = handshake::negotiate(&peer, &offer, hint).await.expect("it opens");
         assert_eq!(client.server().era, era);
-        TestClient {
-            client,
-            notifications: heard,
-            answer,
-            server_task: serving,
-            event_task: hearing,
-            task,
-        }
+        TestClient { client, notifications, answer, server_task, event_task, task }
     }
 
     pub fn request(&self, method: &'static str, params: Json) -> RequestBuilder {
@@ -139,8 +133,8 @@ impl TestClient {
             Ok(answer) => {
                 let mut answer: Json = answer.decode().expect("JSON");
                 if let Some(members) = answer.as_object_mut() {
-                    let marks = ["_meta", "resultType", "ttlMs", "cacheScope"];
-                    members.retain(|name, _| !marks.contains(&name.as_str()));
+                    let era_members = ["_meta", "resultType", "ttlMs", "cacheScope"];
+                    members.retain(|name, _| !era_members.contains(&name.as_str()));
                 }
                 Ok(answer)
             }
@@ -168,13 +162,14 @@ impl TestClient {
 
     /// Leaves, and waits until the server has noticed.
     pub async fn shut_down(self) {
-        let TestClient { client, server_task: serving, event_task: hearing, task, .. } = self;
+        let TestClient { client, server_task: server_task, event_task: event_task, task, .. } =
+            self;
         // Also for whoever still listens.
         client.close();
         timeout(TIMEOUT, async {
             task.await.expect("our side ends");
-            serving.await.expect("the server's side ends");
-            hearing.await.expect("nobody speaks any more");
+            server_task.await.expect("the server's side ends");
+            event_task.await.expect("nobody speaks any more");
         })
         .await
         .expect("all of it ends");

@@ -40,8 +40,8 @@ impl AgentLoop {
             tools: self.offered_tools.definitions(&self.call_context.pool.borrow()),
             max_tokens: None,
         };
-        let (say, mut heard) = mpsc::channel(DELTA_BUFFER);
-        let mut answering = model.respond(request, say);
+        let (deltas_in, mut deltas) = mpsc::channel(DELTA_BUFFER);
+        let mut responding = model.respond(request, deltas_in);
         let mut text = String::new();
         let outcome = loop {
             if mouth.stop_cause().is_some() {
@@ -49,16 +49,16 @@ impl AgentLoop {
             }
             tokio::select! {
                 biased;
-                Some(delta) = heard.recv() => forward(delta, &mut text, mouth).await,
-                outcome = &mut answering => break outcome,
+                Some(delta) = deltas.recv() => forward(delta, &mut text, mouth).await,
+                outcome = &mut responding => break outcome,
                 () = mouth.receive() => {}
             }
         };
-        while let Ok(delta) = heard.try_recv() {
+        while let Ok(delta) = deltas.try_recv() {
             forward(delta, &mut text, mouth).await;
         }
         match outcome {
-            Ok(answered) => ModelOutcome::Response(answered),
+            Ok(response) => ModelOutcome::Response(response),
             Err(error) => ModelOutcome::Failed(error),
         }
     }

@@ -48,20 +48,20 @@ impl AgentLoop {
         calls: &[ToolUse],
         mouth: &mut LoopChannel,
     ) -> Vec<ToolResult> {
-        let made = &calls[..calls.len().min(MAX_CALLS)];
-        let mut results: Vec<Option<ToolResult>> = vec![None; made.len()];
-        let groups = parallel_groups(&self.call_context.pool.borrow(), made);
+        let allowed = &calls[..calls.len().min(MAX_CALLS)];
+        let mut results: Vec<Option<ToolResult>> = vec![None; allowed.len()];
+        let groups = parallel_groups(&self.call_context.pool.borrow(), allowed);
         for group in groups {
             if mouth.stop_cause().is_some() {
                 break;
             }
-            self.run_group(made, group, &mut results, mouth).await;
+            self.run_group(allowed, group, &mut results, mouth).await;
         }
-        let of_made = made.iter().zip(results);
+        let of_made = allowed.iter().zip(results);
         let stopped = of_made
             .map(|(call, result)| result.unwrap_or_else(|| skipped_result(call, CALL_STOPPED)));
         let too_many = format!("at most {MAX_CALLS} calls are made at once");
-        let rest = calls[made.len()..].iter().map(|call| skipped_result(call, &too_many));
+        let rest = calls[allowed.len()..].iter().map(|call| skipped_result(call, &too_many));
         stopped.chain(rest).collect()
     }
 
@@ -72,48 +72,53 @@ impl AgentLoop {
         results: &mut [Option<ToolResult>],
         mouth: &mut LoopChannel,
     ) {
-        let (host, desk) = (self.host.clone(), self.call_context.clone());
-        let (signs, mut progress) = mpsc::channel(PROGRESS_BUFFER * MAX_PARALLEL_CALLS);
+        let (host, call_context) = (self.host.clone(), self.call_context.clone());
+        let (progress_events, mut progress) = mpsc::channel(PROGRESS_BUFFER * MAX_PARALLEL_CALLS);
         let mut running = FuturesUnordered::new();
-        let mut begun = group.start;
-        let mut clocks: Vec<Instant> = Vec::new();
+        let mut started = group.start;
+        let mut start_times: Vec<Instant> = Vec::new();
         while mouth.stop_cause().is_none() {
-            if running.len() < MAX_PARALLEL_CALLS && begun < group.end {
-                let seen = call_view(&desk.pool.borrow(), &calls[begun]);
+            if running.len() < MAX_PARALLEL_CALLS && started < group.end {
+                let seen = call_view(&call_context.pool.borrow(), &calls[started]);
                 let id = seen.id.clone();
                 mouth.send(ConversationEvent::CallStarted(seen)).await;
-                running.push(run_call(&host, &desk, (begun, &calls[begun]), (id, signs.clone())));
-                begun += 1;
-                clocks.push(Instant::now());
+                running.push(run_call(
+                    &host,
+                    &call_context,
+                    (started, &calls[started]),
+                    (id, progress_events.clone()),
+                ));
+                started += 1;
+                start_times.push(Instant::now());
                 continue;
             }
             if running.is_empty() {
                 return;
             }
             tokio::select! {
-                Some(ended) = running.next() => {
-                    let FinishedCall { index, outcome, result, text, discovered, duration } = ended;
-                    while let Ok(sign) = progress.try_recv() {
-                        mouth.send(sign).await;
+                Some(finished) = running.next() => {
+                    let FinishedCall { index, outcome, result, text, discovered, duration } = finished;
+                    while let Ok(update) = progress.try_recv() {
+                        mouth.send(update).await;
                     }
                     let id = Arc::from(calls[index].id.as_str());
                     mouth.send(ConversationEvent::CallEnded { id, outcome, text, duration }).await;
                     results[index] = Some(result);
                     self.offered_tools.add_discovered(discovered);
                 }
-                Some(sign) = progress.recv() => mouth.send(sign).await,
+                Some(update) = progress.recv() => mouth.send(update).await,
                 () = mouth.receive() => {}
             }
         }
         // Whoever drops a call has its server told.
         drop(running);
-        for (at, clock) in (group.start..begun).zip(clocks) {
+        for (at, started_at) in (group.start..started).zip(start_times) {
             if results[at].is_none() {
                 let id = Arc::from(calls[at].id.as_str());
-                let (ended, text) = (CallOutcome::Interrupted, CALL_STOPPED.to_owned());
-                let took = clock.elapsed();
+                let (finished, text) = (CallOutcome::Interrupted, CALL_STOPPED.to_owned());
+                let duration = started_at.elapsed();
                 mouth
-                    .send(ConversationEvent::CallEnded { id, outcome: ended, text, duration: took })
+                    .send(ConversationEvent::CallEnded { id, outcome: finished, text, duration })
                     .await;
             }
         }
@@ -159,81 +164,74 @@ fn call_view(pool: &Pool, call: &ToolUse) -> ToolCallView {
 
 async fn run_call(
     host: &Host,
-    desk: &CallContext,
+    call_context: &CallContext,
     (at, call): (usize, &ToolUse),
-    (id, signs): (Arc<str>, mpsc::Sender<ConversationEvent>),
+    (id, progress_events): (Arc<str>, mpsc::Sender<ConversationEvent>),
 ) -> FinishedCall {
     let began = Instant::now();
-    let (outcome, learnt) = if call.tool == SEARCH_TOOL {
-        let (text, found) = offers::search_tools(&desk.pool.borrow(), &call.arguments);
+    let (outcome, discovered) = if call.tool == SEARCH_TOOL {
+        let (text, found) = offers::search_tools(&call_context.pool.borrow(), &call.arguments);
         (Ok(call_words::from_text(text)), found)
     } else {
-        let outcome = call_with_progress(host, desk, call, (id, signs)).await;
-        let mut learnt = vec![call.tool.clone()];
+        let outcome = call_with_progress(host, call_context, call, (id, progress_events)).await;
+        let mut discovered = vec![call.tool.clone()];
         if outcome.as_ref().is_ok_and(|it| it.full_text.is_some()) {
-            learnt.push(switchboard::built_in::READ_RESULT.to_owned());
+            discovered.push(switchboard::built_in::READ_RESULT.to_owned());
         }
-        (outcome.map(call_words::from_output), learnt)
+        (outcome.map(call_words::from_output), discovered)
     };
-    let (end, words) = match outcome {
-        Ok(words) if words.is_error => (CallOutcome::ToolError, words),
-        Ok(words) => (CallOutcome::Done, words),
+    let (end, result_content) = match outcome {
+        Ok(result_content) if result_content.is_error => (CallOutcome::ToolError, result_content),
+        Ok(result_content) => (CallOutcome::Done, result_content),
         Err(failure) => {
             let denied = matches!(failure, ToolCallError::Denied { .. });
             let end = if denied { CallOutcome::Denied } else { CallOutcome::Failed };
             (end, call_words::from_failure(&failure))
         }
     };
-    let call_words::ResultContent { content: parts, text, is_error } = words;
+    let call_words::ResultContent { content: parts, text, is_error } = result_content;
     let result = ToolResult { id: call.id.clone(), content: parts, is_error };
-    FinishedCall {
-        index: at,
-        outcome: end,
-        result,
-        text,
-        discovered: learnt,
-        duration: began.elapsed(),
-    }
+    FinishedCall { index: at, outcome: end, result, text, discovered, duration: began.elapsed() }
 }
 
 /// The call, with its progress passed on. What nobody takes is left out: the next sign says more.
 async fn call_with_progress(
     host: &Host,
-    desk: &CallContext,
+    call_context: &CallContext,
     call: &ToolUse,
-    (id, signs): (Arc<str>, mpsc::Sender<ConversationEvent>),
+    (id, progress_events): (Arc<str>, mpsc::Sender<ConversationEvent>),
 ) -> Result<switchboard::yielded::ToolOutput, ToolCallError> {
-    let (say, mut heard) = mpsc::channel(PROGRESS_BUFFER);
+    let (progress_in, mut updates) = mpsc::channel(PROGRESS_BUFFER);
     let call = ToolCall {
         caller: CALLER.to_owned(),
-        progress: Some(say),
+        progress: Some(progress_in),
         ..ToolCall::new(&call.tool, call.arguments.clone())
     };
-    let calling = host.call(desk, call);
+    let calling = host.call(call_context, call);
     tokio::pin!(calling);
-    let pass_on = |sign: Progress| {
-        let _too_fast = signs.try_send(progress_event(&id, &sign));
+    let forward = |update: Progress| {
+        let _too_fast = progress_events.try_send(progress_event(&id, &update));
     };
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(sign) = heard.recv() => pass_on(sign),
+            Some(update) = updates.recv() => forward(update),
             outcome = &mut calling => break outcome,
         }
     };
     // What came with the answer belongs before it.
-    while let Ok(sign) = heard.try_recv() {
-        pass_on(sign);
+    while let Ok(update) = updates.try_recv() {
+        forward(update);
     }
     outcome
 }
 
-fn progress_event(id: &Arc<str>, sign: &Progress) -> ConversationEvent {
-    let sign: Json = sign.0.decode().unwrap_or_default();
+fn progress_event(id: &Arc<str>, update: &Progress) -> ConversationEvent {
+    let update: Json = update.0.decode().unwrap_or_default();
     ConversationEvent::CallProgress {
         id: id.clone(),
-        progress: sign["progress"].as_f64().unwrap_or_default(),
-        total: sign["total"].as_f64(),
-        message: sign["message"].as_str().map(|it| it.chars().take(500).collect()),
+        progress: update["progress"].as_f64().unwrap_or_default(),
+        total: update["total"].as_f64(),
+        message: update["message"].as_str().map(|it| it.chars().take(500).collect()),
     }
 }

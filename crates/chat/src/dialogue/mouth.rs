@@ -80,21 +80,21 @@ impl LoopChannel {
             // Who is gone says nothing more, and that at once.
             Some(StopCause::Disconnected) => std::future::pending().await,
             Some(StopCause::Interrupt | StopCause::Clear) | None => {
-                let order = self.commands.recv().await;
-                self.apply(order);
+                let command = self.commands.recv().await;
+                self.apply(command);
             }
         }
     }
 
-    fn apply(&mut self, order: Option<Command>) {
-        let halt = match order {
+    fn apply(&mut self, command: Option<Command>) {
+        let halt = match command {
             Some(Command::Send(parts)) => return self.queued.push(parts),
             Some(Command::SetModel(model)) => {
                 self.model = model;
                 return;
             }
-            Some(Command::SetCallContext(desk)) => {
-                self.call_context = Some(desk);
+            Some(Command::SetCallContext(call_context)) => {
+                self.call_context = Some(call_context);
                 return;
             }
             Some(Command::WithdrawLast(reply)) => {
@@ -114,7 +114,7 @@ impl LoopChannel {
     /// Says what happened, once there is room for it.
     pub(super) async fn send(&mut self, happening: ConversationEvent) {
         while self.stop_cause != Some(StopCause::Disconnected) {
-            let order = tokio::select! {
+            let command = tokio::select! {
                 biased;
                 room = self.events.reserve() => {
                     match room {
@@ -123,9 +123,9 @@ impl LoopChannel {
                     }
                     return;
                 }
-                order = self.commands.recv() => order,
+                command = self.commands.recv() => command,
             };
-            self.apply(order);
+            self.apply(command);
         }
     }
 }

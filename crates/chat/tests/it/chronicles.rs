@@ -25,17 +25,17 @@ fn calling(id: &str) -> Message {
     Message { role: Role::Assistant, content: vec![ContentBlock::ToolUse(call)] }
 }
 
-fn chronicles() -> (TempDir, TranscriptStore, PathBuf) {
+fn transcripts() -> (TempDir, TranscriptStore, PathBuf) {
     let folder = tempfile::tempdir().expect("a temp folder");
     let places = Paths::in_dir(folder.path());
     let root = folder.path().join("project");
-    let chronicles = TranscriptStore::for_project(&places, &root);
-    (folder, chronicles, places.conversations(&root))
+    let transcripts = TranscriptStore::for_project(&places, &root);
+    (folder, transcripts, places.conversations(&root))
 }
 
-fn written(chronicles: &TranscriptStore, said: &[Message]) -> Transcript {
-    let mut chronicle = chronicles.create();
-    for it in said {
+fn written(transcripts: &TranscriptStore, messages: &[Message]) -> Transcript {
+    let mut chronicle = transcripts.create();
+    for it in messages {
         chronicle.append(it).expect("it is written");
     }
     chronicle
@@ -43,19 +43,19 @@ fn written(chronicles: &TranscriptStore, said: &[Message]) -> Transcript {
 
 #[test]
 fn what_was_said_is_read_again_and_listed() {
-    let (_folder, chronicles, kept_in) = chronicles();
-    assert!(matches!(chronicles.resume_last(), Err(TranscriptError::Empty)));
-    let one = written(&chronicles, &[user("first\nwords"), user("more")]);
+    let (_folder, transcripts, folder_path) = transcripts();
+    assert!(matches!(transcripts.resume_last(), Err(TranscriptError::Empty)));
+    let one = written(&transcripts, &[user("first\nwords"), user("more")]);
     let id = one.id().expect("something was said").to_owned();
-    let (_, said) = chronicles.resume(&id).expect("it is there");
-    assert_eq!(said, [user("first\nwords"), user("more")]);
-    let listed = chronicles.list().expect("a list");
+    let (_, messages) = transcripts.resume(&id).expect("it is there");
+    assert_eq!(messages, [user("first\nwords"), user("more")]);
+    let listed = transcripts.list().expect("a list");
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].preview.as_str(), listed[0].messages), ("first words", 2));
     assert_eq!(listed[0].id, id);
     for no_such in ["nobody", "../../etc/passwd", ""] {
         assert!(
-            matches!(chronicles.resume(no_such), Err(TranscriptError::NotFound(_))),
+            matches!(transcripts.resume(no_such), Err(TranscriptError::NotFound(_))),
             "{no_such}"
         );
     }
@@ -63,70 +63,70 @@ fn what_was_said_is_read_again_and_listed() {
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode();
-        assert_eq!(mode(kept_in.clone()) & 0o777, 0o700);
-        assert_eq!(mode(kept_in.join(format!("{id}.jsonl"))) & 0o777, 0o600);
+        assert_eq!(mode(folder_path.clone()) & 0o777, 0o700);
+        assert_eq!(mode(folder_path.join(format!("{id}.jsonl"))) & 0o777, 0o600);
     }
 }
 
 #[test]
 fn a_line_that_was_not_finished_costs_that_line_alone() {
-    let (_folder, chronicles, kept_in) = chronicles();
-    let one = written(&chronicles, &[user("a"), calling("c")]);
+    let (_folder, transcripts, folder_path) = transcripts();
+    let one = written(&transcripts, &[user("a"), calling("c")]);
     let id = one.id().expect("something was said").to_owned();
-    let path = kept_in.join(format!("{id}.jsonl"));
+    let path = folder_path.join(format!("{id}.jsonl"));
     let mut file = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
     file.write_all(br#"{"at":"x","speaker":"user","par"#).expect("written");
     drop(file);
-    let (mut again, said) = chronicles.resume_last().expect("it can be read");
+    let (mut again, messages) = transcripts.resume_last().expect("it can be read");
     let expected = [
         "User: a",
         "Assistant: <call c t>",
         r#"User: <result c! ["the program ended before the result came"]>"#,
     ];
-    assert_eq!(lines(&said), expected);
+    assert_eq!(lines(&messages), expected);
     again.append(&user("on")).expect("it is written");
-    let (_, said) = chronicles.resume(&id).expect("it can be read");
+    let (_, messages) = transcripts.resume(&id).expect("it can be read");
     assert_eq!(
-        lines(&said)[2..],
+        lines(&messages)[2..],
         [r#"User: <result c! ["the program ended before the result came"]> on"#]
     );
 }
 
 #[test]
 fn only_so_many_are_kept() {
-    let (_folder, chronicles, kept_in) = chronicles();
+    let (_folder, transcripts, folder_path) = transcripts();
     for at in 0..205 {
-        written(&chronicles, &[user(&format!("{at}"))]);
+        written(&transcripts, &[user(&format!("{at}"))]);
     }
-    assert_eq!(fs::read_dir(kept_in).expect("it is there").count(), 200);
+    assert_eq!(fs::read_dir(folder_path).expect("it is there").count(), 200);
 }
 
 #[tokio::test]
 async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
     let hello = async |_: HandlerContext, _: serde_json::Value| Ok(ToolOutput::text("hello"));
     let stage = Harness::new(Server::new("s", "1").tool(Tool::new("hello", "Hello.", hello))).await;
-    let chronicles = TranscriptStore::for_project(&stage.paths(), stage.folder.path());
+    let transcripts = TranscriptStore::for_project(&stage.paths(), stage.folder.path());
     let model = StepModel::new([
         Step::Call("", vec![("1", "mcp__s__hello", json!({}))]),
         Step::Say("one"),
         Step::Say("two"),
         Step::Say("three"),
     ]);
-    let mut chat = stage.start_recorded(&model, chronicles.create(), Vec::new());
-    chat.ask("hi").await;
-    let id = chat.handle.status().id.expect("it is kept");
-    chat.end().await;
-    let (chronicle, before) = chronicles.resume_last().expect("it is there");
+    let mut conversation = stage.start_recorded(&model, transcripts.create(), Vec::new());
+    conversation.ask("hi").await;
+    let id = conversation.handle.status().id.expect("it is kept");
+    conversation.end().await;
+    let (chronicle, before) = transcripts.resume_last().expect("it is there");
     assert_eq!(chronicle.id(), Some(&*id));
     assert_eq!(lines(&before)[3], "Assistant: one");
-    let mut chat = stage.start_recorded(&model, chronicle, before);
-    chat.ask("go on").await;
+    let mut conversation = stage.start_recorded(&model, chronicle, before);
+    conversation.ask("go on").await;
     assert_eq!(model.last_messages().len(), 5);
-    assert_eq!(chat.handle.status().id, Some(id));
+    assert_eq!(conversation.handle.status().id, Some(id));
     // Begun anew, it is another conversation.
-    chat.handle.clear().await;
-    chat.ask("anew").await;
-    chat.end().await;
-    assert_eq!(chronicles.list().expect("a list").len(), 2);
+    conversation.handle.clear().await;
+    conversation.ask("anew").await;
+    conversation.end().await;
+    assert_eq!(transcripts.list().expect("a list").len(), 2);
     stage.stop().await;
 }

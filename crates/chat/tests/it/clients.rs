@@ -37,7 +37,7 @@ pub fn network() -> HttpClient {
     HttpClient::new(&options.network).expect("a network")
 }
 
-pub fn client_at(provider: ModelProvider, origin: &str, temper: RetryPolicy) -> ModelClient {
+pub fn client_at(provider: ModelProvider, origin: &str, policy: RetryPolicy) -> ModelClient {
     let base_url = match provider {
         ModelProvider::Anthropic => origin.to_owned(),
         ModelProvider::OpenAi | ModelProvider::OpenAiResponses => format!("{origin}/v1"),
@@ -51,7 +51,7 @@ pub fn client_at(provider: ModelProvider, origin: &str, temper: RetryPolicy) -> 
         context_window: Some(1000),
         thinking_budget: None,
     };
-    ModelClient::new(&chosen, &network(), temper).expect("a client")
+    ModelClient::new(&chosen, &network(), policy).expect("a client")
 }
 
 pub fn text(text: &str) -> ContentBlock {
@@ -66,7 +66,7 @@ fn assistant(parts: Vec<ContentBlock>) -> Message {
     Message { role: Role::Assistant, content: parts }
 }
 
-fn request(said: Vec<Message>) -> ModelRequest {
+fn request(messages: Vec<Message>) -> ModelRequest {
     let schema = json!({"type": "object"});
     let tool = ToolDefinition {
         name: "look".to_owned(),
@@ -75,7 +75,7 @@ fn request(said: Vec<Message>) -> ModelRequest {
     };
     ModelRequest {
         system_prompt: "be brief".into(),
-        messages: said.into(),
+        messages: messages.into(),
         tools: [tool].into(),
         max_tokens: None,
     }
@@ -85,11 +85,11 @@ async fn collect(
     client: &ModelClient,
     request: ModelRequest,
 ) -> (Result<ModelResponse, ModelError>, Vec<ResponseDelta>) {
-    let (say, mut heard) = mpsc::channel(100);
+    let (say, mut received) = mpsc::channel(100);
     let answer = client.respond(request, say);
     let gather = async {
         let mut deltas = Vec::new();
-        while let Some(delta) = heard.recv().await {
+        while let Some(delta) = received.recv().await {
             deltas.push(delta);
         }
         deltas
@@ -218,8 +218,8 @@ async fn what_was_thought_goes_back_to_who_thought_it_and_to_nobody_else() {
     for provider in ModelProvider::ALL {
         let service = ModelService::start([think.clone(), Reply::text("ok")]).expect("it starts");
         let client = client_at(provider, service.origin(), FAST_RETRY);
-        let mut said = vec![user(vec![text("hi")])];
-        let (answer, deltas) = collect(&client, request(said.clone())).await;
+        let mut messages = vec![user(vec![text("hi")])];
+        let (answer, deltas) = collect(&client, request(messages.clone())).await;
         let thoughts: String = deltas
             .iter()
             .map(|it| match it {
@@ -228,11 +228,11 @@ async fn what_was_thought_goes_back_to_who_thought_it_and_to_nobody_else() {
             })
             .collect();
         assert_eq!(thoughts, "hmm, tea", "{provider:?}");
-        said.push(assistant(answer.expect("it answers").content));
+        messages.push(assistant(answer.expect("it answers").content));
         let result =
             ToolResult { id: "a".to_owned(), content: vec![text("seen")], is_error: false };
-        said.push(user(vec![ContentBlock::ToolResult(result)]));
-        let (answer, _) = collect(&client, request(said.clone())).await;
+        messages.push(user(vec![ContentBlock::ToolResult(result)]));
+        let (answer, _) = collect(&client, request(messages.clone())).await;
         answer.expect("the service has nothing against it");
         let sent = service.request_body(1).to_string();
         let gives_back = provider != ModelProvider::OpenAi;
@@ -241,7 +241,7 @@ async fn what_was_thought_goes_back_to_who_thought_it_and_to_nobody_else() {
         for other in ModelProvider::ALL.into_iter().filter(|it| *it != provider) {
             service.add_reply(Reply::text("ok"));
             let client = client_at(other, service.origin(), FAST_RETRY);
-            collect(&client, request(said.clone())).await.0.expect("it answers");
+            collect(&client, request(messages.clone())).await.0.expect("it answers");
             let sent = service.requests().last().and_then(|it| it.body.clone()).unwrap_or_default();
             assert!(!sent.to_string().contains("sealed-1"), "{provider:?} to {other:?}: {sent}");
         }
@@ -461,15 +461,15 @@ async fn a_stream_that_falls_silent_is_given_up() {
     for provider in ModelProvider::ALL {
         let silent = Reply::message([ReplyPart::text("I"), ReplyPart::Stall]);
         let service = ModelService::start([silent, Reply::text("ok")]).expect("it starts");
-        let temper = RetryPolicy { idle_timeout: Duration::from_millis(100), ..FAST_RETRY };
-        let client = client_at(provider, service.origin(), temper);
+        let policy = RetryPolicy { idle_timeout: Duration::from_millis(100), ..FAST_RETRY };
+        let client = client_at(provider, service.origin(), policy);
         let (answer, deltas) = collect(&client, request(vec![user(vec![text("hi")])])).await;
         assert!(answer.is_ok(), "{provider:?}");
-        let said = deltas.iter().find_map(|it| match it {
+        let messages = deltas.iter().find_map(|it| match it {
             ResponseDelta::Retrying { reason, .. } => Some(reason.clone()),
             ResponseDelta::Text(_) | ResponseDelta::Thinking(_) => None,
         });
-        assert_eq!(said.as_deref(), Some("its answer broke off: nothing came for 0.1 s"));
+        assert_eq!(messages.as_deref(), Some("its answer broke off: nothing came for 0.1 s"));
     }
 }
 
@@ -494,11 +494,11 @@ async fn dropping_an_answer_hangs_up() {
         let endless = Reply::message([ReplyPart::text("I"), ReplyPart::Stall]);
         let service = ModelService::start([endless]).expect("it starts");
         let client = client_at(provider, service.origin(), FAST_RETRY);
-        let (say, mut heard) = mpsc::channel(10);
+        let (say, mut received) = mpsc::channel(10);
         let answering = client.respond(request(vec![user(vec![text("hi")])]), say);
         tokio::select! {
             _ = answering => panic!("it is not over"),
-            delta = heard.recv() => assert_eq!(delta, Some(ResponseDelta::Text("I".to_owned()))),
+            delta = received.recv() => assert_eq!(delta, Some(ResponseDelta::Text("I".to_owned()))),
         }
         let left = tokio::task::spawn_blocking(move || service.wait_for_disconnect());
         left.await.expect("the service noticed");

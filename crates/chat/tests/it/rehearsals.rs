@@ -27,10 +27,10 @@ async fn the_demonstration_plays_from_beginning_to_end() {
     let (_folder, stage) = stage().await;
     let model = Arc::new(ScriptedModel::demo(Duration::ZERO));
     let people: Vec<String> = model.user_messages().map(str::to_owned).collect();
-    let mut chat = RunningConversation::new(Conversation::start(stage.options(model)));
+    let mut conversation = RunningConversation::new(Conversation::start(stage.options(model)));
     let mut seen = Vec::new();
     for line in &people {
-        let turn = chat.ask(line).await;
+        let turn = conversation.ask(line).await;
         assert_eq!(turn.last().map(String::as_str), Some("ended Finished"), "{turn:?}");
         seen.push(turn);
     }
@@ -48,31 +48,31 @@ async fn the_demonstration_plays_from_beginning_to_end() {
         assert!(!words(turn).contains('{'), "something is not quoted: {}", words(turn));
         assert!(!turn.iter().any(|it| it.contains(" Failed:")), "{turn:?}");
     }
-    let after = chat.ask("more?").await;
+    let after = conversation.ask("more?").await;
     assert!(words(&after).contains("all I have rehearsed"), "{after:?}");
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
 #[tokio::test]
 async fn where_nothing_is_allowed_it_says_so_and_goes_on() {
     let (_folder, stage) = stage().await;
-    let desk = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
+    let call_context = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
     let model = Arc::new(ScriptedModel::demo(Duration::ZERO));
     let people: Vec<String> = model.user_messages().map(str::to_owned).collect();
-    let setting = ConversationSetup { call_context: Arc::new(desk), ..stage.options(model) };
-    let mut chat = RunningConversation::new(Conversation::start(setting));
+    let setup = ConversationSetup { call_context: Arc::new(call_context), ..stage.options(model) };
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
     for (line, expected) in people.iter().zip([
         "not allowed to look",
         "wrote nothing",
         "no table tonight",
         "stays closed",
     ]) {
-        let turn = chat.ask(line).await;
+        let turn = conversation.ask(line).await;
         assert_eq!(turn.last().map(String::as_str), Some("ended Finished"), "{turn:?}");
         assert!(words(&turn).contains(expected), "{turn:?}");
     }
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -81,22 +81,22 @@ async fn words_come_at_the_pace_that_was_wanted() {
     let script =
         r#"{"name": "r", "turns": [{"person": "hi", "answers": [{"say": "one two three"}]}]}"#;
     let model = ScriptedModel::new(script, Duration::from_secs(1)).expect("a script");
-    let said = [switchboard_chat::utterance::Message {
+    let messages = [switchboard_chat::utterance::Message {
         role: switchboard_chat::utterance::Role::User,
         content: vec![crate::clients::text("hi")],
     }];
     let request = switchboard_chat::language_model::ModelRequest {
         system_prompt: "".into(),
-        messages: said.into(),
+        messages: messages.into(),
         tools: [].into(),
         max_tokens: None,
     };
-    let (say, mut heard) = tokio::sync::mpsc::channel(10);
+    let (say, mut received) = tokio::sync::mpsc::channel(10);
     let began = tokio::time::Instant::now();
     model.respond(request, say).await.expect("it answers");
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     let mut pieces = 0;
-    while heard.recv().await.is_some() {
+    while received.recv().await.is_some() {
         pieces += 1;
     }
     assert_eq!(pieces, 3);

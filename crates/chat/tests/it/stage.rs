@@ -81,7 +81,7 @@ impl LanguageModel for StepModel {
     fn respond<'a>(
         &'a self,
         request: ModelRequest,
-        said: mpsc::Sender<ResponseDelta>,
+        messages: mpsc::Sender<ResponseDelta>,
     ) -> ResponseFuture<'a> {
         Box::pin(async move {
             self.requests.lock().expect("no panic").push(request);
@@ -91,7 +91,7 @@ impl LanguageModel for StepModel {
                 Step::Call(words, calls) => (words, calls, StopReason::ToolUse),
                 Step::CutShort(words, calls) => (words, calls, StopReason::MaxTokens),
                 Step::Hang(words) => {
-                    let _heard = said.send(ResponseDelta::Text(words.to_owned())).await;
+                    let _heard = messages.send(ResponseDelta::Text(words.to_owned())).await;
                     std::future::pending().await
                 }
                 Step::Fail => {
@@ -101,7 +101,7 @@ impl LanguageModel for StepModel {
             };
             let mut parts = Vec::new();
             if !words.is_empty() {
-                let _heard = said.send(ResponseDelta::Text(words.to_owned())).await;
+                let _heard = messages.send(ResponseDelta::Text(words.to_owned())).await;
                 parts.push(ContentBlock::Text { text: words.to_owned() });
             }
             parts.extend(tool_uses(calls));
@@ -130,8 +130,8 @@ impl Harness {
     pub async fn named(name: &str, server: Server) -> Harness {
         let folder = tempfile::tempdir().expect("a temp folder");
         let places = Paths::in_dir(folder.path());
-        let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-        let mut options = HostOptions::new(places.clone(), around);
+        let host_env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+        let mut options = HostOptions::new(places.clone(), host_env);
         let server = Arc::new(server);
         let server = InProcessServer::new(move |link| server.clone().serve(link));
         options.in_process.insert(name.to_owned(), server);
@@ -139,8 +139,9 @@ impl Harness {
         let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
         host.apply(&load::from_program("test", &servers.to_string())).await;
         host.settled().await;
-        let desk = CallContext::new(&host, &places).expect("a desk").with_trusted_server(name);
-        Harness { folder, host, call_context: desk, task }
+        let call_context =
+            CallContext::new(&host, &places).expect("a desk").with_trusted_server(name);
+        Harness { folder, host, call_context, task }
     }
 
     pub fn paths(&self) -> Paths {
@@ -168,8 +169,8 @@ impl Harness {
         chronicle: Transcript,
         before: Vec<Message>,
     ) -> RunningConversation {
-        let setting = ConversationSetup { history: before, ..self.options(model.clone()) };
-        RunningConversation::new(Conversation::start_recorded(setting, chronicle))
+        let setup = ConversationSetup { history: before, ..self.options(model.clone()) };
+        RunningConversation::new(Conversation::start_recorded(setup, chronicle))
     }
 
     pub async fn stop(self) {
@@ -255,7 +256,7 @@ fn line(happening: &ConversationEvent) -> String {
 }
 
 /// What was said, a line a part.
-pub fn lines(said: &[Message]) -> Vec<String> {
+pub fn lines(messages: &[Message]) -> Vec<String> {
     let part = |part: &ContentBlock| match part {
         ContentBlock::Text { text } => text.clone(),
         ContentBlock::Image { mime, .. } => format!("<{mime}>"),
@@ -282,5 +283,5 @@ pub fn lines(said: &[Message]) -> Vec<String> {
     let line = |it: &Message| {
         format!("{:?}: {}", it.role, it.content.iter().map(part).collect::<Vec<_>>().join(" "))
     };
-    said.iter().map(line).collect()
+    messages.iter().map(line).collect()
 }

@@ -45,9 +45,9 @@ async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
     let stage = Harness::new(server()).await;
     let model =
         StepModel::new([Step::Call("I look.", vec![call("a", "hello")]), Step::Say("Done.")]);
-    let mut chat = stage.start(&model);
+    let mut conversation = stage.start(&model);
     assert_eq!(
-        chat.ask("hi").await,
+        conversation.ask("hi").await,
         [
             "taken up 1",
             "text I look.",
@@ -64,10 +64,10 @@ async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
     let expected =
         ["User: hi", "Assistant: I look. <call a mcp__s__echo>", r#"User: <result a ["hello"]>"#];
     assert_eq!(lines(&model.last_messages()), expected);
-    assert_eq!(chat.handle.status().context_tokens, 12);
+    assert_eq!(conversation.handle.status().context_tokens, 12);
     let system = &model.requests()[0].system_prompt;
     assert!(system.starts_with("be brief") && system.contains("## s\nMind the gap."), "{system}");
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -102,8 +102,8 @@ async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
         ("4", "mcp__s__change", json!({})),
     ];
     let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.start(&model);
-    let seen = chat.ask("go").await;
+    let mut conversation = stage.start(&model);
+    let seen = conversation.ask("go").await;
     let begun: Vec<_> = seen.iter().filter(|it| it.starts_with("began")).collect();
     assert_eq!(
         begun,
@@ -115,7 +115,7 @@ async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
         lines(&model.last_messages())[2],
         r#"User: <result 1 ["met"]> <result 2 ["met"]> <result 3 ["0 others"]> <result 4 ["0 others"]>"#
     );
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -150,17 +150,17 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
     let stage = Harness::new(server).await;
     let calls = vec![("1", "mcp__s__wait", json!({})), call("2", "never")];
     let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.start(&model);
-    chat.send("go").await;
-    chat.until(|it| it.starts_with("began 1")).await;
+    let mut conversation = stage.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it.starts_with("began 1")).await;
     began.notified().await;
-    chat.handle.interrupt().await;
+    conversation.handle.interrupt().await;
     assert_eq!(
-        chat.turn().await,
+        conversation.turn().await,
         ["call 1 Interrupted: the person stopped it", "ended Interrupted"]
     );
     tokio::time::timeout(TEST_TIMEOUT, dropped.notified()).await.expect("the server heard of it");
-    chat.ask("again").await;
+    conversation.ask("again").await;
     assert_eq!(
         lines(&model.last_messages())[2..],
         [
@@ -168,7 +168,7 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
             "User: again"
         ]
     );
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -176,19 +176,19 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
 async fn an_interrupt_drops_the_answer_and_keeps_what_was_seen_of_it() {
     let stage = Harness::new(server()).await;
     let model = StepModel::new([Step::Hang("I was about to"), Step::Say("ok")]);
-    let mut chat = stage.start(&model);
-    chat.send("go").await;
-    chat.until(|it| it == "text I was about to").await;
-    chat.handle.interrupt().await;
-    assert_eq!(chat.turn().await, ["ended Interrupted"]);
+    let mut conversation = stage.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it == "text I was about to").await;
+    conversation.handle.interrupt().await;
+    assert_eq!(conversation.turn().await, ["ended Interrupted"]);
     // One that comes when nothing is under way stops nothing.
-    chat.handle.interrupt().await;
-    assert_eq!(chat.ask("again").await.last().map(String::as_str), Some("ended Finished"));
+    conversation.handle.interrupt().await;
+    assert_eq!(conversation.ask("again").await.last().map(String::as_str), Some("ended Finished"));
     assert_eq!(
         lines(&model.last_messages())[1..],
         ["Assistant: I was about to", "User: [the person stopped the answer here]", "User: again"]
     );
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -211,18 +211,18 @@ async fn what_is_said_during_calls_is_heard_with_their_results_and_else_in_a_tur
         Step::Say("ok"),
         Step::Say("and ok"),
     ]);
-    let mut chat = stage.start(&model);
-    chat.send("go").await;
+    let mut conversation = stage.start(&model);
+    conversation.send("go").await;
     began.notified().await;
-    chat.send("and this").await;
-    chat.send("and that").await;
+    conversation.send("and this").await;
+    conversation.send("and that").await;
     go.notify_one();
-    let seen = chat.turn().await;
+    let seen = conversation.turn().await;
     assert!(seen.contains(&"taken up 2".to_owned()), "{seen:?}");
     assert_eq!(lines(&model.last_messages())[2], r#"User: <result 1 ["done"]> and this and that"#);
-    chat.ask("later").await;
+    conversation.ask("later").await;
     assert_eq!(lines(&model.last_messages()).last().map(String::as_str), Some("User: later"));
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -235,19 +235,19 @@ async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
     )))
     .await;
     // Nobody trusts the server, and nobody is asked.
-    let desk = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
+    let call_context = CallContext::new(&stage.host, &stage.paths()).expect("a desk");
     let calls = vec![
         call("denied", "x"),
         ("none", "mcp__s__ech", json!({})),
         ("bad", "mcp__s__echo", json!({"text": 1})),
     ];
     let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
-    let setting =
-        ConversationSetup { call_context: Arc::new(desk), ..stage.options(model.clone()) };
-    let (talk, mut happenings, task) = Conversation::start(setting);
+    let setup =
+        ConversationSetup { call_context: Arc::new(call_context), ..stage.options(model.clone()) };
+    let (talk, mut events, task) = Conversation::start(setup);
     talk.send(vec![ContentBlock::Text { text: "go".to_owned() }]).await;
     while !matches!(
-        happenings.recv().await,
+        events.recv().await,
         Some(switchboard_chat::happening::ConversationEvent::TurnEnded(_))
     ) {}
     let result = lines(&model.last_messages())[2].clone();
@@ -262,11 +262,11 @@ async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
 
     let model =
         StepModel::new([Step::Call("", vec![("f", "mcp__s__fail", json!({}))]), Step::Say("ok")]);
-    let mut chat = stage.start(&model);
-    let seen = chat.ask("go").await;
+    let mut conversation = stage.start(&model);
+    let seen = conversation.ask("go").await;
     assert!(seen.contains(&"call f ToolError: no luck".to_owned()), "{seen:?}");
     assert_eq!(lines(&model.last_messages())[2], r#"User: <result f! ["no luck"]>"#);
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -280,16 +280,19 @@ async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
         Step::Fail,
         Step::Say("ok"),
     ]);
-    let setting = ConversationSetup { max_rounds: 2, ..stage.options(model.clone()) };
-    let mut chat = crate::stage::RunningConversation::new(Conversation::start(setting));
-    assert_eq!(chat.ask("go").await.last().map(String::as_str), Some("ended TooManyRounds"));
-    assert_eq!(chat.ask("on").await.last().map(String::as_str), Some("ended CutShort"));
-    let failed = chat.ask("on").await;
+    let setup = ConversationSetup { max_rounds: 2, ..stage.options(model.clone()) };
+    let mut conversation = crate::stage::RunningConversation::new(Conversation::start(setup));
+    assert_eq!(
+        conversation.ask("go").await.last().map(String::as_str),
+        Some("ended TooManyRounds")
+    );
+    assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended CutShort"));
+    let failed = conversation.ask("on").await;
     assert_eq!(failed, ["taken up 1", "ended failed: it is asked too much: try later"]);
-    assert_eq!(chat.ask("on").await.last().map(String::as_str), Some("ended Finished"));
+    assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended Finished"));
     let said = lines(&model.last_messages());
     assert!(said[7].starts_with("User: <result b! [\"the answer was cut short"), "{said:?}");
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -297,16 +300,16 @@ async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
 async fn without_a_model_words_fail_and_one_that_is_set_later_answers() {
     let stage = Harness::new(server()).await;
     let model = StepModel::new([Step::Say("ok"), Step::Say("new")]);
-    let setting = ConversationSetup { model: None, ..stage.options(model.clone()) };
-    let mut chat = crate::stage::RunningConversation::new(Conversation::start(setting));
-    assert_eq!(chat.ask("hi").await, ["taken up 1", "ended failed: no model is set up"]);
-    chat.handle.set_model(Some(model.clone())).await;
-    chat.ask("now?").await;
+    let setup = ConversationSetup { model: None, ..stage.options(model.clone()) };
+    let mut conversation = crate::stage::RunningConversation::new(Conversation::start(setup));
+    assert_eq!(conversation.ask("hi").await, ["taken up 1", "ended failed: no model is set up"]);
+    conversation.handle.set_model(Some(model.clone())).await;
+    conversation.ask("now?").await;
     assert_eq!(lines(&model.last_messages()), ["User: hi", "User: now?"]);
-    chat.handle.clear().await;
-    chat.ask("anew").await;
+    conversation.handle.clear().await;
+    conversation.ask("anew").await;
     assert_eq!(lines(&model.last_messages()), ["User: anew"]);
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -327,8 +330,8 @@ async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
         ),
         Step::Say("ok"),
     ]);
-    let mut chat = stage.start(&model);
-    chat.ask("go").await;
+    let mut conversation = stage.start(&model);
+    conversation.ask("go").await;
     let offered = |at: usize| -> Vec<String> {
         model.requests()[at].tools.iter().map(|it| it.name.clone()).collect()
     };
@@ -339,7 +342,7 @@ async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
     assert!(offered(1).len() < 20, "{:?}", offered(1));
     let said = lines(&model.last_messages());
     assert!(said[2].contains("<result call_1 ") && said[2].contains("<result call_2 "), "{said:?}");
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }
 
@@ -358,12 +361,12 @@ async fn progress_and_pictures_come_through() {
     let stage = Harness::new(Server::new("s", "1").tool(Tool::new("step", "Steps.", step))).await;
     let calls = vec![("1", "mcp__s__step", json!({}))];
     let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
-    let mut chat = stage.start(&model);
-    chat.send("go").await;
-    chat.until(|it| it == "progress 1 1 Some(2.0) half").await;
+    let mut conversation = stage.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it == "progress 1 1 Some(2.0) half").await;
     seen.notify_one();
-    chat.turn().await;
-    chat.end().await;
+    conversation.turn().await;
+    conversation.end().await;
     stage.stop().await;
 
     let folder = tempfile::tempdir().expect("a temp folder");
@@ -375,13 +378,13 @@ async fn progress_and_pictures_come_through() {
         Step::Call("", vec![("1", "mcp__s__draw_clock", json!({"hour": 1, "minute": 2}))]),
         Step::Say("ok"),
     ]);
-    let mut chat = stage.start(&model);
-    chat.ask("go").await;
+    let mut conversation = stage.start(&model);
+    conversation.ask("go").await;
     assert!(
         lines(&model.last_messages())[2].contains("<image/png>"),
         "{:?}",
         lines(&model.last_messages())
     );
-    chat.end().await;
+    conversation.end().await;
     stage.stop().await;
 }

@@ -34,9 +34,9 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
         ])
         .expect("it starts");
         let model = Arc::new(client_at(provider, service.origin(), FAST_RETRY));
-        let setting = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
-        let mut chat = RunningConversation::new(Conversation::start(setting));
-        let seen = chat.ask("remember the tea").await;
+        let setup = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
+        let mut conversation = RunningConversation::new(Conversation::start(setup));
+        let seen = conversation.ask("remember the tea").await;
         assert_eq!(
             seen.iter().filter(|it| !it.starts_with("call 2")).collect::<Vec<_>>(),
             [
@@ -59,7 +59,7 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
         );
         let sent = service.request_body(3).to_string();
         assert!(sent.contains("Note 1 is written down.") && sent.contains("iVBOR"), "{provider:?}");
-        chat.end().await;
+        conversation.end().await;
         stage.stop().await;
     }
 }
@@ -75,14 +75,17 @@ async fn an_interrupt_during_an_answer_leaves_what_every_service_takes() {
         ];
         let service = ModelService::start(replies).expect("it starts");
         let model = Arc::new(client_at(provider, service.origin(), FAST_RETRY));
-        let setting = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
-        let mut chat = RunningConversation::new(Conversation::start(setting));
-        chat.send("go").await;
-        chat.until(|it| it == "text Well").await;
-        chat.handle.interrupt().await;
-        assert_eq!(chat.turn().await, ["ended Interrupted"]);
-        assert_eq!(chat.ask("again").await.last().map(String::as_str), Some("ended Finished"));
-        chat.end().await;
+        let setup = ConversationSetup { model: Some(model), ..stage.options(StepModel::new([])) };
+        let mut conversation = RunningConversation::new(Conversation::start(setup));
+        conversation.send("go").await;
+        conversation.until(|it| it == "text Well").await;
+        conversation.handle.interrupt().await;
+        assert_eq!(conversation.turn().await, ["ended Interrupted"]);
+        assert_eq!(
+            conversation.ask("again").await.last().map(String::as_str),
+            Some("ended Finished")
+        );
+        conversation.end().await;
         stage.stop().await;
     }
 }

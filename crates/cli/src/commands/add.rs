@@ -156,7 +156,7 @@ pub fn add_server(
     session.expect_unlocked(&configuration)?;
     let mut server = server;
     let variables = writing::replace_secrets(session, &mut server.entry);
-    let judged = writing::check_entry(session, &configuration, scope, &server)?;
+    let resolved = writing::check_entry(session, &configuration, scope, &server)?;
     if existing == IfExists::Fail {
         writing::expect_new(session, &configuration, scope, &server.name)?;
     }
@@ -165,13 +165,13 @@ pub fn add_server(
     for name in variables {
         notes.push_str(&format!("note: wrote ${{{name}}} instead of the value it has now\n"));
     }
-    notes.push_str(&writing::added_notes(session, &configuration, scope, &server, &judged));
+    notes.push_str(&writing::added_notes(session, &configuration, scope, &server, &resolved));
     if session.wants_json() {
         let file = session.scope_file(scope).to_string_lossy().into_owned();
         let added = json!({"added": server.name, "scope": scope.scope().id(), "file": file});
         return Ok(super::json_output(&added).note(notes));
     }
-    let transport = judged.entry.as_ref().map_or("", |entry| entry.transport.kind().id());
+    let transport = resolved.entry.as_ref().map_or("", |entry| entry.transport.kind().id());
     let text = format!(
         "Added {transport} server `{}` to {}\n",
         printable(&server.name),
@@ -207,8 +207,8 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
     if !is_remote || target.len() < 2 {
         return Ok(Ok(ResolvedTarget { options, target, json: false }));
     }
-    let behind = std::iter::once("swb add NAME URL".to_owned()).chain(target.drain(1..));
-    let more = match TrailingOptions::try_parse_from(behind) {
+    let trailing = std::iter::once("swb add NAME URL".to_owned()).chain(target.drain(1..));
+    let more = match TrailingOptions::try_parse_from(trailing) {
         Ok(more) => more,
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
         Err(error) => {

@@ -165,8 +165,13 @@ fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
         ]
     };
     let rows: Vec<Vec<Cell>> = entries.iter().map(row).collect();
-    let yielding = [Truncate::End(4), Truncate::End(6), Truncate::End(3)];
-    CommandOutput::text(table::render(&header, &rows, session.env.terminal.width, &yielding))
+    let truncated_columns = [Truncate::End(4), Truncate::End(6), Truncate::End(3)];
+    CommandOutput::text(table::render(
+        &header,
+        &rows,
+        session.env.terminal.width,
+        &truncated_columns,
+    ))
 }
 
 impl WaitingCall {

@@ -48,12 +48,17 @@ pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput,
     }
     let header = ["TIME", "CALLER", "SERVER", "TOOL", "OUTCOME", "TOOK", "DECIDED BY"];
     let rows: Vec<Vec<Cell>> = records.iter().map(row).collect();
-    let yielding = [Truncate::End(6), Truncate::End(3), Truncate::End(2)];
-    Ok(CommandOutput::text(table::render(&header, &rows, session.env.terminal.width, &yielding)))
+    let truncated_columns = [Truncate::End(6), Truncate::End(3), Truncate::End(2)];
+    Ok(CommandOutput::text(table::render(
+        &header,
+        &rows,
+        session.env.terminal.width,
+        &truncated_columns,
+    )))
 }
 
 fn row(record: &AuditRecord) -> Vec<Cell> {
-    let meaning = match record.outcome.as_str() {
+    let style = match record.outcome.as_str() {
         "ok" => TextStyle::Success,
         "denied" | "cancelled" => TextStyle::Warning,
         _ => TextStyle::Error,
@@ -63,7 +68,7 @@ fn row(record: &AuditRecord) -> Vec<Cell> {
         Cell::plain(printable(&record.caller)),
         Cell::plain(printable(&record.server)),
         Cell::plain(printable(&record.tool)),
-        Cell::styled(meaning, printable(&record.outcome)),
+        Cell::styled(style, printable(&record.outcome)),
         Cell::plain(format!("{} ms", record.duration_ms)),
         Cell::plain(printable(&record.because)),
     ]

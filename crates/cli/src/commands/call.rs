@@ -60,13 +60,13 @@ pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, 
                 () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
             };
             let desk = desk::call_context(session, &configuration, host, arguments.mode)?;
-            let (signs, mut progress) = mpsc::channel(PROGRESS_BUFFER);
+            let (progress_sender, mut progress) = mpsc::channel(PROGRESS_BUFFER);
             let call = ToolCall {
                 caller: "cli".to_owned(),
                 exposed_name: arguments.tool.clone(),
                 arguments: given,
                 timeout: patience,
-                progress: Some(signs),
+                progress: Some(progress_sender),
             };
             let outcome = {
                 let mut bar = ProgressBar::new(session);
@@ -75,7 +75,7 @@ pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, 
                 loop {
                     tokio::select! {
                         outcome = &mut calling => break Some(outcome),
-                        Some(sign) = progress.recv() => bar.update(&sign),
+                        Some(notification) = progress.recv() => bar.update(&notification),
                         () = bar.wait_until_due() => bar.draw(),
                         // Whoever drops the call has the server told.
                         () = interrupts.next() => break None,
@@ -139,9 +139,9 @@ pub(crate) fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failur
     match error {
         ToolCallError::UnknownTool { nearest, .. } => {
             let failure = Failure::new(Exit::NotFound, &error.to_string());
-            let troubles: String =
+            let problems: String =
                 snapshot.servers.values().map(|it| connected::problem_text(it)).collect();
-            let failure = failure.detail(troubles);
+            let failure = failure.detail(problems);
             match nearest.first() {
                 Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
                 None => failure.hint("`swb tools` lists what there is"),

@@ -81,12 +81,12 @@ fn expect_completions(view: &ServerView) -> Result<(), Failure> {
 }
 
 fn params(arguments: &CompleteArgs) -> Json {
-    let whose = match (&arguments.prompt, &arguments.template) {
+    let reference = match (&arguments.prompt, &arguments.template) {
         (Some(name), _) => json!({"type": "ref/prompt", "name": name}),
         (None, template) => json!({"type": "ref/resource", "uri": template}),
     };
     let argument = json!({"name": arguments.argument, "value": arguments.value});
-    let mut params = json!({"ref": whose, "argument": argument});
+    let mut params = json!({"ref": reference, "argument": argument});
     if !arguments.context.is_empty() {
         let pairs = arguments.context.iter();
         let known: Map<String, Json> =

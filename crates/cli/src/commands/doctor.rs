@@ -158,8 +158,8 @@ fn remedy(session: &Invocation, server: &ResolvedServer, cause: &ConnectionFailu
     }
 }
 
-fn heading(name: &str, meaning: TextStyle, state: &str) -> String {
-    format!("{}  {}\n", paint(TextStyle::Bold, printable(name)), paint(meaning, state))
+fn heading(name: &str, style: TextStyle, state: &str) -> String {
+    format!("{}  {}\n", paint(TextStyle::Bold, printable(name)), paint(style, state))
 }
 
 fn indented(text: &str) -> String {

@@ -50,80 +50,80 @@ fn as_json(server: &ResolvedServer, session: &Invocation) -> Json {
 
 /// One definition in full.
 pub fn definition_text(server: &ResolvedServer, session: &Invocation) -> String {
-    let mut sheet = DetailsText::new(&printable(&server.name));
+    let mut details = DetailsText::new(&printable(&server.name));
     let state = describe::state_text(&server.state);
-    sheet.line("State", &paint(describe::state_style(&server.state), state));
+    details.line("State", &paint(describe::state_style(&server.state), state));
     if let Some(reason) = describe::state_reason(session, server) {
-        sheet.line("", &reason);
+        details.line("", &reason);
     }
-    sheet.line("Scope", server.scope().id());
-    sheet.line("From", &session.display_origin(&server.origin));
+    details.line("Scope", server.scope().id());
+    details.line("From", &session.display_origin(&server.origin));
     if let Some(entry) = &server.entry {
-        entry_lines(&mut sheet, entry);
+        entry_lines(&mut details, entry);
     }
     if server.is_trusted() {
-        sheet.line("Trust", "its tools run without asking");
+        details.line("Trust", "its tools run without asking");
     } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
-        sheet.line("Trust", "asked for: once it may run, its tools run without asking");
+        details.line("Trust", "asked for: once it may run, its tools run without asking");
     }
     if let Some(fingerprint) = &server.fingerprint {
-        sheet.line("Hash", fingerprint.as_str());
+        details.line("Hash", fingerprint.as_str());
     }
     if let Some(scope) = WritableScope::from_scope(server.scope()) {
         let scope = scope.scope().id();
-        sheet.line("Remove", &format!("swb remove {} --scope {scope}", printable(&server.name)));
+        details.line("Remove", &format!("swb remove {} --scope {scope}", printable(&server.name)));
     }
-    sheet.text
+    details.text
 }
 
 /// What an entry runs or reaches, in full.
 pub fn entry_text(entry: &ServerEntry) -> String {
-    let mut sheet = DetailsText { text: String::new() };
-    entry_lines(&mut sheet, entry);
-    sheet.text
+    let mut details = DetailsText { text: String::new() };
+    entry_lines(&mut details, entry);
+    details.text
 }
 
-fn entry_lines(sheet: &mut DetailsText, entry: &ServerEntry) {
-    sheet.line("Type", entry.transport.kind().id());
+fn entry_lines(details: &mut DetailsText, entry: &ServerEntry) {
+    details.line("Type", entry.transport.kind().id());
     match &entry.transport {
         TransportConfig::Stdio(stdio) => {
-            sheet.line("Command", &describe::command_line(stdio).join(" "));
-            sheet.pairs("Environment", "=", &stdio.env);
+            details.line("Command", &describe::command_line(stdio).join(" "));
+            details.pairs("Environment", "=", &stdio.env);
             if let Some(cwd) = &stdio.cwd {
-                sheet.line("Folder", &printable(&cwd.masked_with(str::to_owned)));
+                details.line("Folder", &printable(&cwd.masked_with(str::to_owned)));
             }
         }
         TransportConfig::Sse(remote)
         | TransportConfig::Http(remote)
         | TransportConfig::Ws(remote)
-        | TransportConfig::ConnectorProxy(remote) => remote_lines(sheet, remote),
+        | TransportConfig::ConnectorProxy(remote) => remote_lines(details, remote),
         TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => {
-            sheet.line("URL", &shown::masked_url_template(&ide.url));
+            details.line("URL", &shown::masked_url_template(&ide.url));
         }
-        TransportConfig::Sdk { name } => sheet.line("Name", &printable(name)),
+        TransportConfig::Sdk { name } => details.line("Name", &printable(name)),
     }
     if let Some(timeout) = entry.common.timeout {
-        sheet.line("Timeout", &format!("{} ms", timeout.as_millis()));
+        details.line("Timeout", &format!("{} ms", timeout.as_millis()));
     }
     if let Some(allow) = &entry.common.tools.allow {
-        sheet.line("Tools", &format!("only {}", printable(&allow.join(", "))));
+        details.line("Tools", &format!("only {}", printable(&allow.join(", "))));
     }
     if !entry.common.tools.deny.is_empty() {
-        sheet.line("Tools", &format!("never {}", printable(&entry.common.tools.deny.join(", "))));
+        details.line("Tools", &format!("never {}", printable(&entry.common.tools.deny.join(", "))));
     }
     if let Some(description) = &entry.description {
-        sheet.line("About", &printable(description));
+        details.line("About", &printable(description));
     }
 }
 
-fn remote_lines(sheet: &mut DetailsText, remote: &RemoteConfig<Template>) {
-    sheet.line("URL", &shown::masked_url_template(&remote.url));
-    sheet.pairs("Headers", ": ", &remote.headers);
+fn remote_lines(details: &mut DetailsText, remote: &RemoteConfig<Template>) {
+    details.line("URL", &shown::masked_url_template(&remote.url));
+    details.pairs("Headers", ": ", &remote.headers);
     if let Some(helper) = &remote.headers_helper {
-        sheet.line("Headers from", &shown::masked_command(helper.as_str()));
+        details.line("Headers from", &shown::masked_command(helper.as_str()));
     }
     if let Some(oauth) = &remote.oauth {
-        sheet.line("Sign-in", &oauth_text(oauth));
+        details.line("Sign-in", &oauth_text(oauth));
     }
     if let Some(tls) = &remote.tls {
         for (label, path) in [
@@ -132,7 +132,7 @@ fn remote_lines(sheet: &mut DetailsText, remote: &RemoteConfig<Template>) {
             ("Key", &tls.client_key),
         ] {
             if let Some(path) = path {
-                sheet.line(label, &printable(&path.masked_with(str::to_owned)));
+                details.line(label, &printable(&path.masked_with(str::to_owned)));
             }
         }
     }

@@ -238,9 +238,9 @@ fn plan_item(
             let why = detail.lines().next().map(str::to_owned).filter(|it| !it.is_empty());
             item.action = ImportAction::Skip(why.or(failure.hint).unwrap_or(failure.message));
         }
-        Ok(judged) => {
-            item.target = judged.entry.as_ref().map(describe::target).unwrap_or_default();
-            item.action = plan_action(arguments, &item, judged, configuration, session);
+        Ok(resolved) => {
+            item.target = resolved.entry.as_ref().map(describe::target).unwrap_or_default();
+            item.action = plan_action(arguments, &item, resolved, configuration, session);
             notes.extend(precedence_note(&item, file, configuration));
             if scope == WritableScope::Project && writing::holds_literal_secret(&item.server.entry)
             {
@@ -258,14 +258,14 @@ fn plan_item(
 fn plan_action(
     arguments: &ImportArgs,
     item: &ImportItem,
-    judged: switchboard::config::cascade::ResolvedServer,
+    resolved: switchboard::config::cascade::ResolvedServer,
     configuration: &Configuration,
     session: &Invocation,
 ) -> ImportAction {
     let file = session.scope_file(item.scope);
     match writing::definition_in(configuration, &file, &item.server.name) {
         None => ImportAction::Add,
-        Some(there) if there.fingerprint == judged.fingerprint => ImportAction::Same,
+        Some(there) if there.fingerprint == resolved.fingerprint => ImportAction::Same,
         Some(_) if arguments.overwrite => ImportAction::Replace,
         Some(_) => ImportAction::Conflict,
     }

@@ -116,8 +116,8 @@ pub fn run(arguments: &LoginArgs, session: &Invocation) -> Result<CommandOutput,
             }
             NextStep::SignIn => {
                 let login = sign_in(arguments, session, host).await?;
-                let proven = reconnected_view(session, host, &view).await;
-                Ok((show(session, &proven, &login, LoginOrigin::New), LoginOrigin::New))
+                let reconnected = reconnected_view(session, host, &view).await;
+                Ok((show(session, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
             }
         }
     })?;
@@ -297,7 +297,7 @@ fn show(
     session: &Invocation,
     view: &ServerView,
     login: &LoginView,
-    novelty: LoginOrigin,
+    origin: LoginOrigin,
 ) -> CommandOutput {
     let is_connected = view.status == Status::Connected;
     let tools = view.catalogue.items(ListKind::Tools).len();
@@ -306,7 +306,7 @@ fn show(
         let json = json!({
             "name": view.name,
             "signedIn": true,
-            "isNew": novelty == LoginOrigin::New,
+            "isNew": origin == LoginOrigin::New,
             "login": login_text::as_json(login),
             "state": view.status.id(),
             "tools": is_connected.then_some(tools),
@@ -314,7 +314,7 @@ fn show(
         return CommandOutput { exit, ..super::json_output(&json) };
     }
     let name = printable(&view.name);
-    let begin = match novelty {
+    let begin = match origin {
         LoginOrigin::New => format!("Signed in to `{name}`.\n"),
         LoginOrigin::Existing => {
             format!("Already signed in to `{name}`; `--again` signs in anew.\n")

@@ -102,17 +102,17 @@ pub(crate) fn list(session: &Invocation, rules: &PermissionRules) -> CommandOutp
     let cells: Vec<Vec<Cell>> = rows
         .into_iter()
         .map(|(effect, rule, from)| {
-            let meaning = match effect {
+            let style = match effect {
                 "allow" => TextStyle::Success,
                 "deny" => TextStyle::Error,
                 _ => TextStyle::Warning,
             };
-            vec![Cell::styled(meaning, effect), Cell::plain(printable(&rule)), Cell::plain(from)]
+            vec![Cell::styled(style, effect), Cell::plain(printable(&rule)), Cell::plain(from)]
         })
         .collect();
-    let yielding = [Truncate::End(1), Truncate::Start(2)];
+    let truncated_columns = [Truncate::End(1), Truncate::Start(2)];
     let width = session.env.terminal.width;
-    text.push_str(&table::render(&["EFFECT", "RULE", "FROM"], &cells, width, &yielding));
+    text.push_str(&table::render(&["EFFECT", "RULE", "FROM"], &cells, width, &truncated_columns));
     CommandOutput::text(text)
 }
 
@@ -133,9 +133,9 @@ fn explain(
         hints: ToolHints::default(),
         trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
     };
-    let usual =
+    let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
-    let chosen = arguments.mode.unwrap_or(usual);
+    let chosen = arguments.mode.unwrap_or(default_mode);
     let explanation = permission::explain(&configuration.rules, &request, chosen);
     Ok(show(session, &arguments.tool, &explanation))
 }
@@ -160,12 +160,12 @@ fn show(session: &Invocation, tool: &str, explanation: &Explanation) -> CommandO
             "rules": explanation.considered.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     }
-    let meaning = match decision.effect {
+    let style = match decision.effect {
         permission::PermissionEffect::Allow => TextStyle::Success,
         permission::PermissionEffect::Ask => TextStyle::Warning,
         permission::PermissionEffect::Deny => TextStyle::Error,
     };
-    let verdict = paint(meaning, decision.effect.id());
+    let verdict = paint(style, decision.effect.id());
     let mut text = format!("{}: {verdict}, since {}\n", printable(tool), printable(&because));
     for it in &explanation.considered {
         text.push_str(&format!(

@@ -168,9 +168,9 @@ fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<Gatewa
         }),
     };
     // Who can be told apart is kept apart.
-    let is_told_apart = arguments.token_file.is_some() || arguments.oauth.is_some();
+    let is_authenticated = arguments.token_file.is_some() || arguments.oauth.is_some();
     let usual =
-        if is_told_apart { ConnectionSharing::PerPrincipal } else { ConnectionSharing::Shared };
+        if is_authenticated { ConnectionSharing::PerPrincipal } else { ConnectionSharing::Shared };
     let sharing = arguments.sharing.unwrap_or(usual);
     let serving = ExposeOptions {
         names: arguments.names,

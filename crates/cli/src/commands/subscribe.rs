@@ -107,13 +107,13 @@ struct Subscriptions {
 
 impl Subscriptions {
     async fn subscribe(host: &Host, arguments: &SubscribeArgs) -> Result<Subscriptions, Failure> {
-        let (to_us, news) = mpsc::channel(QUEUE_SIZE);
-        let (over, is_over) = watch::channel(());
+        let (sender, news) = mpsc::channel(QUEUE_SIZE);
+        let (over, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         for uri in &arguments.uris {
             let subscription = host.subscribe(&arguments.server, uri).await;
             let subscription = subscription.map_err(|error| subscribe_failure(&error))?;
-            tasks.spawn(follow(subscription, to_us.clone(), is_over.clone()));
+            tasks.spawn(follow(subscription, sender.clone(), stopped.clone()));
         }
         Ok(Subscriptions { tasks, news, stop: over })
     }
@@ -126,19 +126,19 @@ impl Subscriptions {
 
 async fn follow(
     mut subscription: Subscription,
-    to_us: mpsc::Sender<(Arc<str>, ResourceEvent)>,
-    mut is_over: watch::Receiver<()>,
+    sender: mpsc::Sender<(Arc<str>, ResourceEvent)>,
+    mut stopped: watch::Receiver<()>,
 ) {
     let uri: Arc<str> = subscription.uri().into();
     loop {
         tokio::select! {
             news = subscription.next() => {
                 let Some(news) = news else { break };
-                if to_us.send((uri.clone(), news)).await.is_err() {
+                if sender.send((uri.clone(), news)).await.is_err() {
                     break;
                 }
             }
-            _ = is_over.changed() => break,
+            _ = stopped.changed() => break,
         }
     }
     subscription.unsubscribe().await;

@@ -80,8 +80,8 @@ pub(crate) fn as_text(session: &Invocation, tools: &[&Tool]) -> String {
         vec![Cell::plain(printable(&tool.exposed_name)), kind, Cell::plain(printable(about))]
     };
     let rows: Vec<Vec<Cell>> = tools.iter().map(row).collect();
-    let yielding = [Truncate::End(2), Truncate::End(0)];
-    table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.env.terminal.width, &yielding)
+    let truncated_columns = [Truncate::End(2), Truncate::End(0)];
+    table::render(&["TOOL", "KIND", "ABOUT"], &rows, session.env.terminal.width, &truncated_columns)
 }
 
 /// What is to be said of tools that are left out.

@@ -401,33 +401,33 @@ impl ScreenState {
         self.notify(&Notice::ActionDone(line.to_owned()));
     }
 
-    fn notify(&mut self, news: &Notice) {
+    fn notify(&mut self, notice: &Notice) {
         for overlay in &mut self.overlays {
-            let (Redraw::Yes | Redraw::No) = overlay.on_notice(news);
+            let (Redraw::Yes | Redraw::No) = overlay.on_notice(notice);
         }
-        let (Redraw::Yes | Redraw::No) = self.dialogs.on_notice(news);
+        let (Redraw::Yes | Redraw::No) = self.dialogs.on_notice(notice);
     }
 
     /// What became of something that lies over the chat.
-    fn apply_outcome(&mut self, reaction: OverlayOutcome) -> Vec<Effect> {
-        match reaction {
+    fn apply_outcome(&mut self, outcome: OverlayOutcome) -> Vec<Effect> {
+        match outcome {
             OverlayOutcome::Stay => Vec::new(),
             OverlayOutcome::Close => {
                 self.overlays.pop();
                 Vec::new()
             }
-            OverlayOutcome::Run(deed) => vec![Effect::RunServerAction(deed)],
+            OverlayOutcome::Run(action) => vec![Effect::RunServerAction(action)],
         }
     }
 
     fn on_paste(&mut self, text: &str) -> Vec<Effect> {
         if !self.dialogs.is_empty() {
-            let reaction = self.dialogs.on_paste(text, self.now);
-            return dialog_effects(reaction);
+            let outcome = self.dialogs.on_paste(text, self.now);
+            return dialog_effects(outcome);
         }
         if let Some(overlay) = self.overlays.last_mut() {
-            let reaction = overlay.on_paste(text);
-            return self.apply_outcome(reaction);
+            let outcome = overlay.on_paste(text);
+            return self.apply_outcome(outcome);
         }
         self.composer.paste(text);
         self.draft_changed();
@@ -436,10 +436,10 @@ impl ScreenState {
 }
 
 /// What is to be done after a dialog took a key. It has gone by itself.
-fn dialog_effects(reaction: OverlayOutcome) -> Vec<Effect> {
-    match reaction {
+fn dialog_effects(outcome: OverlayOutcome) -> Vec<Effect> {
+    match outcome {
         OverlayOutcome::Stay | OverlayOutcome::Close => Vec::new(),
-        OverlayOutcome::Run(deed) => vec![Effect::RunServerAction(deed)],
+        OverlayOutcome::Run(action) => vec![Effect::RunServerAction(action)],
     }
 }
 

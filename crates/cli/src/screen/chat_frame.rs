@@ -201,8 +201,8 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
         buffer.set_line(inner.x, inner.y, &line, inner.width);
         return Some((inner.x + to_u16(front.width()).min(inner.width - 1), inner.y));
     }
-    if let Some(asked) = &chat.prompt
-        && let Some(argument) = asked.current_argument()
+    if let Some(prompt) = &chat.prompt
+        && let Some(argument) = prompt.current_argument()
     {
         let need = if argument.is_required { "" } else { " (may be left empty)" };
         let about = sanitize_line(&argument.description);
@@ -214,13 +214,13 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
     }
     let width = usize::from(inner.width).saturating_sub(PROMPT.len());
     chat.composer.set_width(width);
-    let laid = chat.composer.layout(width);
+    let layout = chat.composer.layout(width);
     // The row of the cursor is always among those that are shown.
     let rows = usize::from(inner.height).max(1);
-    let first = (laid.row + 1).saturating_sub(rows);
+    let first = (layout.row + 1).saturating_sub(rows);
     buffer.set_string(inner.x, inner.y, PROMPT, look.style(Tone::Accent));
     let x = inner.x + to_u16(PROMPT.len());
-    for (y, row) in (inner.top()..inner.bottom()).zip(laid.rows.iter().skip(first)) {
+    for (y, row) in (inner.top()..inner.bottom()).zip(layout.rows.iter().skip(first)) {
         buffer.set_stringn(x, y, &row.text, width, look.style(Tone::Text));
     }
     if chat.composer.is_empty() && chat.prompt.is_none() {
@@ -230,8 +230,8 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
         };
         buffer.set_stringn(x, inner.y, text, width, faint);
     }
-    let row = to_u16(laid.row - first);
-    Some((x + to_u16(laid.column), inner.y + row))
+    let row = to_u16(layout.row - first);
+    Some((x + to_u16(layout.column), inner.y + row))
 }
 
 fn draw_menu(menu: &CompletionMenu, frame: &mut Frame<'_>, above: Rect, look: &ScreenTheme) {

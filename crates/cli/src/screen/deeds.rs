@@ -101,8 +101,8 @@ impl EffectRunner {
     }
 
     /// Does something. Gives what only the window can do.
-    pub async fn run(&mut self, act: Effect) -> Option<TerminalEffect> {
-        match act {
+    pub async fn run(&mut self, effect: Effect) -> Option<TerminalEffect> {
+        match effect {
             Effect::Quit | Effect::RunCommand(SlashCommand::Quit) => {
                 return Some(TerminalEffect::Quit);
             }
@@ -126,9 +126,9 @@ impl EffectRunner {
                 self.conversation.interrupt().await;
             }
             Effect::RunCommand(slash) => self.run_command(slash).await,
-            Effect::RunServerAction(deed) => self.run_server_action(deed),
+            Effect::RunServerAction(action) => self.run_server_action(action),
             Effect::SetMode(mode) => self.set_mode(mode).await,
-            Effect::GetPrompt(asked) => self.get_prompt(asked),
+            Effect::GetPrompt(invocation) => self.get_prompt(invocation),
             Effect::CompleteArgument { prompt, typed } => self.complete_argument(prompt, typed),
         }
         None
@@ -193,8 +193,8 @@ impl EffectRunner {
             SlashCommand::Clear => self.conversation.clear().await,
             SlashCommand::Quit => {}
             SlashCommand::Model(Some(name)) => {
-                let coming = opening::load_model(&self.session, Some(name));
-                self.set_model_when_ready(coming);
+                let pending_model = opening::load_model(&self.session, Some(name));
+                self.set_model_when_ready(pending_model);
             }
             slash @ (SlashCommand::Help
             | SlashCommand::Mcp(_)
@@ -207,8 +207,8 @@ impl EffectRunner {
         }
     }
 
-    fn run_server_action(&mut self, deed: ServerAction) {
-        match deed {
+    fn run_server_action(&mut self, action: ServerAction) {
+        match action {
             ServerAction::Reconnect(name) => {
                 let host = self.host.clone();
                 self.spawn(async move {
@@ -239,10 +239,10 @@ impl EffectRunner {
     }
 
     /// Goes on with a model once it is there.
-    pub fn set_model_when_ready(&mut self, coming: PendingModel) {
+    pub fn set_model_when_ready(&mut self, pending_model: PendingModel) {
         let talk = self.conversation.clone();
         self.spawn(async move {
-            match coming.await {
+            match pending_model.await {
                 Ok(Ok(Some(model))) => {
                     let seen = ActiveModel::from_model(&model);
                     talk.set_model(Some(model)).await;

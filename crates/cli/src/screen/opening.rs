@@ -76,32 +76,32 @@ pub type PendingModel = JoinHandle<Result<Option<SharedModel>, Failure>>;
 pub async fn start(
     session: &Invocation,
     host: &Host,
-    (configuration, terms): (&Configuration, StartOptions<'_>),
+    (configuration, start_options): (&Configuration, StartOptions<'_>),
     consent: Arc<dyn PermissionPrompt>,
 ) -> Result<StartedConversation, Failure> {
-    let StartOptions { flags, model_wait: patience, model: given } = terms;
+    let StartOptions { flags, model_wait: model_wait, model: preset_model } = start_options;
     let (desk, warning) = desk::call_context_with_warning(session, configuration, host, None)?;
     let desk = Arc::new(CallContext { prompt: consent, ..desk });
-    let (chronicle, before) = flags.open_conversation(session)?;
-    let mut coming = match &given {
+    let (transcript, history) = flags.open_conversation(session)?;
+    let mut pending_model = match &preset_model {
         Some(_) => None,
         None => Some(load_model(session, flags.model.clone())),
     };
-    let limit = match patience {
+    let limit = match model_wait {
         ModelWait::UntilReady => Duration::MAX,
         ModelWait::Briefly => MODEL_WAIT,
     };
-    let made = match &mut coming {
+    let made = match &mut pending_model {
         Some(making) => tokio::time::timeout(limit, making).await.ok(),
         None => None,
     };
     if made.is_some() {
-        coming = None;
+        pending_model = None;
     }
-    let (model, trouble) = match made {
+    let (model, model_failure) = match made {
         Some(Ok(Ok(model))) => (model, None),
         Some(Ok(Err(failure))) => (None, Some(failure)),
-        Some(Err(_)) | None => (given, None),
+        Some(Err(_)) | None => (preset_model, None),
     };
     let seen = model.as_ref().map(ActiveModel::from_model);
     let setting = ConversationSetup {
@@ -109,19 +109,19 @@ pub async fn start(
         call_context: desk.clone(),
         model,
         system_prompt: flags.system_text(session).into(),
-        history: before.clone(),
+        history: history.clone(),
         max_rounds: DEFAULT_MAX_ROUNDS,
     };
-    let (talk, happenings, task) = Conversation::start_recorded(setting, chronicle);
+    let (talk, conversation_events, task) = Conversation::start_recorded(setting, transcript);
     Ok(StartedConversation {
         call_context: desk,
         conversation: talk,
-        events: happenings,
+        events: conversation_events,
         task,
         model: seen,
-        pending_model: coming,
-        history: before,
-        model_failure: trouble,
+        pending_model,
+        history,
+        model_failure,
         warning,
     })
 }
@@ -133,8 +133,8 @@ pub fn load_model(session: &Invocation, wanted: Option<String>) -> PendingModel 
 }
 
 /// What is said when somebody leaves.
-pub fn exit_message(standing: &ConversationStatus) -> String {
-    match (&standing.id, &standing.write_error) {
+pub fn exit_message(status: &ConversationStatus) -> String {
+    match (&status.id, &status.write_error) {
         (Some(id), None) => format!("To go on with this conversation: swb --resume {id}\n"),
         (_, Some(why)) => format!("This conversation could not be kept: {why}\n"),
         (None, None) => String::new(),

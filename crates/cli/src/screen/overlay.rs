@@ -27,8 +27,8 @@ pub trait Overlay: Send {
     }
 
     /// Hears what changed. Says whether it has to be drawn again.
-    fn on_notice(&mut self, news: &Notice) -> Redraw {
-        let _of_no_concern = news;
+    fn on_notice(&mut self, notice: &Notice) -> Redraw {
+        let _of_no_concern = notice;
         Redraw::No
     }
 

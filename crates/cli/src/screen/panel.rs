@@ -52,9 +52,9 @@ pub struct ServerPanel {
 impl ServerPanel {
     /// Opens it. Must be called inside a runtime.
     pub fn open(host: &Host, roster: Arc<ConfiguredServers>) -> ServerPanel {
-        let observer = Monitor::start(host.stderr_log().clone());
+        let monitor = Monitor::start(host.stderr_log().clone());
         let pool = host.watch_pool().borrow().clone();
-        ServerPanel::with_monitor(roster, host.snapshot(), pool, observer)
+        ServerPanel::with_monitor(roster, host.snapshot(), pool, monitor)
     }
 
     /// Of what is known.
@@ -62,17 +62,17 @@ impl ServerPanel {
         roster: Arc<ConfiguredServers>,
         snapshot: Arc<Snapshot>,
         pool: Arc<Pool>,
-        observer: Monitor,
+        monitor: Monitor,
     ) -> ServerPanel {
-        let observed = observer.latest();
-        let portraits = portrait::all_servers(&roster, &snapshot);
+        let measurements = monitor.latest();
+        let servers = portrait::all_servers(&roster, &snapshot);
         let panel = ServerPanel {
             configured: roster,
             snapshot,
             pool,
-            monitor: observer,
-            measurements: observed,
-            servers: portraits,
+            monitor,
+            measurements,
+            servers,
             list: ServerList::default(),
             page: None,
             message: None,
@@ -105,14 +105,14 @@ impl ServerPanel {
 
     /// Writes the open sheet anew.
     fn refresh_page(&mut self) {
-        if let Some((sheet, inventory)) = &mut self.page {
+        if let Some((page, inventory)) = &mut self.page {
             match page_context(
                 &self.servers,
                 &self.configured,
                 &self.measurements,
-                (&sheet.name, inventory),
+                (&page.name, inventory),
             ) {
-                Some(known) => sheet.refresh(known),
+                Some(known) => page.refresh(known),
                 // It is gone.
                 None => self.page = None,
             }
@@ -132,8 +132,8 @@ impl ServerPanel {
         self.servers = portrait::all_servers(&self.configured, &self.snapshot);
         if let Some(name) = self.page.as_ref().map(|it| it.0.name.clone()) {
             let inventory = self.catalogue_of(&name);
-            if let Some(sheet) = &mut self.page {
-                sheet.1 = inventory;
+            if let Some(page) = &mut self.page {
+                page.1 = inventory;
             }
         }
         self.refresh_page();
@@ -143,14 +143,14 @@ impl ServerPanel {
     /// The server that keys are about.
     fn selected_server(&self) -> Option<&ServerDetails> {
         match &self.page {
-            Some((sheet, _)) => self.servers.iter().find(|it| it.name == sheet.name),
+            Some((page, _)) => self.servers.iter().find(|it| it.name == page.name),
             None => self.list.selected(&self.servers),
         }
     }
 
     fn title(&self) -> String {
-        if let Some((sheet, _)) = &self.page {
-            return sheet.name.clone();
+        if let Some((page, _)) = &self.page {
+            return page.name.clone();
         }
         let is_connected = |it: &&ServerDetails| it.health == ServerHealth::Connected;
         let connected = self.servers.iter().filter(is_connected).count();
@@ -165,20 +165,20 @@ impl ServerPanel {
     }
 
     /// Asks for the same key once more.
-    fn ask_again(&mut self, code: KeyCode, deed: ServerAction, text: String) -> OverlayOutcome {
-        self.confirmation = Some((code, deed));
+    fn ask_again(&mut self, code: KeyCode, action: ServerAction, text: String) -> OverlayOutcome {
+        self.confirmation = Some((code, action));
         self.show_message(text)
     }
 
     /// The keys that do something about a server.
     fn on_action_key(&mut self, key: KeyEvent) -> Option<OverlayOutcome> {
         let it = self.selected_server()?;
-        let (name, footing, is_remote) = (it.name.clone(), it.eligibility, it.is_remote);
+        let (name, eligibility, is_remote) = (it.name.clone(), it.eligibility, it.is_remote);
         let is_plain = !key.modifiers.contains(KeyModifiers::CONTROL);
         let KeyCode::Char(letter) = key.code else { return None };
-        let decides = matches!(footing, Eligibility::PendingApproval | Eligibility::Rejected);
+        let decides = matches!(eligibility, Eligibility::PendingApproval | Eligibility::Rejected);
         Some(match (letter, is_plain) {
-            ('r', true) => match footing {
+            ('r', true) => match eligibility {
                 Eligibility::Runnable => OverlayOutcome::Run(ServerAction::Reconnect(name)),
                 Eligibility::PendingApproval
                 | Eligibility::Rejected
@@ -187,7 +187,7 @@ impl ServerPanel {
                     "`{name}` does not run, so there is nothing to reconnect"
                 )),
             },
-            ('e', true) => match footing {
+            ('e', true) => match eligibility {
                 Eligibility::Disabled => OverlayOutcome::Run(ServerAction::Enable(name)),
                 Eligibility::Runnable | Eligibility::PendingApproval => {
                     OverlayOutcome::Run(ServerAction::Disable(name))
@@ -209,7 +209,7 @@ impl ServerPanel {
                 self.list.select(&name);
                 self.open_page(&name, Tab::Overview);
                 let shown = self.configured.find(&name).and_then(|it| it.fingerprint.clone());
-                let (word, deed) = match (letter, shown) {
+                let (word, action) = match (letter, shown) {
                     ('p', Some(fingerprint)) => {
                         ("approves", ServerAction::ApproveShown { name: name.clone(), fingerprint })
                     }
@@ -217,7 +217,7 @@ impl ServerPanel {
                     (_, _) => ("rejects", ServerAction::Reject(name.clone())),
                 };
                 let text = format!("{letter} once more {word} `{name}` as it is shown here");
-                self.ask_again(key.code, deed, text)
+                self.ask_again(key.code, action, text)
             }
             ('p' | 'x', true) => self.show_message(format!("`{name}` needs no approval")),
             ('l', true) => OverlayOutcome::Run(ServerAction::ShowLog(name)),
@@ -237,17 +237,17 @@ impl ServerPanel {
 
 /// What is known of the server whose sheet is open.
 fn page_context<'k>(
-    portraits: &'k [ServerDetails],
+    servers: &'k [ServerDetails],
     roster: &'k ConfiguredServers,
-    observed: &'k Measurements,
+    measurements: &'k Measurements,
     (name, inventory): (&str, &'k ServerCatalogue),
 ) -> Option<PageContext<'k>> {
-    let portrait = portraits.iter().find(|it| it.name == name)?;
+    let portrait = servers.iter().find(|it| it.name == name)?;
     Some(PageContext {
         details: portrait,
         configured: roster.find(name),
         catalogue: inventory,
-        measurements: observed,
+        measurements,
     })
 }
 
@@ -256,30 +256,31 @@ impl Overlay for ServerPanel {
         let inner = draw_frame(frame, area, look, &self.title());
         let inner = self.draw_message(frame, inner, look);
         let ServerPanel {
-            servers: portraits,
+            servers: servers,
             configured: roster,
-            measurements: observed,
+            measurements: measurements,
             list,
-            page: sheet,
+            page: page,
             ..
         } = self;
-        match sheet {
-            Some((sheet, inventory)) => {
-                let name = sheet.name.clone();
-                if let Some(known) = page_context(portraits, roster, observed, (&name, inventory)) {
-                    sheet.draw(frame, inner, look, known);
+        match page {
+            Some((page, inventory)) => {
+                let name = page.name.clone();
+                if let Some(known) = page_context(servers, roster, measurements, (&name, inventory))
+                {
+                    page.draw(frame, inner, look, known);
                 }
             }
-            None => list.draw(frame, inner, look, (portraits, observed)),
+            None => list.draw(frame, inner, look, (servers, measurements)),
         }
     }
 
     fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome {
         self.message = None;
-        if let Some((code, deed)) = self.confirmation.take()
+        if let Some((code, action)) = self.confirmation.take()
             && code == key.code
         {
-            return OverlayOutcome::Run(deed);
+            return OverlayOutcome::Run(action);
         }
         if self.page.is_none() {
             if self.list.on_key(key, &self.servers) == KeyHandled::Yes {
@@ -301,11 +302,11 @@ impl Overlay for ServerPanel {
             self.update_monitor_targets();
             return OverlayOutcome::Stay;
         }
-        if let Some(reaction) = self.on_action_key(key) {
-            return reaction;
+        if let Some(outcome) = self.on_action_key(key) {
+            return outcome;
         }
-        if let Some((sheet, inventory)) = &mut self.page {
-            let name = sheet.name.clone();
+        if let Some((page, inventory)) = &mut self.page {
+            let name = page.name.clone();
             let known = page_context(
                 &self.servers,
                 &self.configured,
@@ -313,7 +314,7 @@ impl Overlay for ServerPanel {
                 (&name, inventory),
             );
             if let Some(known) = known {
-                sheet.on_key(key, known);
+                page.on_key(key, known);
             }
             self.update_monitor_targets();
         }
@@ -325,8 +326,8 @@ impl Overlay for ServerPanel {
         OverlayOutcome::Stay
     }
 
-    fn on_notice(&mut self, news: &Notice) -> Redraw {
-        match news {
+    fn on_notice(&mut self, notice: &Notice) -> Redraw {
+        match notice {
             Notice::Servers(snapshot) => {
                 self.snapshot = snapshot.clone();
                 self.refresh_servers();
@@ -341,8 +342,8 @@ impl Overlay for ServerPanel {
             }
             Notice::ActionDone(text) => self.message = Some(text.clone()),
             Notice::Tick => match self.monitor.changed() {
-                Some(observed) => {
-                    self.measurements = observed;
+                Some(measurements) => {
+                    self.measurements = measurements;
                     self.refresh_page();
                 }
                 None => return Redraw::No,

@@ -92,15 +92,15 @@ impl ConversationPicker {
         );
         let rows = usize::from(area.height.saturating_sub(2));
         let first = (self.selected + 1).saturating_sub(rows);
-        for ((y, past), at) in
+        for ((y, summary), at) in
             (area.y + 2..area.bottom()).zip(&self.conversations[first..]).zip(first..)
         {
             let tone = if at == self.selected { Tone::Selected } else { Tone::Text };
-            let when = format!(" {:>9} ", age_text(past, self.now));
+            let when = format!(" {:>9} ", age_text(summary, self.now));
             let room = usize::from(area.width).saturating_sub(when.len() + 1);
             let line = Line::from(vec![
                 Span::styled(when, look.style(Tone::Muted)),
-                Span::styled(truncate(&sanitize_line(&past.preview), room), look.style(tone)),
+                Span::styled(truncate(&sanitize_line(&summary.preview), room), look.style(tone)),
             ]);
             buffer.set_line(area.x, y, &line, area.width);
         }
@@ -108,8 +108,8 @@ impl ConversationPicker {
 }
 
 /// How long ago somebody last spoke in it.
-fn age_text(past: &TranscriptSummary, now: SystemTime) -> String {
-    let since = now.duration_since(past.modified).unwrap_or(Duration::ZERO).as_secs();
+fn age_text(summary: &TranscriptSummary, now: SystemTime) -> String {
+    let since = now.duration_since(summary.modified).unwrap_or(Duration::ZERO).as_secs();
     let (count, one, many) = match since {
         0..60 => return "just now".to_owned(),
         60..3600 => (since / 60, "minute", "minutes"),
@@ -126,16 +126,16 @@ mod tests {
 
     fn list() -> ConversationPicker {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let past = |id: &str, seconds: u64, words: &str| TranscriptSummary {
+        let summary = |id: &str, seconds: u64, words: &str| TranscriptSummary {
             id: id.to_owned(),
             modified: now - Duration::from_secs(seconds),
             preview: words.to_owned(),
             messages: 2,
         };
         let all = vec![
-            past("a", 5, "the latest"),
-            past("b", 7300, "an older\none"),
-            past("c", 400_000, "\u{1b}[2Jthe oldest"),
+            summary("a", 5, "the latest"),
+            summary("b", 7300, "an older\none"),
+            summary("c", 400_000, "\u{1b}[2Jthe oldest"),
         ];
         ConversationPicker::new(all, now)
     }

@@ -92,11 +92,11 @@ impl DemoScript {
     pub fn demo(speed: Speed, word: Duration) -> (DemoScript, ScriptedModel) {
         let model = ScriptedModel::demo(word);
         let say = |line: &str| DemoStep { input: line.to_owned(), keys_after: Vec::new() };
-        let mut scenes: Vec<DemoStep> = model.user_messages().map(say).collect();
+        let mut steps: Vec<DemoStep> = model.user_messages().map(say).collect();
         // A look at the server between two questions.
         let panel = [KeyCode::Enter, KeyCode::Right, KeyCode::Esc, KeyCode::Esc];
         let then = panel.map(after_reading).to_vec();
-        scenes.insert(scenes.len().min(2), DemoStep { input: "/mcp".to_owned(), keys_after: then });
+        steps.insert(steps.len().min(2), DemoStep { input: "/mcp".to_owned(), keys_after: then });
         let now = utc_timestamp(SystemTime::now());
         let today = now.split('T').next().unwrap_or_default().to_owned();
         let words = |text: &str| typing(text).collect::<Vec<_>>();
@@ -119,13 +119,13 @@ impl DemoScript {
             vec![after_reading(KeyCode::Right), after_reading(KeyCode::Enter)],
             form.concat(),
         ];
-        let written = vec![
+        let form_values = vec![
             ("name", "Ada".to_owned()),
             ("day", today),
             ("guests", "4".to_owned()),
             ("seating", "terrace".to_owned()),
         ];
-        (DemoScript { steps: scenes, dialog_keys: answers, form_values: written, speed }, model)
+        (DemoScript { steps, dialog_keys: answers, form_values, speed }, model)
     }
 
     /// How long the model takes for a word at this speed.

@@ -45,10 +45,12 @@ pub fn run(session: &Invocation, flags: &ConversationArgs) -> Result<CommandOutp
         async |host, interrupts| {
             let consent = Arc::new(order.ordered(Arc::new(session.prompt.clone())));
             let flags = &with_chosen_conversation(session, flags).await;
-            let terms = StartOptions { flags, model_wait: ModelWait::UntilReady, model: None };
-            let mut face = PlainChat::open(session, host, terms, (consent, requests)).await?;
-            face.read_lines(interrupts).await;
-            Ok(face.close().await)
+            let start_options =
+                StartOptions { flags, model_wait: ModelWait::UntilReady, model: None };
+            let mut chat =
+                PlainChat::open(session, host, start_options, (consent, requests)).await?;
+            chat.read_lines(interrupts).await;
+            Ok(chat.close().await)
         },
     )?;
     Ok(CommandOutput::text(left))
@@ -61,29 +63,30 @@ pub fn run_demo(
     performance: DemoScript,
     model: SharedModel,
 ) -> Result<(), Failure> {
-    let DemoScript { steps: scenes, form_values: written, .. } = performance;
+    let DemoScript { steps: steps, form_values: form_values, .. } = performance;
     let (order, requests) = QuestionOrder::new();
-    let prompter = Arc::new(order.ordered(Arc::new(DemoAnswers::new(written))));
-    let asker = prompter.clone();
+    let demo_answers = Arc::new(order.ordered(Arc::new(DemoAnswers::new(form_values))));
+    let asker = demo_answers.clone();
     let adapt = |options: HostOptions| HostOptions { elicitor: asker, ..options };
     live::with_custom_host(
         session,
         RetryPolicy::RetryWithBackoff,
         adapt,
         async |host, interrupts| {
-            let terms =
+            let start_options =
                 StartOptions { flags, model_wait: ModelWait::UntilReady, model: Some(model) };
-            let mut face = PlainChat::open(session, host, terms, (prompter, requests)).await?;
+            let mut chat =
+                PlainChat::open(session, host, start_options, (demo_answers, requests)).await?;
             live::wait_until_settled(session, host, None, Snapshot::is_settled).await;
             host.settled_pool().await;
-            for scene in scenes {
-                face.print(&format!("\n> {}\n", scene.input));
-                let stay = face.on_line(&scene.input, interrupts).await;
-                if stay == KeepRunning::No || face.is_interrupted {
+            for step in steps {
+                chat.print(&format!("\n> {}\n", step.input));
+                let stay = chat.on_line(&step.input, interrupts).await;
+                if stay == KeepRunning::No || chat.is_interrupted {
                     break;
                 }
             }
-            face.close().await;
+            chat.close().await;
             Ok(())
         },
     )
@@ -120,25 +123,26 @@ impl PlainChat {
     async fn open(
         session: &Invocation,
         host: &Host,
-        terms: StartOptions<'_>,
+        start_options: StartOptions<'_>,
         (consent, requests): (Arc<dyn PermissionPrompt>, QuestionTurns),
     ) -> Result<PlainChat, Failure> {
         let configuration = session.load()?;
-        let begun = opening::start(session, host, (&configuration, terms), consent).await?;
+        let started =
+            opening::start(session, host, (&configuration, start_options), consent).await?;
         live::apply_configuration(host, &configuration, &[]).await;
         // Nobody looks at this queue: what is asked is asked in lines.
         let (questions, _arrivals) =
             questions::channel(ElicitorContext::from_session(session, &configuration));
         let (tell, reports) = mpsc::channel(EVENT_BUFFER);
-        let known = (begun.call_context, Arc::new(configuration));
+        let known = (started.call_context, Arc::new(configuration));
         let mut deeds = EffectRunner::new(
             session.clone(),
             host.clone(),
             known,
-            (begun.conversation, questions),
+            (started.conversation, questions),
             tell,
         );
-        deeds.model = begun.model;
+        deeds.model = started.model;
         let snapshot = host.snapshot();
         let servers = match snapshot.servers.len() {
             1 => "1 server".to_owned(),
@@ -147,17 +151,20 @@ impl PlainChat {
         let model =
             deeds.model.as_ref().map_or("no model".to_owned(), |it| sanitize_line(&it.name));
         report::print_stdout(&format!("Switchboard. {model}, {servers}. /help lists commands.\n"));
-        if !begun.history.is_empty() {
-            report::print_stdout(&format!("Going on after {} utterances.\n", begun.history.len()));
+        if !started.history.is_empty() {
+            report::print_stdout(&format!(
+                "Going on after {} utterances.\n",
+                started.history.len()
+            ));
         }
-        report::print_stderr(&begun.warning);
-        if let Some(failure) = &begun.model_failure {
+        report::print_stderr(&started.warning);
+        if let Some(failure) = &started.model_failure {
             report::print_stderr(&report::failure_text(failure));
         }
         Ok(PlainChat {
             session: session.clone(),
             effects: deeds,
-            conversation_events: begun.events,
+            conversation_events: started.events,
             effect_events: reports,
             question_turns: requests,
             is_in_turn: false,
@@ -165,7 +172,7 @@ impl PlainChat {
             is_line_open: false,
             calls: BTreeMap::new(),
             prompt: None,
-            task: begun.task,
+            task: started.task,
         })
     }
 
@@ -190,7 +197,7 @@ impl PlainChat {
         if line.is_empty() {
             return KeepRunning::Yes;
         }
-        let act = if line.starts_with('/') {
+        let effect = if line.starts_with('/') {
             match slash::parse(line) {
                 Ok(SlashCommand::Mcp(_)) => return self.servers(),
                 Ok(slash) => Effect::RunCommand(slash),
@@ -206,12 +213,12 @@ impl PlainChat {
             self.is_in_turn = true;
             Effect::SendMessage(line.to_owned())
         };
-        if self.effects.run(act).await == Some(TerminalEffect::Quit) {
+        if self.effects.run(effect).await == Some(TerminalEffect::Quit) {
             return KeepRunning::No;
         }
         self.run_until_idle(interrupts).await;
-        while let Some(asked) = self.prompt.take() {
-            self.ask_arguments(asked).await;
+        while let Some(prompt) = self.prompt.take() {
+            self.ask_arguments(prompt).await;
             self.run_until_idle(interrupts).await;
         }
         KeepRunning::Yes
@@ -271,7 +278,7 @@ impl PlainChat {
                 report::print_stderr(&format!("{}\n", text.trim_end()));
             }
             ScreenEvent::MessageQueued(_) => self.is_in_turn = true,
-            ScreenEvent::Prompt(asked) => self.prompt = Some(asked),
+            ScreenEvent::Prompt(prompt) => self.prompt = Some(prompt),
             ScreenEvent::Model(model) => self.effects.model = model,
             ScreenEvent::Key(_)
             | ScreenEvent::Paste(_)
@@ -358,9 +365,9 @@ impl PlainChat {
     }
 
     /// Asks for the arguments of a prompt, a line each.
-    async fn ask_arguments(&mut self, mut asked: PromptInvocation) {
-        for argument in asked.arguments.clone() {
-            if asked.values.contains_key(&argument.name) {
+    async fn ask_arguments(&mut self, mut prompt: PromptInvocation) {
+        for argument in prompt.arguments.clone() {
+            if prompt.values.contains_key(&argument.name) {
                 continue;
             }
             let need = if argument.is_required { "" } else { " (may be left empty)" };
@@ -375,11 +382,11 @@ impl PlainChat {
                 }
                 Some(line) if line.is_empty() => {}
                 Some(line) => {
-                    asked.values.insert(argument.name, line);
+                    prompt.values.insert(argument.name, line);
                 }
             }
         }
-        self.effects.run(Effect::GetPrompt(asked)).await;
+        self.effects.run(Effect::GetPrompt(prompt)).await;
     }
 
     fn print(&mut self, text: &str) {
@@ -394,13 +401,15 @@ impl PlainChat {
     }
 
     async fn close(self) -> String {
-        let PlainChat { effects: mut deeds, conversation_events: happenings, task, .. } = self;
-        let standing = deeds.conversation.status();
+        let PlainChat {
+            effects: mut deeds, conversation_events: conversation_events, task, ..
+        } = self;
+        let status = deeds.conversation.status();
         deeds.tasks.shutdown().await;
         deeds.call_context.audit.flush().await;
-        drop((deeds, happenings));
+        drop((deeds, conversation_events));
         let _panicked = tokio::time::timeout(Duration::from_secs(2), task).await;
-        opening::exit_message(&standing)
+        opening::exit_message(&status)
     }
 }
 

@@ -71,8 +71,8 @@ impl DialogRequest {
             DialogRequest::Form(server, form, reply) => {
                 Box::new(FormDialog::new(&server, form, reply))
             }
-            DialogRequest::Url(server, visit, trouble, reply) => {
-                Box::new(visit_dialog::url_dialog(&server, &visit, trouble.as_deref(), reply))
+            DialogRequest::Url(server, visit, open_error, reply) => {
+                Box::new(visit_dialog::url_dialog(&server, &visit, open_error.as_deref(), reply))
             }
             DialogRequest::UrlWait(server, visit, reply) => {
                 Box::new(visit_dialog::url_wait_dialog(&server, &visit, reply))
@@ -159,12 +159,11 @@ impl fmt::Debug for ScreenElicitor {
 }
 
 /// Makes both ends.
-pub fn channel(circumstances: ElicitorContext) -> (ScreenElicitor, ElicitorReceiver) {
+pub fn channel(context: ElicitorContext) -> (ScreenElicitor, ElicitorReceiver) {
     let (sender, arrivals) = mpsc::channel(REQUEST_BUFFER);
     let withdrawn = Arc::new(Notify::new());
-    let circumstances = Arc::new(circumstances);
-    let questions =
-        ScreenElicitor { messages: sender, withdrawn: withdrawn.clone(), context: circumstances };
+    let context = Arc::new(context);
+    let questions = ScreenElicitor { messages: sender, withdrawn: withdrawn.clone(), context };
     (questions, ElicitorReceiver { messages: arrivals, withdrawn })
 }
 
@@ -196,8 +195,8 @@ impl ScreenElicitor {
         servers: Vec<ProjectServer>,
     ) -> Vec<ApprovalChoice> {
         let count = servers.len();
-        let verdicts = self.request(|reply| DialogRequest::ProjectServers(servers, reply)).await;
-        verdicts.unwrap_or_else(|| vec![ApprovalChoice::Later; count])
+        let choices = self.request(|reply| DialogRequest::ProjectServers(servers, reply)).await;
+        choices.unwrap_or_else(|| vec![ApprovalChoice::Later; count])
     }
 
     async fn request_permission(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
@@ -240,12 +239,12 @@ impl ScreenElicitor {
     }
 
     async fn elicit_url(&self, server: &str, visit: &UrlElicitation) -> ElicitResult {
-        let mut trouble = None;
+        let mut open_error = None;
         loop {
             let (server, visit) = (server.to_owned(), visit.clone());
             let url = visit.url.clone();
             let said =
-                self.request(|reply| DialogRequest::Url(server, visit, trouble, reply)).await;
+                self.request(|reply| DialogRequest::Url(server, visit, open_error, reply)).await;
             match said {
                 Some(UrlChoice::OpenManually) => return ElicitResult::Accept(Map::new()),
                 Some(UrlChoice::Decline) => {
@@ -254,7 +253,9 @@ impl ScreenElicitor {
                 None => return no_answer(),
                 Some(UrlChoice::Open) => match (self.context.open_url)(&url) {
                     Ok(()) => return ElicitResult::Accept(Map::new()),
-                    Err(error) => trouble = Some(format!("no browser could be started: {error}")),
+                    Err(error) => {
+                        open_error = Some(format!("no browser could be started: {error}"))
+                    }
                 },
             }
         }

@@ -28,8 +28,8 @@ impl DemoAnswers {
     }
 
     fn value_for(&self, field: &FormField) -> Option<Json> {
-        let written = self.form_values.iter().find(|(name, _)| *name == field.name);
-        let value = written.and_then(|(_, text)| field.parse(text).ok());
+        let form_values = self.form_values.iter().find(|(name, _)| *name == field.name);
+        let value = form_values.and_then(|(_, text)| field.parse(text).ok());
         value.or_else(|| field.default.clone())
     }
 

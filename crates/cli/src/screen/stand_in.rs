@@ -43,9 +43,9 @@ enum KeyTarget {
 impl KeyPlayer {
     /// Plays a performance.
     pub fn new(performance: DemoScript) -> KeyPlayer {
-        let DemoScript { steps: scenes, dialog_keys: answers, speed, .. } = performance;
+        let DemoScript { steps: steps, dialog_keys: answers, speed, .. } = performance;
         KeyPlayer {
-            steps: scenes.into(),
+            steps: steps.into(),
             dialog_keys: answers.into(),
             quit_keys: DemoScript::quit_keys(),
             speed,
@@ -87,8 +87,8 @@ impl KeyPlayer {
     /// The key whose time has come.
     pub fn key(&mut self) -> Option<KeyEvent> {
         self.due = None;
-        let stroke = self.pending_keys.pop_front()?;
-        Some(stroke.key).filter(|it| it.code != KeyCode::Null)
+        let key_press = self.pending_keys.pop_front()?;
+        Some(key_press.key).filter(|it| it.code != KeyCode::Null)
     }
 
     fn answer_dialog(&mut self, number: u64) {

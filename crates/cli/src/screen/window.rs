@@ -79,9 +79,9 @@ pub fn run(
         RetryPolicy::RetryWithBackoff,
         adapt,
         async |host, interrupts| {
-            let face = ScreenParts { chat, terminal, questions, arrivals, player };
+            let parts = ScreenParts { chat, terminal, questions, arrivals, player };
             let known = (configuration, flags);
-            let mut window = Screen::open(session, host, known, face).await?;
+            let mut window = Screen::open(session, host, known, parts).await?;
             let outcome = window.run(interrupts).await;
             window.close(outcome).await
         },
@@ -133,9 +133,9 @@ impl Screen {
         session: &Invocation,
         host: &Host,
         (configuration, flags): (Configuration, &ConversationArgs),
-        face: ScreenParts,
+        parts: ScreenParts,
     ) -> Result<Screen, Failure> {
-        let ScreenParts { mut chat, terminal, questions, arrivals, player } = face;
+        let ScreenParts { mut chat, terminal, questions, arrivals, player } = parts;
         let (stand_in, model) = match player {
             InputSource::User => (None, None),
             InputSource::Script(performance, model) => {
@@ -145,25 +145,31 @@ impl Screen {
         live::apply_configuration(host, &configuration, &[]).await;
         let follower = ConfigWatcher::start(session.load_options(), &configuration).ok();
         let consent = Arc::new(questions.clone());
-        let terms = StartOptions { flags, model_wait: ModelWait::Briefly, model };
-        let begun = opening::start(session, host, (&configuration, terms), consent).await?;
-        chat.mode = begun.call_context.mode;
-        chat.model.clone_from(&begun.model);
-        chat.restore(&begun.history);
+        let start_options = StartOptions { flags, model_wait: ModelWait::Briefly, model };
+        let started =
+            opening::start(session, host, (&configuration, start_options), consent).await?;
+        chat.mode = started.call_context.mode;
+        chat.model.clone_from(&started.model);
+        chat.restore(&started.history);
         let (tell, reports) = mpsc::channel(EVENT_BUFFER);
         let mut session = session.clone();
         session.env.terminal.width = terminal_width();
-        let known = (begun.call_context, Arc::new(configuration));
-        let mut deeds =
-            EffectRunner::new(session, host.clone(), known, (begun.conversation, questions), tell);
-        deeds.model = begun.model;
-        if let Some(coming) = begun.pending_model {
-            deeds.set_model_when_ready(coming);
+        let known = (started.call_context, Arc::new(configuration));
+        let mut deeds = EffectRunner::new(
+            session,
+            host.clone(),
+            known,
+            (started.conversation, questions),
+            tell,
+        );
+        deeds.model = started.model;
+        if let Some(pending_model) = started.pending_model {
+            deeds.set_model_when_ready(pending_model);
         }
-        if !begun.warning.is_empty() {
-            chat.update(ScreenEvent::Note(begun.warning), Instant::now());
+        if !started.warning.is_empty() {
+            chat.update(ScreenEvent::Note(started.warning), Instant::now());
         }
-        if let Some(failure) = &begun.model_failure {
+        if let Some(failure) = &started.model_failure {
             chat.update(error_event(failure), Instant::now());
         }
         // One place: who changes files faster than they are taken up waits.
@@ -179,11 +185,11 @@ impl Screen {
             host: host.clone(),
             keys: EventStream::new(),
             key_player: stand_in,
-            conversation_events: begun.events,
+            conversation_events: started.events,
             effect_events: reports,
             elicitor_messages: arrivals,
             configurations,
-            conversation_task: begun.task,
+            conversation_task: started.task,
             last_frame: Instant::now(),
             needs_redraw: true,
         })
@@ -286,23 +292,23 @@ impl Screen {
         if let ScreenEvent::Model(model) = &event {
             self.effects.model.clone_from(model);
         }
-        let acts = self.chat.update(event, Instant::now());
-        for act in acts {
-            if let Some(act) = self.effects.run(act).await
-                && self.run_terminal_effect(act)? == KeepRunning::No
+        let effects = self.chat.update(event, Instant::now());
+        for effect in effects {
+            if let Some(effect) = self.effects.run(effect).await
+                && self.run_terminal_effect(effect)? == KeepRunning::No
             {
                 return Ok(KeepRunning::No);
             }
         }
         if ends_answer {
-            let standing = self.effects.conversation.status();
-            self.chat.update(ScreenEvent::ContextTokens(standing.context_tokens), Instant::now());
+            let status = self.effects.conversation.status();
+            self.chat.update(ScreenEvent::ContextTokens(status.context_tokens), Instant::now());
         }
         Ok(KeepRunning::Yes)
     }
 
-    fn run_terminal_effect(&mut self, act: TerminalEffect) -> Result<KeepRunning, Failure> {
-        match act {
+    fn run_terminal_effect(&mut self, effect: TerminalEffect) -> Result<KeepRunning, Failure> {
+        match effect {
             TerminalEffect::Quit => return Ok(KeepRunning::No),
             TerminalEffect::RingBell => self.terminal.ring_bell().map_err(terminal_failure)?,
             TerminalEffect::Repaint => self.terminal.clear().map_err(terminal_failure)?,
@@ -355,18 +361,18 @@ impl Screen {
             terminal,
             keys,
             conversation_task: talking,
-            conversation_events: happenings,
+            conversation_events: conversation_events,
             ..
         } = self;
         drop(keys);
         drop(terminal);
-        let standing = deeds.conversation.status();
+        let status = deeds.conversation.status();
         deeds.tasks.shutdown().await;
         deeds.call_context.audit.flush().await;
-        drop((deeds, happenings));
+        drop((deeds, conversation_events));
         let _panicked = tokio::time::timeout(Duration::from_secs(2), talking).await;
         outcome?;
-        Ok(opening::exit_message(&standing))
+        Ok(opening::exit_message(&status))
     }
 }
 

@@ -31,8 +31,8 @@ impl QuestionOrder {
     }
 
     /// Somebody who asks in turn.
-    pub fn ordered<Who: ?Sized>(&self, who: Arc<Who>) -> OrderedPrompts<Who> {
-        OrderedPrompts { order: self.clone(), inner: who }
+    pub fn ordered<Who: ?Sized>(&self, inner: Arc<Who>) -> OrderedPrompts<Who> {
+        OrderedPrompts { order: self.clone(), inner }
     }
 
     async fn wait_for_output(&self) {

@@ -24,9 +24,9 @@ fn modern_client<'a>(door: &'a HttpGateway, token: &'a str) -> GatewayClient<'a>
 
 /// The process that a server is for a client. There is one of each era.
 #[track_caller]
-fn processes(visitor: GatewayClient<'_>) -> [u64; 2] {
+fn processes(client: GatewayClient<'_>) -> [u64; 2] {
     ["old", "new"].map(|server| {
-        let who = visitor.call(&format!("mcp__{server}__whoami"), json!({}));
+        let who = client.call(&format!("mcp__{server}__whoami"), json!({}));
         who["structuredContent"]["pid"].as_u64().unwrap_or_else(|| panic!("no number: {who}"))
     })
 }

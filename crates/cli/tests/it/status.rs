@@ -176,10 +176,10 @@ impl Watch {
 
     /// A line, printed already or to come, of which something is true.
     #[track_caller]
-    pub fn wait_for(&self, what: &str, is_so: impl Fn(&Json) -> bool) -> Json {
+    pub fn wait_for(&self, what: &str, condition: impl Fn(&Json) -> bool) -> Json {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         loop {
-            if let Some(line) = self.seen.borrow().iter().find(|line| is_so(line)) {
+            if let Some(line) = self.seen.borrow().iter().find(|line| condition(line)) {
                 return line.clone();
             }
             let left = deadline.saturating_duration_since(std::time::Instant::now());

@@ -67,9 +67,9 @@ pub fn states(scene: &Sandbox, more: &[&str]) -> Vec<String> {
 
 /// Waits until another process has done something.
 #[track_caller]
-pub fn wait_for(is_so: impl Fn() -> bool) {
+pub fn wait_for(condition: impl Fn() -> bool) {
     for _ in 0..400 {
-        if is_so() {
+        if condition() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(25)); // waits for another process

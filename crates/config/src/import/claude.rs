@@ -67,28 +67,28 @@ pub(super) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
 
 /// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are left out.
 fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
-    let mut draft = EntryBuilder::new(server, &VariableSyntax::Braces)?;
-    let is_written = draft.has("type");
-    match draft.transport()? {
+    let mut builder = EntryBuilder::new(server, &VariableSyntax::Braces)?;
+    let is_written = builder.has("type");
+    match builder.transport()? {
         ImportedTransport::Stdio => {
-            draft.set("type", "stdio");
-            draft.copy_string("command")?;
-            draft.copy_strings("args")?;
-            draft.copy_string_map("env", "env")?;
+            builder.set("type", "stdio");
+            builder.copy_string("command")?;
+            builder.copy_strings("args")?;
+            builder.copy_string_map("env", "env")?;
         }
         ImportedTransport::Remote(transport) => {
             if !is_written {
-                draft.note(ImportNote::TransportAssumed { transport });
+                builder.note(ImportNote::TransportAssumed { transport });
             }
-            draft.copy_remote(transport, "url")?;
-            if let Some(command) = draft.take_string("headersHelper")? {
-                draft.set("headersHelper", command);
+            builder.copy_remote(transport, "url")?;
+            if let Some(command) = builder.take_string("headersHelper")? {
+                builder.set("headersHelper", command);
             }
-            draft.copy_oauth("oauth", &OAUTH)?;
+            builder.copy_oauth("oauth", &OAUTH)?;
         }
     }
-    draft.copy_timeout("timeout", TimeUnit::Milliseconds)?;
-    Ok(draft.build())
+    builder.copy_timeout("timeout", TimeUnit::Milliseconds)?;
+    Ok(builder.build())
 }
 
 /// A person's servers. Claude Desktop expands no variables.
@@ -96,13 +96,13 @@ pub(super) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcpServers");
     found.add_servers("mcpServers", servers, ImportedScope::User, |_, server| {
-        let mut draft = EntryBuilder::new(server, &VariableSyntax::None)?;
-        match draft.transport()? {
-            ImportedTransport::Stdio => draft.copy_stdio("env")?,
-            ImportedTransport::Remote(transport) => draft.copy_remote(transport, "url")?,
+        let mut builder = EntryBuilder::new(server, &VariableSyntax::None)?;
+        match builder.transport()? {
+            ImportedTransport::Stdio => builder.copy_stdio("env")?,
+            ImportedTransport::Remote(transport) => builder.copy_remote(transport, "url")?,
         }
-        draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
-        Ok(draft.build())
+        builder.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+        Ok(builder.build())
     });
     found
 }
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(peer: HostApp, text: &str, expected: &str) {
-        assert_eq!(outcome(peer, FileScope::User, text), expected);
+    fn check(app: HostApp, text: &str, expected: &str) {
+        assert_eq!(outcome(app, FileScope::User, text), expected);
     }
 
     #[test]

@@ -15,47 +15,47 @@ const OAUTH: [(&str, OauthKey); 3] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: FileScope) -> ImportOutcome {
+pub(super) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcp_servers");
-    found.add_servers("mcp_servers", servers, reach.into(), |_, server| convert_server(server));
+    found.add_servers("mcp_servers", servers, scope.into(), |_, server| convert_server(server));
     found
 }
 
 fn convert_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
-    let mut draft = EntryBuilder::new(server, &VariableSyntax::None)?;
-    match (draft.has("command"), draft.has("url")) {
-        (true, false) => copy_stdio(&mut draft)?,
-        (false, true) => copy_remote(&mut draft)?,
+    let mut builder = EntryBuilder::new(server, &VariableSyntax::None)?;
+    match (builder.has("command"), builder.has("url")) {
+        (true, false) => copy_stdio(&mut builder)?,
+        (false, true) => copy_remote(&mut builder)?,
         (true, true) => return Err(SkipReason::CommandAndUrl),
         (false, false) => return Err(SkipReason::NoTransport),
     }
-    draft.copy_timeout("tool_timeout_sec", TimeUnit::Seconds)?;
-    draft.copy_tools("enabled_tools", "disabled_tools")?;
-    draft.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
-    Ok(draft.build())
+    builder.copy_timeout("tool_timeout_sec", TimeUnit::Seconds)?;
+    builder.copy_tools("enabled_tools", "disabled_tools")?;
+    builder.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
+    Ok(builder.build())
 }
 
-fn copy_stdio(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    draft.set("type", "stdio");
-    draft.copy_string("command")?;
-    draft.copy_strings("args")?;
-    let written = draft.take_object("env")?;
+fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    builder.set("type", "stdio");
+    builder.copy_string("command")?;
+    builder.copy_strings("args")?;
+    let written = builder.take_object("env")?;
     let is_written = written.is_some();
-    let mut env = draft.translate_string_map("env", written.unwrap_or_default())?;
-    add_env_vars(draft, &mut env)?;
+    let mut env = builder.translate_string_map("env", written.unwrap_or_default())?;
+    add_env_vars(builder, &mut env)?;
     if is_written || !env.is_empty() {
-        draft.set("env", env);
+        builder.set("env", env);
     }
-    draft.copy_string("cwd")
+    builder.copy_string("cwd")
 }
 
 /// `env_vars` names variables of Codex's own environment; a value written in `env` beats them.
 fn add_env_vars(
-    draft: &mut EntryBuilder<'_>,
+    builder: &mut EntryBuilder<'_>,
     env: &mut Map<String, Value>,
 ) -> Result<(), SkipReason> {
-    let Some(names) = draft.take("env_vars") else {
+    let Some(names) = builder.take("env_vars") else {
         return Ok(());
     };
     let Value::Array(names) = names else {
@@ -66,41 +66,41 @@ fn add_env_vars(
         // It may also be `{ name, source }`, and a remote source is not this machine.
         let source = name.get("source").and_then(Value::as_str);
         if source.is_some_and(|source| source != "local") {
-            draft.note(ImportNote::KeyDropped { key });
+            builder.note(ImportNote::KeyDropped { key });
             continue;
         }
         let name = name.as_str().or_else(|| name.get("name").and_then(Value::as_str));
         let name = name.ok_or_else(|| wrong_type(&key, ExpectedType::VariableName))?;
         if !env.contains_key(name) {
-            env.insert(name.to_owned(), draft.variable_reference(&key, name)?.into());
+            env.insert(name.to_owned(), builder.variable_reference(&key, name)?.into());
         }
     }
     Ok(())
 }
 
-fn copy_remote(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    draft.copy_url("http", "url")?;
-    let written = draft.take_object("http_headers")?.unwrap_or_default();
-    let mut headers = draft.translate_string_map("http_headers", written)?;
-    for (header, variable) in draft.take_object("env_http_headers")?.unwrap_or_default() {
+fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    builder.copy_url("http", "url")?;
+    let written = builder.take_object("http_headers")?.unwrap_or_default();
+    let mut headers = builder.translate_string_map("http_headers", written)?;
+    for (header, variable) in builder.take_object("env_http_headers")?.unwrap_or_default() {
         let key = format!("env_http_headers.{header}");
         let variable =
             variable.as_str().ok_or_else(|| wrong_type(&key, ExpectedType::VariableName))?;
-        let value = draft.variable_reference(&key, variable)?;
+        let value = builder.variable_reference(&key, variable)?;
         set_header(&mut headers, &header, value);
     }
-    if let Some(variable) = draft.take_string("bearer_token_env_var")? {
-        let token = draft.variable_reference("bearer_token_env_var", &variable)?;
+    if let Some(variable) = builder.take_string("bearer_token_env_var")? {
+        let token = builder.variable_reference("bearer_token_env_var", &variable)?;
         set_header(&mut headers, "Authorization", format!("Bearer {token}"));
     }
     if !headers.is_empty() {
-        draft.set("headers", headers);
+        builder.set("headers", headers);
     }
-    if let Some(command) = draft.take_string("http_headers_helper")? {
-        draft.set("headersHelper", command);
+    if let Some(command) = builder.take_string("http_headers_helper")? {
+        builder.set("headersHelper", command);
     }
-    draft.move_into("scopes", "oauth");
-    draft.copy_oauth("oauth", &OAUTH)
+    builder.move_into("scopes", "oauth");
+    builder.copy_oauth("oauth", &OAUTH)
 }
 
 /// Codex lets the later of two headers win, whatever their case.

@@ -19,23 +19,23 @@ const OAUTH: [(&str, OauthKey); 3] = [
 /// The servers of a file.
 pub(super) fn read(
     mut root: Map<String, Value>,
-    reach: FileScope,
+    scope: FileScope,
     project: &Path,
 ) -> ImportOutcome {
-    let workspace = Workspace::for_file(reach, project);
-    let spelling = VariableSyntax::Editor(EditorVariables { workspace, inputs: Vec::new() });
+    let workspace = Workspace::for_file(scope, project);
+    let syntax = VariableSyntax::Editor(EditorVariables { workspace, inputs: Vec::new() });
     let mut found = ImportOutcome::default();
-    found.add_servers("mcpServers", root.shift_remove("mcpServers"), reach.into(), |_, server| {
-        let mut draft = EntryBuilder::new(server, &spelling)?;
-        match draft.transport()? {
-            ImportedTransport::Stdio => draft.copy_stdio("env")?,
+    found.add_servers("mcpServers", root.shift_remove("mcpServers"), scope.into(), |_, server| {
+        let mut builder = EntryBuilder::new(server, &syntax)?;
+        match builder.transport()? {
+            ImportedTransport::Stdio => builder.copy_stdio("env")?,
             ImportedTransport::Remote(transport) => {
-                draft.copy_remote(transport, "url")?;
-                draft.copy_oauth("auth", &OAUTH)?;
+                builder.copy_remote(transport, "url")?;
+                builder.copy_oauth("auth", &OAUTH)?;
             }
         }
-        draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
-        Ok(draft.build())
+        builder.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+        Ok(builder.build())
     });
     found
 }
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(reach: FileScope, text: &str, expected: &str) {
-        assert_eq!(outcome(HostApp::Cursor, reach, text), expected);
+    fn check(scope: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::Cursor, scope, text), expected);
     }
 
     #[test]

@@ -45,15 +45,12 @@ pub(super) enum TimeUnit {
 impl<'a> EntryBuilder<'a> {
     pub(super) fn new(
         server: Value,
-        spelling: &'a VariableSyntax,
+        syntax: &'a VariableSyntax,
     ) -> Result<EntryBuilder<'a>, SkipReason> {
         match server {
-            Value::Object(given) => Ok(EntryBuilder {
-                input: given,
-                entry: Map::new(),
-                notes: Vec::new(),
-                syntax: spelling,
-            }),
+            Value::Object(given) => {
+                Ok(EntryBuilder { input: given, entry: Map::new(), notes: Vec::new(), syntax })
+            }
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
@@ -129,8 +126,8 @@ impl<'a> EntryBuilder<'a> {
     pub(super) fn translate(&mut self, key: &str, text: &str) -> String {
         let translated = self.syntax.translate(text);
         let key = || key.to_owned();
-        for remark in translated.notes {
-            self.note(match remark {
+        for translation_note in translated.notes {
+            self.note(match translation_note {
                 TranslationNote::RequiresVariable(variable) => {
                     ImportNote::VariableRequired { variable }
                 }
@@ -257,7 +254,7 @@ impl<'a> EntryBuilder<'a> {
         key: &str,
         table: Map<String, Value>,
     ) -> Result<Map<String, Value>, SkipReason> {
-        let mut made = Map::new();
+        let mut strings = Map::new();
         for (name, value) in table {
             let path = format!("{key}.{name}");
             let text = match value {
@@ -274,9 +271,9 @@ impl<'a> EntryBuilder<'a> {
                     return Err(wrong_type(&path, ExpectedType::String));
                 }
             };
-            made.insert(name, Value::String(text));
+            strings.insert(name, Value::String(text));
         }
-        Ok(made)
+        Ok(strings)
     }
 
     fn note_stringified(&mut self, key: String, was: &str, text: String) -> String {

@@ -30,8 +30,8 @@ pub(super) enum Workspace {
 
 impl Workspace {
     /// The workspace of a file.
-    pub(super) fn for_file(reach: FileScope, project: &Path) -> Workspace {
-        match reach {
+    pub(super) fn for_file(scope: FileScope, project: &Path) -> Workspace {
+        match scope {
             FileScope::User => Workspace::CurrentFolder,
             FileScope::Project => Workspace::Project(project.to_owned()),
         }
@@ -68,9 +68,8 @@ impl EditorVariables {
             }
             _ => return None,
         };
-        let remark =
-            TranslationNote::Rewritten { from: format!("${{{inside}}}"), to: text.clone() };
-        Some(TranslatedReference { text, notes: vec![remark] })
+        let note = TranslationNote::Rewritten { from: format!("${{{inside}}}"), to: text.clone() };
+        Some(TranslatedReference { text, notes: vec![note] })
     }
 
     fn input(&self, id: &str) -> TranslatedReference {
@@ -80,8 +79,8 @@ impl EditorVariables {
             Some(default) => format!("${{{name}:-{default}}}"),
             None => format!("${{{name}}}"),
         };
-        let remark = TranslationNote::RequiresInput { input: id.to_owned(), variable: name };
-        TranslatedReference { text, notes: vec![remark] }
+        let note = TranslationNote::RequiresInput { input: id.to_owned(), variable: name };
+        TranslatedReference { text, notes: vec![note] }
     }
 }
 
@@ -117,30 +116,25 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(spelling: &VariableSyntax, text: &str, expected: &str, remarks: &str) {
-        let translated = spelling.translate(text);
+    fn check(syntax: &VariableSyntax, text: &str, expected: &str, notes: &str) {
+        let translated = syntax.translate(text);
         assert_eq!(translated.text, expected);
-        assert_eq!(format!("{:?}", translated.notes), remarks);
+        assert_eq!(format!("{:?}", translated.notes), notes);
     }
 
     #[test]
     fn an_editor_names_its_environment_and_its_inputs() {
-        let spelling = editor(Workspace::CurrentFolder);
-        check(&spelling, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
+        let syntax = editor(Workspace::CurrentFolder);
+        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
         check(
-            &spelling,
+            &syntax,
             "${input:api-key}@${input:region}",
             "${API_KEY}@${REGION:-eu}",
             "[Asks { input: \"api-key\", variable: \"API_KEY\" }, \
              Asks { input: \"region\", variable: \"REGION\" }]",
         );
-        check(&spelling, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
-        check(
-            &spelling,
-            "${command:x.y} ${file}",
-            "$${command:x.y} $${file}",
-            "[Unknown, Unknown]",
-        );
+        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
+        check(&syntax, "${command:x.y} ${file}", "$${command:x.y} $${file}", "[Unknown, Unknown]");
     }
 
     #[test]

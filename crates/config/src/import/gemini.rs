@@ -15,7 +15,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
 ];
 
 /// The servers of a file.
-pub(super) fn read(mut root: Map<String, Value>, reach: FileScope) -> ImportOutcome {
+pub(super) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let lists = root.shift_remove("mcp").unwrap_or_default();
     for key in ["allowed", "excluded"] {
@@ -26,21 +26,21 @@ pub(super) fn read(mut root: Map<String, Value>, reach: FileScope) -> ImportOutc
     found.add_servers(
         "mcpServers",
         root.shift_remove("mcpServers"),
-        reach.into(),
+        scope.into(),
         |name, server| {
-            let mut draft = EntryBuilder::new(server, &VariableSyntax::Shell)?;
-            copy_transport(&mut draft)?;
-            copy_trust(&mut draft, reach)?;
-            draft.copy_timeout("timeout", TimeUnit::Milliseconds)?;
-            draft.copy_tools("includeTools", "excludeTools")?;
+            let mut builder = EntryBuilder::new(server, &VariableSyntax::Shell)?;
+            copy_transport(&mut builder)?;
+            copy_trust(&mut builder, scope)?;
+            builder.copy_timeout("timeout", TimeUnit::Milliseconds)?;
+            builder.copy_tools("includeTools", "excludeTools")?;
             if let Some(key) = disabled_by(&lists, name) {
-                draft.set("disabled", true);
-                draft.note(ImportNote::DisabledBy { key });
+                builder.set("disabled", true);
+                builder.note(ImportNote::DisabledBy { key });
             }
-            if let Some(text) = draft.take_string("description")? {
-                draft.set("description", text);
+            if let Some(text) = builder.take_string("description")? {
+                builder.set("description", text);
             }
-            Ok(draft.build())
+            Ok(builder.build())
         },
     );
     found
@@ -57,35 +57,35 @@ fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
 }
 
 /// An address wins over a command, and of the two keys for it the older one wins.
-fn copy_transport(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    let (transport, url) = if draft.has("httpUrl") {
-        draft.take("type");
+fn copy_transport(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    let (transport, url) = if builder.has("httpUrl") {
+        builder.take("type");
         ("http", "httpUrl")
-    } else if draft.has("url") {
-        let transport = match draft.take_string("type")?.as_deref() {
+    } else if builder.has("url") {
+        let transport = match builder.take_string("type")?.as_deref() {
             Some("sse") => "sse",
             Some("http") => "http",
             Some(_) => return Err(SkipReason::UnknownType),
             // The manual calls this SSE; the code tries HTTP first (gemini-cli#13803).
-            None => draft.assume_transport(),
+            None => builder.assume_transport(),
         };
         (transport, "url")
-    } else if draft.has("command") {
-        draft.take("type");
-        return draft.copy_stdio("env");
+    } else if builder.has("command") {
+        builder.take("type");
+        return builder.copy_stdio("env");
     } else {
         return Err(SkipReason::NoTransport);
     };
-    draft.copy_remote(transport, url)?;
-    draft.copy_oauth("oauth", &OAUTH)
+    builder.copy_remote(transport, url)?;
+    builder.copy_oauth("oauth", &OAUTH)
 }
 
 /// Whoever wrote a project's tree must not be the one who vouches for its servers.
-fn copy_trust(draft: &mut EntryBuilder<'_>, reach: FileScope) -> Result<(), SkipReason> {
-    match (draft.take_bool("trust")?, reach) {
+fn copy_trust(builder: &mut EntryBuilder<'_>, scope: FileScope) -> Result<(), SkipReason> {
+    match (builder.take_bool("trust")?, scope) {
         (None, _) => {}
-        (Some(true), FileScope::Project) => draft.note(ImportNote::TrustDropped),
-        (Some(trust), FileScope::User | FileScope::Project) => draft.set("trust", trust),
+        (Some(true), FileScope::Project) => builder.note(ImportNote::TrustDropped),
+        (Some(trust), FileScope::User | FileScope::Project) => builder.set("trust", trust),
     }
     Ok(())
 }
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(reach: FileScope, text: &str, expected: &str) {
-        assert_eq!(outcome(HostApp::Gemini, reach, text), expected);
+    fn check(scope: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::Gemini, scope, text), expected);
     }
 
     #[test]

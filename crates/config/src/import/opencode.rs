@@ -22,10 +22,10 @@ const OAUTH: [(&str, OauthKey); 6] = [
 pub(super) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let folder = file.path.parent().unwrap_or(&file.path).to_owned();
-    let spelling = VariableSyntax::Substitution { folder };
+    let syntax = VariableSyntax::Substitution { folder };
     let (section, servers) = servers_of(root.shift_remove("mcp"), &mut found.notes);
     found.add_servers(section, servers, file.scope.into(), |_, server| {
-        convert_server(server, &spelling)
+        convert_server(server, &syntax)
     });
     found
 }
@@ -50,64 +50,64 @@ fn servers_of(mcp: Option<Value>, notes: &mut Vec<ImportNote>) -> (&'static str,
     }
 }
 
-fn convert_server(server: Value, spelling: &VariableSyntax) -> Result<ConvertedEntry, SkipReason> {
-    let mut draft = EntryBuilder::new(server, spelling)?;
-    match draft.take_string("type")?.as_deref() {
-        Some("local") => copy_stdio(&mut draft)?,
-        Some("remote") => copy_remote(&mut draft)?,
+fn convert_server(server: Value, syntax: &VariableSyntax) -> Result<ConvertedEntry, SkipReason> {
+    let mut builder = EntryBuilder::new(server, syntax)?;
+    match builder.take_string("type")?.as_deref() {
+        Some("local") => copy_stdio(&mut builder)?,
+        Some("remote") => copy_remote(&mut builder)?,
         Some(_) => return Err(SkipReason::UnknownType),
-        None if draft.has("command") => copy_stdio(&mut draft)?,
-        None if draft.has("url") => copy_remote(&mut draft)?,
+        None if builder.has("command") => copy_stdio(&mut builder)?,
+        None if builder.has("url") => copy_remote(&mut builder)?,
         // Such an entry only turns a server of an organisation on or off.
         None => return Err(SkipReason::NoTransport),
     }
-    copy_timeout(&mut draft)?;
-    draft.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
-    draft.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
-    Ok(draft.build())
+    copy_timeout(&mut builder)?;
+    builder.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
+    builder.copy_enabled_flag("disabled", FlagMeaning::Disables)?;
+    Ok(builder.build())
 }
 
 /// The command is one array with its arguments.
-fn copy_stdio(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    let words = draft.take_strings("command")?.unwrap_or_default();
-    let words = draft.translate_each("command", &words);
+fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    let words = builder.take_strings("command")?.unwrap_or_default();
+    let words = builder.translate_each("command", &words);
     let Some((command, arguments)) = words.split_first() else {
         return Err(SkipReason::NoTransport);
     };
-    draft.set("type", "stdio");
-    draft.set("command", command.as_str());
-    draft.set("args", arguments);
-    draft.copy_string_map("environment", "env")?;
-    draft.copy_string("cwd")
+    builder.set("type", "stdio");
+    builder.set("command", command.as_str());
+    builder.set("args", arguments);
+    builder.copy_string_map("environment", "env")?;
+    builder.copy_string("cwd")
 }
 
-fn copy_remote(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    let transport = draft.assume_transport();
-    draft.copy_remote(transport, "url")?;
-    if draft.get("oauth") == Some(&Value::Bool(false)) {
+fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    let transport = builder.assume_transport();
+    builder.copy_remote(transport, "url")?;
+    if builder.get("oauth") == Some(&Value::Bool(false)) {
         // Turns the search for a login off, which we have no word for.
-        draft.take("oauth");
-        draft.note(ImportNote::KeyDropped { key: "oauth".to_owned() });
+        builder.take("oauth");
+        builder.note(ImportNote::KeyDropped { key: "oauth".to_owned() });
     }
-    draft.copy_oauth("oauth", &OAUTH)
+    builder.copy_oauth("oauth", &OAUTH)
 }
 
 /// The second version tells the start from the requests after it.
-fn copy_timeout(draft: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
-    match draft.take("timeout") {
+fn copy_timeout(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
+    match builder.take("timeout") {
         None => {}
         Some(Value::Object(times)) => {
             for (name, time) in times {
                 let key = format!("timeout.{name}");
                 if name == "request" {
-                    draft.set("timeout", to_millis(&key, &time, TimeUnit::Milliseconds)?);
+                    builder.set("timeout", to_millis(&key, &time, TimeUnit::Milliseconds)?);
                 } else {
-                    draft.note(ImportNote::KeyDropped { key });
+                    builder.note(ImportNote::KeyDropped { key });
                 }
             }
         }
         Some(time @ Value::Number(_)) => {
-            draft.set("timeout", to_millis("timeout", &time, TimeUnit::Milliseconds)?);
+            builder.set("timeout", to_millis("timeout", &time, TimeUnit::Milliseconds)?);
         }
         Some(Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_)) => {
             return Err(wrong_type("timeout", ExpectedType::Duration));

@@ -80,9 +80,9 @@ impl VariableSyntax {
             out.text.push_str(&text[at..start]);
             let opening = ReferenceStart::at(text, start, &closings);
             let written = match self.reference(&opening, depth) {
-                Reference::Translated { written, text, remarks } => {
+                Reference::Translated { written, text, notes } => {
                     out.text.push_str(&text);
-                    out.notes.extend(remarks);
+                    out.notes.extend(notes);
                     written
                 }
                 Reference::Unknown { written } => {
@@ -181,7 +181,7 @@ enum Reference<'t> {
     /// One that we cannot translate.
     Unknown { written: &'t str },
     /// One that we can.
-    Translated { written: &'t str, text: String, remarks: Vec<TranslationNote> },
+    Translated { written: &'t str, text: String, notes: Vec<TranslationNote> },
 }
 
 /// A reference of a host, translated.
@@ -193,8 +193,8 @@ pub(super) struct TranslatedReference {
 impl<'t> Reference<'t> {
     fn from_translation(written: &'t str, known: Option<TranslatedReference>) -> Reference<'t> {
         match known {
-            Some(TranslatedReference { text, notes: remarks }) => {
-                Reference::Translated { written, text, remarks }
+            Some(TranslatedReference { text, notes: notes }) => {
+                Reference::Translated { written, text, notes }
             }
             None => Reference::Unknown { written },
         }
@@ -251,9 +251,9 @@ fn bare_variable(text: &str) -> Reference<'_> {
         return Reference::NotAReference;
     }
     let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
-    let remarks =
+    let notes =
         if meant { vec![TranslationNote::RequiresVariable(name.to_owned())] } else { Vec::new() };
-    Reference::Translated { written, text: written.to_owned(), remarks }
+    Reference::Translated { written, text: written.to_owned(), notes }
 }
 
 #[cfg(test)]
@@ -273,10 +273,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(spelling: &VariableSyntax, text: &str, expected: &str, remarks: &str) {
-        let translated = spelling.translate(text);
+    fn check(syntax: &VariableSyntax, text: &str, expected: &str, notes: &str) {
+        let translated = syntax.translate(text);
         assert_eq!(translated.text, expected);
-        assert_eq!(format!("{:?}", translated.notes), remarks);
+        assert_eq!(format!("{:?}", translated.notes), notes);
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
 
     #[test]
     fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
-        for spelling in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
-            check(&spelling, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
-            check(&spelling, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
-            check(&spelling, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
+        for syntax in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
+            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
+            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
+            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
         }
         check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
         check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");

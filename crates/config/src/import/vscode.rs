@@ -15,7 +15,7 @@ use super::{FileScope, ImportOutcome};
 /// The servers of a file.
 pub(super) fn read(
     mut root: Map<String, Value>,
-    reach: FileScope,
+    scope: FileScope,
     project: &Path,
 ) -> ImportOutcome {
     let mut found = ImportOutcome::default();
@@ -27,20 +27,20 @@ pub(super) fn read(
             Vec::new()
         }
     };
-    let spelling = VariableSyntax::Editor(EditorVariables {
-        workspace: Workspace::for_file(reach, project),
+    let syntax = VariableSyntax::Editor(EditorVariables {
+        workspace: Workspace::for_file(scope, project),
         inputs,
     });
-    found.add_servers("servers", root.shift_remove("servers"), reach.into(), |_, server| {
-        let mut draft = EntryBuilder::new(server, &spelling)?;
-        match draft.transport()? {
-            ImportedTransport::Stdio => draft.copy_stdio("env")?,
+    found.add_servers("servers", root.shift_remove("servers"), scope.into(), |_, server| {
+        let mut builder = EntryBuilder::new(server, &syntax)?;
+        match builder.transport()? {
+            ImportedTransport::Stdio => builder.copy_stdio("env")?,
             ImportedTransport::Remote(transport) => {
-                draft.copy_remote(transport, "url")?;
-                draft.copy_oauth("oauth", &[("clientId", OauthKey::ClientId)])?;
+                builder.copy_remote(transport, "url")?;
+                builder.copy_oauth("oauth", &[("clientId", OauthKey::ClientId)])?;
             }
         }
-        Ok(draft.build())
+        Ok(builder.build())
     });
     found.notes.extend(root.into_iter().map(|(key, _)| ImportNote::KeyDropped { key }));
     found
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(reach: FileScope, text: &str, expected: &str) {
-        assert_eq!(outcome(HostApp::VsCode, reach, text), expected);
+    fn check(scope: FileScope, text: &str, expected: &str) {
+        assert_eq!(outcome(HostApp::VsCode, scope, text), expected);
     }
 
     #[test]

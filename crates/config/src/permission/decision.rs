@@ -47,22 +47,22 @@ pub fn decide(
     chosen: PermissionMode,
 ) -> RuleDecision {
     let mode = rules.effective_mode(chosen);
-    let allow = |because| RuleDecision { effect: PermissionEffect::Allow, reason: because };
-    let deny = |because| RuleDecision { effect: PermissionEffect::Deny, reason: because };
-    if let Some(listed) = rules.first_match(PermissionEffect::Deny, request) {
-        return deny(DecisionReason::Rule(listed.clone()));
+    let allow = |reason| RuleDecision { effect: PermissionEffect::Allow, reason };
+    let deny = |reason| RuleDecision { effect: PermissionEffect::Deny, reason };
+    if let Some(entry) = rules.first_match(PermissionEffect::Deny, request) {
+        return deny(DecisionReason::Rule(entry.clone()));
     }
     if mode == PermissionMode::Plan && request.hints.read_only != HintValue::Yes {
         return deny(DecisionReason::Mode(mode));
     }
-    if let Some(because) = must_ask(rules, request, mode) {
-        return ask_or_deny(because, mode);
+    if let Some(reason) = must_ask(rules, request, mode) {
+        return ask_or_deny(reason, mode);
     }
     if mode == PermissionMode::Bypass {
         return allow(DecisionReason::Mode(mode));
     }
-    if let Some(listed) = rules.first_match(PermissionEffect::Allow, request) {
-        return allow(DecisionReason::Rule(listed.clone()));
+    if let Some(entry) = rules.first_match(PermissionEffect::Allow, request) {
+        return allow(DecisionReason::Rule(entry.clone()));
     }
     if mode == PermissionMode::AcceptEdits && request.hints.is_safe_edit() {
         return allow(DecisionReason::Mode(mode));
@@ -80,48 +80,48 @@ fn must_ask(
     request: &CallRequest<'_>,
     mode: PermissionMode,
 ) -> Option<DecisionReason> {
-    let counts = |listed: &&RuleEntry| {
-        mode != PermissionMode::Bypass || listed.authority == Authority::Administrator
+    let counts = |entry: &&RuleEntry| {
+        mode != PermissionMode::Bypass || entry.authority == Authority::Administrator
     };
     let rule = rules
         .first_match(PermissionEffect::Ask, request)
         .filter(counts)
         .cloned()
         .map(DecisionReason::Rule);
-    let lost = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
-    let broken = || rules.first_invalid(request.server).cloned().map(DecisionReason::InvalidRule);
-    rule.or_else(lost).or_else(broken)
+    let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
+    let invalid = || rules.first_invalid(request.server).cloned().map(DecisionReason::InvalidRule);
+    rule.or_else(unreadable).or_else(invalid)
 }
 
-pub(super) fn ask_or_deny(because: DecisionReason, mode: PermissionMode) -> RuleDecision {
+pub(super) fn ask_or_deny(reason: DecisionReason, mode: PermissionMode) -> RuleDecision {
     match mode {
         PermissionMode::DontAsk => RuleDecision {
             effect: PermissionEffect::Deny,
-            reason: DecisionReason::PromptsDisabled(Box::new(because)),
+            reason: DecisionReason::PromptsDisabled(Box::new(reason)),
         },
         PermissionMode::Plan
         | PermissionMode::Default
         | PermissionMode::AcceptEdits
-        | PermissionMode::Bypass => RuleDecision { effect: PermissionEffect::Ask, reason: because },
+        | PermissionMode::Bypass => RuleDecision { effect: PermissionEffect::Ask, reason },
     }
 }
 
 /// Is the tool denied whatever its arguments are? Then it does not come into the pool.
 pub fn tool_hidden_by(rules: &PermissionRules, server: &str, tool: &str) -> Option<DecisionReason> {
-    unconditional_deny(rules, |listed| {
-        listed.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
+    unconditional_deny(rules, |entry| {
+        entry.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     })
 }
 
 /// Is every tool of the server denied by one rule? Then none comes into the pool, whatever they are called.
 pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<DecisionReason> {
-    let is_every = |listed: &RuleEntry| {
-        let tools = listed.rule.tools_of(server, MatchMode::Broad);
+    let covers_every_tool = |entry: &RuleEntry| {
+        let tools = entry.rule.tools_of(server, MatchMode::Broad);
         tools.is_some_and(|tools| {
             tools.pieces().iter().all(String::is_empty) && tools.has_wildcard()
         })
     };
-    unconditional_deny(rules, is_every)
+    unconditional_deny(rules, covers_every_tool)
 }
 
 fn unconditional_deny(
@@ -131,10 +131,10 @@ fn unconditional_deny(
     rules
         .entries
         .iter()
-        .filter(|listed| listed.effect == PermissionEffect::Deny && listed.rule.is_unconditional())
-        .filter(|listed| is_about(listed))
+        .filter(|entry| entry.effect == PermissionEffect::Deny && entry.rule.is_unconditional())
+        .filter(|entry| is_about(entry))
         .min_by(|one, other| by_precedence(one, other))
-        .map(|listed| DecisionReason::Rule(listed.clone()))
+        .map(|entry| DecisionReason::Rule(entry.clone()))
 }
 
 /// A decision, and everything that was looked at for it.
@@ -170,26 +170,26 @@ pub fn explain(
     chosen: PermissionMode,
 ) -> Explanation {
     let mode = rules.effective_mode(chosen);
-    let consider = |listed: &RuleEntry| ConsideredRule {
-        result: listed.rule.match_call(request, listed.effect.match_mode()),
-        entry: listed.clone(),
+    let consider = |entry: &RuleEntry| ConsideredRule {
+        result: entry.rule.match_call(request, entry.effect.match_mode()),
+        entry: entry.clone(),
     };
     let mut considered: Vec<ConsideredRule> = rules.entries.iter().map(consider).collect();
     considered.sort_by(|one, other| {
         let by_effect = other.entry.effect.cmp(&one.entry.effect);
         by_effect.then_with(|| by_precedence(&one.entry, &other.entry))
     });
-    let is_about = |broken: &&InvalidRule| broken.affected.includes(request.server);
-    let mut broken: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
-    broken.sort_by(invalid_by_origin);
-    let mut lost = rules.unreadable.clone();
-    lost.sort();
+    let is_about = |invalid: &&InvalidRule| invalid.affected.includes(request.server);
+    let mut invalid: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
+    invalid.sort_by(invalid_by_origin);
+    let mut unreadable = rules.unreadable.clone();
+    unreadable.sort();
     Explanation {
         decision: decide(rules, request, chosen),
         mode,
         mode_forbidden_by: rules.bypass_disabled().filter(|_| mode != chosen).cloned(),
-        unreadable: lost,
-        invalid: broken,
+        unreadable,
+        invalid,
         considered,
     }
 }
@@ -197,12 +197,12 @@ pub fn explain(
 impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DecisionReason::Rule(listed) => {
-                let RuleEntry { effect, rule, origin, .. } = listed;
+            DecisionReason::Rule(entry) => {
+                let RuleEntry { effect, rule, origin, .. } = entry;
                 write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
             }
-            DecisionReason::InvalidRule(broken) => {
-                write!(f, "the {} rule in {} makes no sense", broken.effect, broken.origin)
+            DecisionReason::InvalidRule(invalid) => {
+                write!(f, "the {} rule in {} makes no sense", invalid.effect, invalid.origin)
             }
             DecisionReason::Unreadable(source) => {
                 write!(f, "the rules in {source} cannot be made out")

@@ -59,9 +59,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pattern: &str, fitting: &[&str], others: &[&str]) {
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
         let glob = Glob::parse(pattern);
-        for text in fitting {
+        for text in matching {
             assert!(glob.matches(text), "{pattern} should fit {text}");
         }
         for text in others {

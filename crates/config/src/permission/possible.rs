@@ -23,27 +23,27 @@ pub struct CallWithoutArguments<'a> {
 /// may be what decides. What `decide` says is always among them.
 pub fn possible_decisions(
     rules: &PermissionRules,
-    subject: &CallWithoutArguments<'_>,
+    call: &CallWithoutArguments<'_>,
     chosen: PermissionMode,
 ) -> Vec<RuleDecision> {
     let mode = rules.effective_mode(chosen);
-    let said =
+    let hint_set =
         |read_only, destructive, open_world| ToolHints { read_only, destructive, open_world };
     let every = [
-        said(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
-        said(HintValue::Yes, HintValue::No, HintValue::Unspecified),
-        said(HintValue::No, HintValue::No, HintValue::No),
-        said(HintValue::Yes, HintValue::No, HintValue::No),
+        hint_set(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
+        hint_set(HintValue::Yes, HintValue::No, HintValue::Unspecified),
+        hint_set(HintValue::No, HintValue::No, HintValue::No),
+        hint_set(HintValue::Yes, HintValue::No, HintValue::No),
     ];
-    let matters = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits);
-    let hints = match (&subject.hints, matters) {
+    let hints_matter = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits);
+    let hints = match (&call.hints, hints_matter) {
         (Some(known), _) => std::slice::from_ref(known),
         (None, true) => &every[..],
         (None, false) => &every[..1],
     };
     let mut decisions = Vec::new();
     for hints in hints {
-        for decision in with_hints(rules, subject, *hints, mode) {
+        for decision in with_hints(rules, call, *hints, mode) {
             if !decisions.contains(&decision) {
                 decisions.push(decision);
             }
@@ -55,19 +55,19 @@ pub fn possible_decisions(
 
 fn with_hints(
     rules: &PermissionRules,
-    subject: &CallWithoutArguments<'_>,
+    call: &CallWithoutArguments<'_>,
     hints: ToolHints,
     mode: PermissionMode,
 ) -> Vec<RuleDecision> {
     let mut decisions = Vec::new();
-    let rule = |verdict, listed: &RuleEntry| RuleDecision {
+    let rule = |verdict, entry: &RuleEntry| RuleDecision {
         effect: verdict,
-        reason: DecisionReason::Rule(listed.clone()),
+        reason: DecisionReason::Rule(entry.clone()),
     };
-    let (may, must) = rules.split_by_condition(PermissionEffect::Deny, subject, mode);
-    decisions.extend(may.into_iter().map(|listed| rule(PermissionEffect::Deny, listed)));
-    if let Some(listed) = must {
-        decisions.push(rule(PermissionEffect::Deny, listed));
+    let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Deny, call, mode);
+    decisions.extend(conditional.into_iter().map(|entry| rule(PermissionEffect::Deny, entry)));
+    if let Some(entry) = unconditional {
+        decisions.push(rule(PermissionEffect::Deny, entry));
         return decisions;
     }
     if mode == PermissionMode::Plan && hints.read_only != HintValue::Yes {
@@ -77,15 +77,17 @@ fn with_hints(
         });
         return decisions;
     }
-    let (may, must) = rules.split_by_condition(PermissionEffect::Ask, subject, mode);
-    let ask = |listed: &RuleEntry| ask_or_deny(DecisionReason::Rule(listed.clone()), mode);
-    decisions.extend(may.into_iter().map(ask));
-    let lost = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
-    let broken = || rules.first_invalid(subject.server).cloned().map(DecisionReason::InvalidRule);
-    let must =
-        must.map(|listed| DecisionReason::Rule(listed.clone())).or_else(lost).or_else(broken);
-    if let Some(because) = must {
-        decisions.push(ask_or_deny(because, mode));
+    let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Ask, call, mode);
+    let ask = |entry: &RuleEntry| ask_or_deny(DecisionReason::Rule(entry.clone()), mode);
+    decisions.extend(conditional.into_iter().map(ask));
+    let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
+    let invalid = || rules.first_invalid(call.server).cloned().map(DecisionReason::InvalidRule);
+    let unconditional = unconditional
+        .map(|entry| DecisionReason::Rule(entry.clone()))
+        .or_else(unreadable)
+        .or_else(invalid);
+    if let Some(reason) = unconditional {
+        decisions.push(ask_or_deny(reason, mode));
         return decisions;
     }
     if mode == PermissionMode::Bypass {
@@ -95,10 +97,11 @@ fn with_hints(
         });
         return decisions;
     }
-    let (may, must) = rules.split_by_condition(PermissionEffect::Allow, subject, mode);
-    decisions.extend(may.into_iter().map(|listed| rule(PermissionEffect::Allow, listed)));
-    decisions.push(match (must, subject.trust) {
-        (Some(listed), _) => rule(PermissionEffect::Allow, listed),
+    let (conditional, unconditional) =
+        rules.split_by_condition(PermissionEffect::Allow, call, mode);
+    decisions.extend(conditional.into_iter().map(|entry| rule(PermissionEffect::Allow, entry)));
+    decisions.push(match (unconditional, call.trust) {
+        (Some(entry), _) => rule(PermissionEffect::Allow, entry),
         (None, _) if mode == PermissionMode::AcceptEdits && hints.is_safe_edit() => {
             RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::Mode(mode) }
         }
@@ -115,22 +118,22 @@ impl PermissionRules {
     fn split_by_condition(
         &self,
         effect: PermissionEffect,
-        subject: &CallWithoutArguments<'_>,
+        call: &CallWithoutArguments<'_>,
         mode: PermissionMode,
     ) -> (Vec<&RuleEntry>, Option<&RuleEntry>) {
-        let counts = |listed: &&RuleEntry| {
+        let counts = |entry: &&RuleEntry| {
             effect != PermissionEffect::Ask
                 || mode != PermissionMode::Bypass
-                || listed.authority == Authority::Administrator
+                || entry.authority == Authority::Administrator
         };
-        let is_about = |listed: &&RuleEntry| {
-            let tools = listed.rule.tools_of(subject.server, effect.match_mode());
-            listed.effect == effect && tools.is_some_and(|tools| tools.matches(subject.tool))
+        let is_about = |entry: &&RuleEntry| {
+            let tools = entry.rule.tools_of(call.server, effect.match_mode());
+            entry.effect == effect && tools.is_some_and(|tools| tools.matches(call.tool))
         };
         let about = self.entries.iter().filter(is_about).filter(counts);
-        let (must, mut may): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
-            about.partition(|listed| listed.rule.is_unconditional());
-        may.sort_by(|one, other| by_precedence(one, other));
-        (may, must.into_iter().min_by(|one, other| by_precedence(one, other)))
+        let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
+            about.partition(|entry| entry.rule.is_unconditional());
+        conditional.sort_by(|one, other| by_precedence(one, other));
+        (conditional, unconditional.into_iter().min_by(|one, other| by_precedence(one, other)))
     }
 }

@@ -40,13 +40,13 @@ pub enum PredicateMismatch {
 
 impl Predicate {
     /// Why the arguments do not meet the predicate; nothing where they do.
-    pub fn mismatch(&self, arguments: &Json, reading: MatchMode) -> Option<PredicateMismatch> {
+    pub fn mismatch(&self, arguments: &Json, match_mode: MatchMode) -> Option<PredicateMismatch> {
         let mut leaves = Vec::new();
         collect_values(arguments, &self.key, &mut leaves);
         if leaves.is_empty() {
             leaves.push(None);
         }
-        let holds = match reading {
+        let holds = match match_mode {
             MatchMode::Strict => leaves.iter().all(|leaf| self.holds_strictly(*leaf)),
             MatchMode::Broad => leaves.iter().any(|leaf| self.holds_broadly(*leaf)),
         };
@@ -92,15 +92,15 @@ fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&
             leaves.push(Some(value));
         }
         Json::Object(members) => {
-            let meant = (1..=key.len()).filter_map(|taken| {
+            let candidates = (1..=key.len()).filter_map(|taken| {
                 let member = members.get(&key[..taken].join("."))?;
                 Some((member, &key[taken..]))
             });
-            let meant: Vec<_> = meant.collect();
-            if meant.is_empty() {
+            let candidates: Vec<_> = candidates.collect();
+            if candidates.is_empty() {
                 leaves.push(None);
             }
-            for (member, rest) in meant {
+            for (member, rest) in candidates {
                 collect_values(member, rest, leaves);
             }
         }
@@ -204,11 +204,11 @@ fn normalize_path(text: &str, empty: EmptySegments) -> String {
 
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let relation = match self.comparison {
+        let comparison = match self.comparison {
             Comparison::Equal => "=",
             Comparison::NotEqual => "!=",
         };
-        write!(f, "{}{relation}{}", self.key.join("."), quote_value(&self.value))
+        write!(f, "{}{comparison}{}", self.key.join("."), quote_value(&self.value))
     }
 }
 
@@ -344,11 +344,11 @@ mod tests {
         #[test]
         fn what_holds_strictly_holds_broadly(
             key in prop::collection::vec("[kl]", 1..3),
-            relation in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual]),
+            comparison in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual]),
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let predicate = Predicate { key, comparison: relation, value: Glob::parse(&pattern) };
+            let predicate = Predicate { key, comparison: comparison, value: Glob::parse(&pattern) };
             if predicate.mismatch(&arguments, MatchMode::Strict).is_none() {
                 prop_assert_eq!(predicate.mismatch(&arguments, MatchMode::Broad), None);
             }
@@ -360,9 +360,9 @@ mod tests {
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let held = [Comparison::Equal, Comparison::NotEqual].map(|relation| {
+            let held = [Comparison::Equal, Comparison::NotEqual].map(|comparison| {
                 let value = Glob::parse(&pattern);
-                let predicate = Predicate { key: vec!["k".to_owned()], comparison: relation, value };
+                let predicate = Predicate { key: vec!["k".to_owned()], comparison: comparison, value };
                 predicate.mismatch(&arguments, MatchMode::Strict).is_none()
             });
             prop_assert_ne!(held, [true, true]);

@@ -9,7 +9,7 @@ use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::source::Source;
 
-const PLAIN: ToolHints = ToolHints {
+const NO_HINTS: ToolHints = ToolHints {
     read_only: HintValue::Unspecified,
     destructive: HintValue::Unspecified,
     open_world: HintValue::Unspecified,
@@ -50,7 +50,7 @@ fn file(scope: &str, permissions: &str) -> PermissionRules {
 /// A call in words: `files read {"path": "/x"}`, and in front of it `trusted`, `readonly`, `gentle`.
 #[track_caller]
 fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
-    let (mut hints, mut trust, mut call) = (PLAIN, Trust::Untrusted, call);
+    let (mut hints, mut trust, mut call) = (NO_HINTS, Trust::Untrusted, call);
     while let Some((word, rest)) = call.split_once(": ") {
         match word {
             "trusted" => trust = Trust::Trusted,
@@ -249,7 +249,7 @@ fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
 }
 
 #[track_caller]
-fn check_hidden(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
+fn check_hidden_by(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
     let rules = rules(lines);
     let found = [tool_hidden_by(&rules, server, tool), server_hidden_by(&rules, server)];
     let found = found.map(|because| because.map(|because| because.to_string()));
@@ -259,15 +259,15 @@ fn check_hidden(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 
 #[test]
 fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
     let by = "the deny rule `mcp__files` (user:1)";
-    check_hidden("user deny mcp__files", "files", "read", [Some(by), Some(by)]);
+    check_hidden_by("user deny mcp__files", "files", "read", [Some(by), Some(by)]);
     let by = "the deny rule `mcp__files__*` (user:1)";
-    check_hidden("user deny mcp__files__*", "files", "read", [Some(by), Some(by)]);
+    check_hidden_by("user deny mcp__files__*", "files", "read", [Some(by), Some(by)]);
     let by = "the deny rule `mcp__files__re*` (user:1)";
-    check_hidden("user deny mcp__files__re*", "files", "read", [Some(by), None]);
-    check_hidden("user deny mcp__files__re*", "files", "write", [None, None]);
-    check_hidden("user deny mcp__files(path=*)", "files", "read", [None, None]);
-    check_hidden("user ask mcp__files", "files", "read", [None, None]);
-    check_hidden("user deny mcp__files", "files2", "read", [None, None]);
+    check_hidden_by("user deny mcp__files__re*", "files", "read", [Some(by), None]);
+    check_hidden_by("user deny mcp__files__re*", "files", "write", [None, None]);
+    check_hidden_by("user deny mcp__files(path=*)", "files", "read", [None, None]);
+    check_hidden_by("user ask mcp__files", "files", "read", [None, None]);
+    check_hidden_by("user deny mcp__files", "files2", "read", [None, None]);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
         server: "files",
         tool: "read",
         arguments: &arguments,
-        hints: PLAIN,
+        hints: NO_HINTS,
         trust: Trust::Untrusted,
     };
     let explanation = explain(&rules, &request, PermissionMode::Default);
@@ -375,8 +375,8 @@ proptest! {
         managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
     ) {
         let alone = rules(&managed.join("\n"));
-        let stern = Call { trust: Trust::Untrusted, hints: PLAIN, ..call.clone() };
-        let before = decide(&alone, &stern.request(), PermissionMode::Default);
+        let untrusted = Call { trust: Trust::Untrusted, hints: NO_HINTS, ..call.clone() };
+        let before = decide(&alone, &untrusted.request(), PermissionMode::Default);
         let together = rules(&[managed, own].concat().join("\n"));
         let after = decide(&together, &call.request(), mode);
         if matches!(before.reason, DecisionReason::Rule(_) | DecisionReason::InvalidRule(_)) && before.effect != PermissionEffect::Allow {
@@ -446,7 +446,7 @@ proptest! {
         arguments in prop::collection::hash_map("[a-z.]{1,3}", any::<String>(), 0..3),
     ) {
         let arguments = Json::Object(arguments.into_iter().map(|(name, text)| (name, text.into())).collect());
-        let call = Call { server, tool, arguments, hints: PLAIN, trust: Trust::Untrusted };
+        let call = Call { server, tool, arguments, hints: NO_HINTS, trust: Trust::Untrusted };
         for suggestion in suggestions(&call.request()) {
             let rule = ToolRule::parse(&suggestion.rule.to_string());
             prop_assert_eq!(rule.as_ref(), Ok(&suggestion.rule));

@@ -121,10 +121,10 @@ impl Reader<'_, '_> {
 
     /// The member of this key, unless a person wrote `null` there.
     fn non_null_member<'m>(&self, members: &'m [Member], key: &str) -> Option<&'m Member> {
-        let is_nothing = |member: &&Member| {
+        let is_user_null = |member: &&Member| {
             self.authority == Authority::User && member.node.value == Value::Null
         };
-        find_member(members, key).filter(|member| !is_nothing(member))
+        find_member(members, key).filter(|member| !is_user_null(member))
     }
 
     fn list(&mut self, member: &Member, effect: PermissionEffect) {
@@ -145,21 +145,21 @@ impl Reader<'_, '_> {
         let origin = self.reporter.origin(node.span);
         let Value::String(text) = &node.value else {
             self.report_wrong_type(node, key, "a string");
-            let concern = AffectedServers::EveryServer;
-            return self.rules.invalid.push(InvalidRule { effect, affected: concern, origin });
+            let affected = AffectedServers::EveryServer;
+            return self.rules.invalid.push(InvalidRule { effect, affected, origin });
         };
         match ToolRule::parse(text) {
             Ok(rule) => {
                 let authority = self.authority;
                 self.rules.entries.push(RuleEntry { effect, rule, origin, authority });
             }
-            Err(fault) => {
+            Err(error) => {
                 let subject = ProblemSubject { server: None, key };
-                let span = span_of(&fault, node.span, text);
-                let kind = ProblemKind::InvalidPermissionRule { effect, error: fault.kind };
+                let span = span_of(&error, node.span, text);
+                let kind = ProblemKind::InvalidPermissionRule { effect, error: error.kind };
                 self.reporter.report(span, subject, kind);
-                let concern = AffectedServers::of_invalid_rule(text);
-                self.rules.invalid.push(InvalidRule { effect, affected: concern, origin });
+                let affected = AffectedServers::of_invalid_rule(text);
+                self.rules.invalid.push(InvalidRule { effect, affected, origin });
             }
         }
     }
@@ -226,10 +226,10 @@ fn dotted(key: &str) -> String {
 
 /// Where a fault stands in the file. A string with escapes in it is longer there than what it says, and
 /// then the whole string is meant.
-fn span_of(fault: &RuleError, node: Span, text: &str) -> Span {
+fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
     let is_as_written = node.end - node.start == text.len() + 2;
     match is_as_written {
-        true => Span { start: node.start + 1 + fault.at, end: node.end },
+        true => Span { start: node.start + 1 + error.at, end: node.end },
         false => node,
     }
 }

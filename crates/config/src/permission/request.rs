@@ -45,8 +45,9 @@ pub enum HintValue {
 impl ToolHints {
     /// Is it an edit at most, that destroys nothing and stays inside?
     pub(super) fn is_safe_edit(self) -> bool {
-        let keeps = self.read_only == HintValue::Yes || self.destructive == HintValue::No;
-        keeps && self.open_world == HintValue::No
+        let is_non_destructive =
+            self.read_only == HintValue::Yes || self.destructive == HintValue::No;
+        is_non_destructive && self.open_world == HintValue::No
     }
 }
 

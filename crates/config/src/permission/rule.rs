@@ -202,25 +202,25 @@ impl ToolRule {
     }
 
     /// Is the rule about this request?
-    pub fn match_call(&self, request: &CallRequest<'_>, reading: MatchMode) -> MatchResult {
-        match self.tools_of(request.server, reading) {
+    pub fn match_call(&self, request: &CallRequest<'_>, match_mode: MatchMode) -> MatchResult {
+        match self.tools_of(request.server, match_mode) {
             None => return MatchResult::OtherServer,
             Some(tools) if !tools.matches(request.tool) => return MatchResult::OtherTool,
             Some(_) => {}
         }
-        let missed = self.predicates.iter().find_map(|predicate| {
-            let miss = predicate.mismatch(request.arguments, reading)?;
+        let mismatched = self.predicates.iter().find_map(|predicate| {
+            let miss = predicate.mismatch(request.arguments, match_mode)?;
             Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch: miss })
         });
-        missed.unwrap_or(MatchResult::Matches)
+        mismatched.unwrap_or(MatchResult::Matches)
     }
 
     /// The tools of the server that the rule names; nothing where it names another server.
-    pub(super) fn tools_of(&self, server: &str, reading: MatchMode) -> Option<Glob> {
+    pub(super) fn tools_of(&self, server: &str, match_mode: MatchMode) -> Option<Glob> {
         let rest = self.target.strip_prefix(server)?;
         if rest.is_empty() {
             // `mcp__a__b` was hardly written for a whole server `a__b`.
-            let is_plain = reading == MatchMode::Broad || !server.contains(SEPARATOR);
+            let is_plain = match_mode == MatchMode::Broad || !server.contains(SEPARATOR);
             return is_plain.then(|| Glob::parse("*"));
         }
         rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
@@ -352,27 +352,27 @@ fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleError> {
 fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
     cursor.skip_spaces();
     let start = cursor.at;
-    let no_key = |c: char| {
+    let ends_key = |c: char| {
         matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
     };
-    let key: Vec<String> = cursor.take_until(no_key).split('.').map(str::to_owned).collect();
-    let fault = |kind| Err(RuleError { at: start, kind });
+    let key: Vec<String> = cursor.take_until(ends_key).split('.').map(str::to_owned).collect();
+    let error_at = |kind| Err(RuleError { at: start, kind });
     if key.len() > MAX_KEY_DEPTH {
-        return fault(RuleErrorKind::TooLong);
+        return error_at(RuleErrorKind::TooLong);
     }
     if key.iter().any(String::is_empty) {
-        return fault(RuleErrorKind::Predicate);
+        return error_at(RuleErrorKind::Predicate);
     }
-    let relation = match cursor.rest() {
+    let comparison = match cursor.rest() {
         rest if rest.starts_with("!=") => Comparison::NotEqual,
         rest if rest.starts_with('=') => Comparison::Equal,
         _ => return Err(cursor.error(RuleErrorKind::Predicate)),
     };
-    cursor.at += match relation {
+    cursor.at += match comparison {
         Comparison::Equal => 1,
         Comparison::NotEqual => 2,
     };
-    Ok(Predicate { key, comparison: relation, value: parse_value(cursor)? })
+    Ok(Predicate { key, comparison, value: parse_value(cursor)? })
 }
 
 fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
@@ -382,11 +382,11 @@ fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
     let start = cursor.at;
     let text = cursor.take_until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
     let text = text.trim();
-    let fault = |kind| Err(RuleError { at: start, kind });
+    let error_at = |kind| Err(RuleError { at: start, kind });
     match text {
-        "" => fault(RuleErrorKind::MissingValue),
+        "" => error_at(RuleErrorKind::MissingValue),
         // Somebody meant `==`.
-        text if text.starts_with('=') => fault(RuleErrorKind::Predicate),
+        text if text.starts_with('=') => error_at(RuleErrorKind::Predicate),
         text => Ok(Glob::parse(text)),
     }
 }
@@ -443,7 +443,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let found = match ToolRule::parse(text) {
             Ok(rule) => rule.to_string(),
-            Err(fault) => format!("{}: {fault}", fault.at),
+            Err(error_at) => format!("{}: {error_at}", error_at.at),
         };
         assert_eq!(found, expected, "{text}");
     }
@@ -522,11 +522,11 @@ mod tests {
 
     fn predicate() -> impl Strategy<Value = Predicate> {
         let key = prop::collection::vec("[a-zé$-]{1,3}", 1..4);
-        let relation = prop_oneof![Just(Comparison::Equal), Just(Comparison::NotEqual)];
+        let comparison = prop_oneof![Just(Comparison::Equal), Just(Comparison::NotEqual)];
         let pieces = prop::collection::vec(any::<String>(), 1..4);
-        (key, relation, pieces).prop_map(|(key, relation, pieces)| Predicate {
+        (key, comparison, pieces).prop_map(|(key, comparison, pieces)| Predicate {
             key,
-            comparison: relation,
+            comparison,
             value: Glob::from_pieces(pieces),
         })
     }
@@ -553,7 +553,7 @@ mod tests {
         fn any_text_is_a_rule_or_a_fault_in_it(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
             match ToolRule::parse(&text) {
                 Ok(rule) => prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule)),
-                Err(fault) => prop_assert!(text.is_char_boundary(fault.at)),
+                Err(error_at) => prop_assert!(text.is_char_boundary(error_at.at)),
             }
         }
     }

@@ -106,18 +106,18 @@ impl PermissionRules {
 
     /// Only what restricts: for settings of a project around this one, which loosen nothing here.
     pub fn restrictions(mut self) -> PermissionRules {
-        self.entries.retain(|listed| listed.effect != PermissionEffect::Allow);
+        self.entries.retain(|entry| entry.effect != PermissionEffect::Allow);
         self.default_modes.clear();
         self
     }
 
     /// Only what an administrator said: for asking what other rules of a person's own would do.
     pub fn administrator_only(mut self) -> PermissionRules {
-        let is_theirs = |origin: &Origin| origin.scope() == Scope::Enterprise;
-        self.entries.retain(|listed| listed.authority == Authority::Administrator);
-        self.invalid.retain(|broken| is_theirs(&broken.origin));
+        let is_administrators = |origin: &Origin| origin.scope() == Scope::Enterprise;
+        self.entries.retain(|entry| entry.authority == Authority::Administrator);
+        self.invalid.retain(|invalid_rule| is_administrators(&invalid_rule.origin));
         self.unreadable.retain(|source| source.scope == Scope::Enterprise);
-        self.default_modes.retain(|(_, origin)| is_theirs(origin));
+        self.default_modes.retain(|(_, origin)| is_administrators(origin));
         self
     }
 
@@ -126,8 +126,8 @@ impl PermissionRules {
     pub fn find_overriding(&self, effect: PermissionEffect, rule: &ToolRule) -> Option<&RuleEntry> {
         self.entries
             .iter()
-            .filter(|listed| listed.effect >= effect && listed.rule.covers(rule))
-            .filter(|listed| listed.effect > effect || listed.rule != *rule)
+            .filter(|entry| entry.effect >= effect && entry.rule.covers(rule))
+            .filter(|entry| entry.effect > effect || entry.rule != *rule)
             .min_by(|one, other| other.effect.cmp(&one.effect).then(by_precedence(one, other)))
     }
 
@@ -173,9 +173,9 @@ impl PermissionRules {
     ) -> Option<&RuleEntry> {
         self.entries
             .iter()
-            .filter(|listed| listed.effect == effect)
-            .filter(|listed| {
-                listed.rule.match_call(request, effect.match_mode()) == MatchResult::Matches
+            .filter(|entry| entry.effect == effect)
+            .filter(|entry| {
+                entry.rule.match_call(request, effect.match_mode()) == MatchResult::Matches
             })
             .min_by(|one, other| by_precedence(one, other))
     }
@@ -184,8 +184,9 @@ impl PermissionRules {
     pub(super) fn first_invalid(&self, server: &str) -> Option<&InvalidRule> {
         self.invalid
             .iter()
-            .filter(|broken| {
-                broken.effect != PermissionEffect::Allow && broken.affected.includes(server)
+            .filter(|invalid_rule| {
+                invalid_rule.effect != PermissionEffect::Allow
+                    && invalid_rule.affected.includes(server)
             })
             .min_by(|one, other| invalid_by_origin(one, other))
     }
@@ -198,7 +199,7 @@ impl PermissionRules {
 
 /// Administrators first, then by place: which of several rules is named must not depend on their order.
 pub(super) fn by_precedence(one: &RuleEntry, other: &RuleEntry) -> Ordering {
-    let is_person = |listed: &RuleEntry| listed.authority == Authority::User;
+    let is_person = |entry: &RuleEntry| entry.authority == Authority::User;
     is_person(one)
         .cmp(&is_person(other))
         .then_with(|| by_origin(&one.origin, &other.origin))

@@ -41,7 +41,7 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
         .map(|predicates| (RuleCoverage::Arguments, ToolRule::for_tool(server, tool, predicates)));
     let tool = (RuleCoverage::Tool, ToolRule::for_tool(server, tool, Vec::new()));
     let server = (RuleCoverage::Server, ToolRule::for_server(server));
-    let answers = |rule: &ToolRule| {
+    let allows_request = |rule: &ToolRule| {
         let read = ToolRule::parse(&rule.to_string());
         read.is_ok_and(|read| {
             read == *rule && read.match_call(request, MatchMode::Strict) == MatchResult::Matches
@@ -51,8 +51,8 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
         .into_iter()
         .chain([tool, server])
         // Names that no rule can hold make rules that nobody could write down.
-        .filter(|(_, rule)| answers(rule))
-        .map(|(breadth, rule)| Suggestion { coverage: breadth, rule })
+        .filter(|(_, rule)| allows_request(rule))
+        .map(|(coverage, rule)| Suggestion { coverage: coverage, rule })
         .collect()
 }
 

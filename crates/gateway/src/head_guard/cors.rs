@@ -34,27 +34,27 @@ impl HostOriginCheck {
     /// `None` where the request is no such question, or its origin may not.
     pub fn preflight<B>(&self, request: &Request<B>) -> Option<HeaderMap> {
         let headers = request.headers();
-        let is_asking = request.method() == Method::OPTIONS
+        let is_preflight = request.method() == Method::OPTIONS
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        let origin = self.allowed_origin(headers).filter(|_| is_asking)?;
-        let mut answer = HeaderMap::with_capacity(8);
-        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        answer.insert(VARY, VARY_ORIGIN);
-        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
-        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(headers));
-        answer.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECONDS);
+        let origin = self.allowed_origin(headers).filter(|_| is_preflight)?;
+        let mut response_headers = HeaderMap::with_capacity(8);
+        response_headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        response_headers.insert(VARY, VARY_ORIGIN);
+        response_headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+        response_headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(headers));
+        response_headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECONDS);
         if headers.get(REQUEST_PRIVATE_NETWORK).is_some_and(|value| value == "true") {
-            answer.insert(ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+            response_headers.insert(ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
         }
-        Some(answer)
+        Some(response_headers)
     }
 
     /// Lets the page that asked read the answer. Does nothing where no page asked.
-    pub fn add_cors_headers(&self, asked: &HeaderMap, answer: &mut HeaderMap) {
-        let Some(origin) = self.allowed_origin(asked) else { return };
-        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
-        answer.append(VARY, VARY_ORIGIN);
+    pub fn add_cors_headers(&self, requested: &HeaderMap, response_headers: &mut HeaderMap) {
+        let Some(origin) = self.allowed_origin(requested) else { return };
+        response_headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        response_headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+        response_headers.append(VARY, VARY_ORIGIN);
     }
 
     /// The origin of a request, where it is one that may come in.
@@ -66,15 +66,18 @@ impl HostOriginCheck {
 
 /// What may be sent: always the same, and the parameters that are asked for.
 fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
-    let asked = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
-    let asked = asked.filter(|asked| asked.len() <= MAX_REQUESTED_HEADERS_LEN).unwrap_or_default();
-    let is_name = |sign: u8| sign.is_ascii_alphanumeric() || sign == b'-' || sign == b'_';
+    let requested =
+        headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+    let requested = requested
+        .filter(|requested| requested.len() <= MAX_REQUESTED_HEADERS_LEN)
+        .unwrap_or_default();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let mut all = ALLOWED_HEADERS.to_owned();
-    for name in asked.split(',').map(str::trim) {
-        let starts = name
+    for name in requested.split(',').map(str::trim) {
+        let has_prefix = name
             .get(..PARAM_HEADER_PREFIX.len())
             .is_some_and(|it| it.eq_ignore_ascii_case(PARAM_HEADER_PREFIX));
-        if starts && name.bytes().all(is_name) {
+        if has_prefix && name.bytes().all(is_name) {
             all.push_str(", ");
             all.push_str(name);
         }

@@ -39,8 +39,8 @@ impl<'a> HostPort<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<HostPort<'a>> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (host, rest) = match text.strip_prefix('[') {
-            Some(inside) => {
-                let (address, rest) = inside.split_once(']')?;
+            Some(bracketed) => {
+                let (address, rest) = bracketed.split_once(']')?;
                 (Host::Address(address.parse::<Ipv6Addr>().ok()?.into()), rest)
             }
             None => {
@@ -62,9 +62,9 @@ fn name_or_v4(text: &str) -> Option<Host<'_>> {
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(Host::Address(address.into()));
     }
-    let is_of_name = |sign: u8| sign.is_ascii_alphanumeric() || sign == b'-' || sign == b'_';
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let is_label =
-        |label: &str| (1..=MAX_LABEL_LEN).contains(&label.len()) && label.bytes().all(is_of_name);
+        |label: &str| (1..=MAX_LABEL_LEN).contains(&label.len()) && label.bytes().all(is_name_byte);
     let is_name = text.len() <= MAX_NAME_LEN && text.split('.').all(is_label);
     // What ends in a number is an address to browsers, and no name to anybody.
     let ends_in_number = text.rsplit('.').next().is_some_and(is_number);
@@ -81,6 +81,6 @@ fn is_number(label: &str) -> bool {
 
 /// A port as everybody writes it: no sign, no leading zero, not zero.
 fn parse_port(text: &str) -> Option<u16> {
-    let is_plain = text.bytes().all(|sign| sign.is_ascii_digit()) && !text.starts_with('0');
-    text.parse().ok().filter(|_| is_plain)
+    let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| is_canonical)
 }

@@ -9,7 +9,7 @@ use super::*;
 
 const LOOPBACK: &str = "127.0.0.1:8080";
 
-fn guard(bound: &str, hosts: &[&str], origins: &[&str]) -> HostOriginCheck {
+fn checker(bound: &str, hosts: &[&str], origins: &[&str]) -> HostOriginCheck {
     let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     let bound = bound.parse().expect("an address");
     HostOriginCheck::new(bound, &owned(hosts), &owned(origins))
@@ -25,15 +25,15 @@ fn request(version: Version, target: &str, headers: &[(&str, &[u8])]) -> Request
     request.body(()).expect("a request")
 }
 
-fn verdict(guard: &HostOriginCheck, headers: &[(&str, &str)]) -> Result<(), HostOriginErrorKind> {
+fn check(checker: &HostOriginCheck, headers: &[(&str, &str)]) -> Result<(), HostOriginErrorKind> {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     let request = request(Version::HTTP_11, "/mcp", &headers);
-    guard.check(&request).map_err(|refused| refused.kind)
+    checker.check(&request).map_err(|refused| refused.kind)
 }
 
 #[test]
 fn this_machine_is_let_in_by_its_own_names() {
-    let guard = guard(LOOPBACK, &[], &[]);
+    let checker = checker(LOOPBACK, &[], &[]);
     for host in [
         "localhost:8080",
         "LocalHost:8080",
@@ -42,36 +42,36 @@ fn this_machine_is_let_in_by_its_own_names() {
         "[0:0:0:0:0:0:0:1]:8080",
         "[0000::0001]:8080",
     ] {
-        assert_eq!(verdict(&guard, &[("host", host)]), Ok(()), "{host}");
+        assert_eq!(check(&checker, &[("host", host)]), Ok(()), "{host}");
     }
 }
 
 #[test]
 fn a_name_that_was_bent_to_lead_here_is_refused() {
-    let guard = guard(LOOPBACK, &[], &[]);
-    let foreign = HostOriginErrorKind::HostNotAllowed;
+    let checker = checker(LOOPBACK, &[], &[]);
+    let not_allowed = HostOriginErrorKind::HostNotAllowed;
     let malformed = HostOriginErrorKind::MalformedHost;
     let rows = [
         // Names of others, and names that look like ours.
-        ("evil.example:8080", foreign),
-        ("evil.example", foreign),
-        ("localhost.evil.example:8080", foreign),
-        ("127.0.0.1.evil.example:8080", foreign),
-        ("127.0.0.1.nip.io:8080", foreign),
-        ("127-0-0-1.evil.example:8080", foreign),
-        ("evil-localhost:8080", foreign),
-        ("localhost-:8080", foreign),
-        ("xlocalhost:8080", foreign),
-        ("www.localhost:8080", foreign),
-        ("localhost.localdomain:8080", foreign),
-        ("loca1host:8080", foreign), // misspelt on purpose
-        ("ip6-localhost:8080", foreign),
+        ("evil.example:8080", not_allowed),
+        ("evil.example", not_allowed),
+        ("localhost.evil.example:8080", not_allowed),
+        ("127.0.0.1.evil.example:8080", not_allowed),
+        ("127.0.0.1.nip.io:8080", not_allowed),
+        ("127-0-0-1.evil.example:8080", not_allowed),
+        ("evil-localhost:8080", not_allowed),
+        ("localhost-:8080", not_allowed),
+        ("xlocalhost:8080", not_allowed),
+        ("www.localhost:8080", not_allowed),
+        ("localhost.localdomain:8080", not_allowed),
+        ("loca1host:8080", not_allowed), // misspelt on purpose
+        ("ip6-localhost:8080", not_allowed),
         // The port is missing, another's, or not a port.
-        ("localhost", foreign),
-        ("127.0.0.1", foreign),
-        ("[::1]", foreign),
-        ("localhost:80", foreign),
-        ("localhost:8081", foreign),
+        ("localhost", not_allowed),
+        ("127.0.0.1", not_allowed),
+        ("[::1]", not_allowed),
+        ("localhost:80", not_allowed),
+        ("localhost:8081", not_allowed),
         ("localhost:80800", malformed),
         ("localhost:", malformed),
         ("localhost:0", malformed),
@@ -115,16 +115,16 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("0:8080", malformed),
         ("127.0.0.256:8080", malformed),
         // Addresses that lead here though nobody calls us that.
-        ("0.0.0.0:8080", foreign),
-        ("127.0.0.2:8080", foreign),
-        ("169.254.169.254:8080", foreign),
-        ("192.168.0.1:8080", foreign),
-        ("[::]:8080", foreign),
-        ("[::ffff:127.0.0.1]:8080", foreign),
-        ("[::ffff:7f00:1]:8080", foreign),
-        ("[::127.0.0.1]:8080", foreign),
-        ("[64:ff9b::7f00:1]:8080", foreign),
-        ("[fe80::1]:8080", foreign),
+        ("0.0.0.0:8080", not_allowed),
+        ("127.0.0.2:8080", not_allowed),
+        ("169.254.169.254:8080", not_allowed),
+        ("192.168.0.1:8080", not_allowed),
+        ("[::]:8080", not_allowed),
+        ("[::ffff:127.0.0.1]:8080", not_allowed),
+        ("[::ffff:7f00:1]:8080", not_allowed),
+        ("[::127.0.0.1]:8080", not_allowed),
+        ("[64:ff9b::7f00:1]:8080", not_allowed),
+        ("[fe80::1]:8080", not_allowed),
         // Brackets that hold something else.
         ("[::1%lo]:8080", malformed),
         ("[::1%25lo]:8080", malformed),
@@ -141,12 +141,12 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
     ];
     assert_eq!(rows.len(), rows.iter().map(|row| row.0).collect::<HashSet<_>>().len());
     for (host, reason) in rows {
-        assert_eq!(verdict(&guard, &[("host", host)]), Err(reason), "{host:?}");
+        assert_eq!(check(&checker, &[("host", host)]), Err(reason), "{host:?}");
     }
     let long = format!("{}:8080", "a".repeat(64));
-    assert_eq!(verdict(&guard, &[("host", &long)]), Err(malformed));
+    assert_eq!(check(&checker, &[("host", &long)]), Err(malformed));
     let long = format!("{}b:8080", "a.".repeat(127));
-    assert_eq!(verdict(&guard, &[("host", &long)]), Err(malformed));
+    assert_eq!(check(&checker, &[("host", &long)]), Err(malformed));
 }
 
 /// A version, a target, headers, and what comes of it.
@@ -154,7 +154,7 @@ type Row<'a> = (Version, &'a str, &'a [(&'a str, &'a [u8])], Result<(), HostOrig
 
 #[test]
 fn a_head_says_once_and_in_its_place_whom_it_is_for() {
-    let guard = guard(LOOPBACK, &[], &[]);
+    let checker = checker(LOOPBACK, &[], &[]);
     let ours: (&str, &[u8]) = ("host", b"localhost:8080");
     let theirs: (&str, &[u8]) = ("host", b"evil.example");
     let other: (&str, &[u8]) = ("x-forwarded-host", b"localhost:8080");
@@ -228,15 +228,15 @@ fn a_head_says_once_and_in_its_place_whom_it_is_for() {
     ];
     for (version, target, headers, expected) in rows {
         let request = request(*version, target, headers);
-        let got = guard.check(&request).map_err(|refused| refused.kind);
+        let got = checker.check(&request).map_err(|refused| refused.kind);
         assert_eq!(got, *expected, "{version:?} {target} {headers:?}");
     }
 }
 
 #[test]
 fn pages_of_this_machine_are_let_in_and_no_others() {
-    let guard = guard(LOOPBACK, &[], &[]);
-    let origin = |origin| verdict(&guard, &[("host", "localhost:8080"), ("origin", origin)]);
+    let checker = checker(LOOPBACK, &[], &[]);
+    let origin = |origin| check(&checker, &[("host", "localhost:8080"), ("origin", origin)]);
     for good in [
         "http://localhost:8080",
         "http://localhost:6274",
@@ -282,12 +282,12 @@ fn pages_of_this_machine_are_let_in_and_no_others() {
         assert_eq!(origin(bad), Err(HostOriginErrorKind::OriginNotAllowed), "{bad:?}");
     }
     let twice = [("host", "localhost:8080"), ("origin", "http://localhost"), ("origin", "null")];
-    assert_eq!(verdict(&guard, &twice), Err(HostOriginErrorKind::MultipleOrigins));
+    assert_eq!(check(&checker, &twice), Err(HostOriginErrorKind::MultipleOrigins));
 }
 
 #[test]
 fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
-    let guard = guard(
+    let checker = checker(
         "0.0.0.0:8080",
         &["mcp.example.com", "other.example.com:8443", "10.0.0.5", "[fd00::5]:9000"],
         &["https://App.example.com", "http://app.example.com:3000/", "vscode-webview://Panel"],
@@ -305,7 +305,7 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
         "localhost:8080",
         "127.0.0.1:8080",
     ] {
-        assert_eq!(verdict(&guard, &[("host", good)]), Ok(()), "{good}");
+        assert_eq!(check(&checker, &[("host", good)]), Ok(()), "{good}");
     }
     for bad in [
         "mcp.example.com:8443",
@@ -320,12 +320,12 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
         "192.168.1.7:8080",
     ] {
         assert_eq!(
-            verdict(&guard, &[("host", bad)]),
+            check(&checker, &[("host", bad)]),
             Err(HostOriginErrorKind::HostNotAllowed),
             "{bad}"
         );
     }
-    let origin = |origin| verdict(&guard, &[("host", "mcp.example.com"), ("origin", origin)]);
+    let origin = |origin| check(&checker, &[("host", "mcp.example.com"), ("origin", origin)]);
     for good in ["https://app.example.com", "http://app.example.com:3000", "vscode-webview://panel"]
     {
         assert_eq!(origin(good), Ok(()), "{good}");
@@ -344,16 +344,16 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
 
 #[test]
 fn the_address_that_is_bound_is_ours() {
-    let lan = guard("192.168.1.7:80", &[], &[]);
-    assert_eq!(verdict(&lan, &[("host", "192.168.1.7")]), Ok(()));
-    assert_eq!(verdict(&lan, &[("host", "192.168.1.7:80")]), Ok(()));
-    assert_eq!(verdict(&lan, &[("host", "localhost")]), Err(HostOriginErrorKind::HostNotAllowed));
-    let other = guard("127.0.0.9:8080", &[], &[]);
-    assert_eq!(verdict(&other, &[("host", "127.0.0.9:8080")]), Ok(()));
-    let six = guard("[::1]:8080", &[], &[]);
-    assert_eq!(verdict(&six, &[("host", "localhost:8080")]), Ok(()));
-    let mapped = guard("[::ffff:127.0.0.1]:8080", &[], &[]);
-    assert_eq!(verdict(&mapped, &[("host", "127.0.0.1:8080")]), Ok(()));
+    let lan = checker("192.168.1.7:80", &[], &[]);
+    assert_eq!(check(&lan, &[("host", "192.168.1.7")]), Ok(()));
+    assert_eq!(check(&lan, &[("host", "192.168.1.7:80")]), Ok(()));
+    assert_eq!(check(&lan, &[("host", "localhost")]), Err(HostOriginErrorKind::HostNotAllowed));
+    let other = checker("127.0.0.9:8080", &[], &[]);
+    assert_eq!(check(&other, &[("host", "127.0.0.9:8080")]), Ok(()));
+    let six = checker("[::1]:8080", &[], &[]);
+    assert_eq!(check(&six, &[("host", "localhost:8080")]), Ok(()));
+    let mapped = checker("[::ffff:127.0.0.1]:8080", &[], &[]);
+    assert_eq!(check(&mapped, &[("host", "127.0.0.1:8080")]), Ok(()));
 }
 
 #[test]
@@ -396,10 +396,10 @@ fn what_would_let_everybody_in_cannot_be_allowed() {
 
 #[test]
 fn wrong_names_are_forbidden_and_broken_ones_are_bad_requests() {
-    let guard = guard(LOOPBACK, &[], &[]);
+    let checker = checker(LOOPBACK, &[], &[]);
     let status = |headers: &[(&str, &[u8])]| {
         let request = request(Version::HTTP_11, "/mcp", headers);
-        guard.check(&request).map_err(|refused| refused.status.as_u16())
+        checker.check(&request).map_err(|refused| refused.status.as_u16())
     };
     assert_eq!(status(&[("host", b"evil.example")]), Err(403));
     assert_eq!(status(&[("host", b"localhost:8080"), ("origin", b"null")]), Err(403));
@@ -413,11 +413,11 @@ fn wrong_names_are_forbidden_and_broken_ones_are_bad_requests() {
 
 #[test]
 fn a_browser_that_asks_beforehand_is_told_what_it_may_send() {
-    let guard = guard(LOOPBACK, &[], &["https://app.example.com"]);
+    let checker = checker(LOOPBACK, &[], &["https://app.example.com"]);
     let ask = |method: Method, headers: &[(&str, &[u8])]| {
         let mut request = request(Version::HTTP_11, "/mcp", headers);
         *request.method_mut() = method;
-        guard.preflight(&request)
+        checker.preflight(&request)
     };
     let host: (&str, &[u8]) = ("host", b"localhost:8080");
     let page: (&str, &[u8]) = ("origin", b"https://app.example.com");
@@ -454,12 +454,12 @@ fn a_browser_that_asks_beforehand_is_told_what_it_may_send() {
 
 #[test]
 fn an_answer_is_shared_with_the_page_that_may_come_in() {
-    let guard = guard(LOOPBACK, &[], &[]);
+    let checker = checker(LOOPBACK, &[], &[]);
     let shared = |origin: Option<&'static str>| {
         let mut asked = HeaderMap::new();
         asked.extend(origin.map(|it| (ORIGIN, HeaderValue::from_static(it))));
         let mut answer = HeaderMap::new();
-        guard.add_cors_headers(&asked, &mut answer);
+        checker.add_cors_headers(&asked, &mut answer);
         answer
     };
     let answer = shared(Some("http://localhost:6274"));
@@ -514,15 +514,15 @@ proptest! {
 
     #[test]
     fn nothing_panics_and_whoever_is_let_in_is_on_the_list(host in hostile(), origin in hostile()) {
-        let guard = guard(LOOPBACK, &["mcp.example.com"], &["https://app.example.com"]);
+        let checker = checker(LOOPBACK, &["mcp.example.com"], &["https://app.example.com"]);
         let (Ok(host), Ok(origin)) = (HeaderValue::from_bytes(&host), HeaderValue::from_bytes(&origin))
         else { return Ok(()) };
         let mut request = Request::new(());
         request.headers_mut().insert(HOST, host.clone());
-        let without = guard.check(&request);
+        let without = checker.check(&request);
         request.headers_mut().insert(ORIGIN, origin.clone());
-        let with = guard.check(&request);
-        let _answer = guard.preflight(&request);
+        let with = checker.check(&request);
+        let _answer = checker.preflight(&request);
         prop_assert!(with.is_err() || without.is_ok());
         // Another parser, that of browsers, has to agree.
         let parsed = |text: String| Url::parse(&text).expect("what is let in is a URL to a browser");

@@ -33,9 +33,9 @@ struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    fn new(place: OwnedSemaphorePermit, load: &Arc<AtomicUsize>) -> ConnectionSlot {
+    fn new(permit: OwnedSemaphorePermit, load: &Arc<AtomicUsize>) -> ConnectionSlot {
         load.fetch_add(1, Ordering::Relaxed);
-        ConnectionSlot { _permit: place, open_connections: load.clone() }
+        ConnectionSlot { _permit: permit, open_connections: load.clone() }
     }
 }
 
@@ -65,81 +65,85 @@ struct Worker {
 impl Workers {
     /// So many threads, which serve connections like this. When nobody comes any more, what is under way has so much
     /// time to end.
-    pub(super) fn start<Serving>(
+    pub(super) fn start<ServeFuture>(
         threads: usize,
         drain: Duration,
-        serve: impl Fn(TcpStream) -> Serving + Clone + Send + 'static,
+        serve: impl Fn(TcpStream) -> ServeFuture + Clone + Send + 'static,
     ) -> io::Result<Workers>
     where
-        Serving: Future<Output = ()> + Send + 'static,
+        ServeFuture: Future<Output = ()> + Send + 'static,
     {
-        let mut hands = Vec::new();
+        let mut workers = Vec::new();
         for number in 0..threads {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            let (give, comers) = mpsc::unbounded_channel();
-            let (say, over) = oneshot::channel();
+            let (connection_sender, incoming) = mpsc::unbounded_channel();
+            let (finished_sender, finished) = oneshot::channel();
             let load = Arc::new(AtomicUsize::new(0));
             let serve = serve.clone();
-            let work = move || {
-                run_worker(&runtime, comers, drain, &serve);
+            let thread_main = move || {
+                run_worker(&runtime, incoming, drain, &serve);
                 // Whoever waits is to find nothing of it left.
                 drop((runtime, serve));
-                let _nobody_waits = say.send(());
+                let _nobody_waits = finished_sender.send(());
             };
-            thread::Builder::new().name(format!("clients-{number}")).spawn(work)?;
-            hands.push(Worker { connections: give, open_connections: load, finished: over });
+            thread::Builder::new().name(format!("clients-{number}")).spawn(thread_main)?;
+            workers.push(Worker {
+                connections: connection_sender,
+                open_connections: load,
+                finished,
+            });
         }
-        Ok(Workers { workers: hands })
+        Ok(Workers { workers })
     }
 
     /// Gives a connection to whoever has the fewest.
-    pub(super) fn assign(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+    pub(super) fn assign(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         let Ok(stream) = stream.into_std() else { return };
         // A thread that is gone has panicked: who comes goes to another one.
-        let there = self.workers.iter().filter(|it| !it.connections.is_closed());
-        if let Some(hand) = there.min_by_key(|it| it.open_connections.load(Ordering::Relaxed)) {
-            let taken = ConnectionSlot::new(place, &hand.open_connections);
+        let alive = self.workers.iter().filter(|it| !it.connections.is_closed());
+        if let Some(worker) = alive.min_by_key(|it| it.open_connections.load(Ordering::Relaxed)) {
+            let slot = ConnectionSlot::new(permit, &worker.open_connections);
             let _it_panicked_just_now =
-                hand.connections.send(AcceptedConnection { stream, slot: taken });
+                worker.connections.send(AcceptedConnection { stream, slot });
         }
     }
 
     /// Nobody comes any more. Waits until what is under way has ended, or its time is over.
     pub(super) async fn shutdown(self) {
-        let Workers { workers: hands } = self;
-        let (givers, overs): (Vec<_>, Vec<_>) =
-            hands.into_iter().map(|it| (it.connections, it.finished)).unzip();
-        drop(givers);
-        for over in overs {
-            let _it_panicked = over.await;
+        let Workers { workers: workers } = self;
+        let (senders, all_finished): (Vec<_>, Vec<_>) =
+            workers.into_iter().map(|it| (it.connections, it.finished)).unzip();
+        drop(senders);
+        for finished in all_finished {
+            let _it_panicked = finished.await;
         }
     }
 }
 
-fn run_worker<Serving>(
+fn run_worker<ServeFuture>(
     runtime: &Runtime,
-    mut comers: mpsc::UnboundedReceiver<AcceptedConnection>,
+    mut incoming: mpsc::UnboundedReceiver<AcceptedConnection>,
     drain: Duration,
-    serve: impl Fn(TcpStream) -> Serving,
+    serve: impl Fn(TcpStream) -> ServeFuture,
 ) where
-    Serving: Future<Output = ()> + Send + 'static,
+    ServeFuture: Future<Output = ()> + Send + 'static,
 {
     runtime.block_on(async {
         let mut connections = JoinSet::new();
-        let mut standing = interval(TIMER_TICK);
+        let mut timer = interval(TIMER_TICK);
         loop {
-            let comer = tokio::select! {
-                comer = comers.recv() => comer,
-                _ = standing.tick() => continue,
+            let accepted = tokio::select! {
+                accepted = incoming.recv() => accepted,
+                _ = timer.tick() => continue,
             };
-            let Some(AcceptedConnection { stream, slot: taken }) = comer else { break };
+            let Some(AcceptedConnection { stream, slot: slot }) = accepted else { break };
             while connections.try_join_next().is_some() {}
             // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };
             let serving = serve(stream);
             connections.spawn(async move {
                 serving.await;
-                drop(taken);
+                drop(slot);
             });
         }
         let drained = async { while connections.join_next().await.is_some() {} };
@@ -158,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     /// Two ends of a connection: the client's, and the one that is to be served.
     async fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
@@ -167,16 +171,16 @@ mod tests {
         (client.expect("a connection"), served.expect("a connection").0)
     }
 
-    async fn told(client: &mut TcpStream) -> String {
+    async fn read_all(client: &mut TcpStream) -> String {
         let mut text = String::new();
-        let read = timeout(SOON, client.read_to_string(&mut text)).await;
+        let read = timeout(TEST_TIMEOUT, client.read_to_string(&mut text)).await;
         read.expect("it is closed").expect("it is read");
         text
     }
 
     #[tokio::test]
     async fn clients_are_spread_over_all_threads_and_finish_when_it_ends() {
-        let crew = Workers::start(3, SOON, |mut stream: TcpStream| async move {
+        let crew = Workers::start(3, TEST_TIMEOUT, |mut stream: TcpStream| async move {
             // Until the client says something.
             let _said = stream.read_u8().await;
             let name = thread::current().name().unwrap_or_default().to_owned();
@@ -195,16 +199,16 @@ mod tests {
         let mut threads = Vec::new();
         for client in &mut clients {
             client.write_u8(1).await.expect("somebody listens");
-            threads.push(told(client).await);
+            threads.push(read_all(client).await);
         }
-        timeout(SOON, ending).await.expect("all is done").expect("it ends");
+        timeout(TEST_TIMEOUT, ending).await.expect("all is done").expect("it ends");
         assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), 3, "{threads:?}");
         assert_eq!(room.available_permits(), 6, "nobody is left");
     }
 
     #[tokio::test]
     async fn a_thread_that_is_gone_gets_nobody() {
-        let crew = Workers::start(2, SOON, |mut stream: TcpStream| {
+        let crew = Workers::start(2, TEST_TIMEOUT, |mut stream: TcpStream| {
             let name = thread::current().name().unwrap_or_default().to_owned();
             assert_ne!(name, "clients-0", "this thread is to go");
             async move { stream.write_all(name.as_bytes()).await.expect("somebody reads") }
@@ -214,10 +218,10 @@ mod tests {
         let room = Arc::new(Semaphore::new(1));
         let mut heard = Vec::new();
         for _ in 0..4 {
-            let place = room.clone().acquire_owned().await.expect("it is not closed");
+            let permit = room.clone().acquire_owned().await.expect("it is not closed");
             let (mut client, served) = pair(&listener).await;
-            crew.assign(served, place);
-            heard.push(told(&mut client).await);
+            crew.assign(served, permit);
+            heard.push(read_all(&mut client).await);
             crew.workers[0].connections.closed().await;
         }
         assert_eq!(heard, ["", "clients-1", "clients-1", "clients-1"]);
@@ -234,8 +238,8 @@ mod tests {
         let room = Arc::new(Semaphore::new(1));
         let (mut client, served) = pair(&listener).await;
         crew.assign(served, room.clone().try_acquire_owned().expect("there is room"));
-        timeout(SOON, crew.shutdown()).await.expect("it does not wait for ever");
-        assert_eq!(told(&mut client).await, "");
+        timeout(TEST_TIMEOUT, crew.shutdown()).await.expect("it does not wait for ever");
+        assert_eq!(read_all(&mut client).await, "");
         assert_eq!(room.available_permits(), 1);
     }
 }

@@ -65,7 +65,7 @@ enum Command {
     StartStream {
         id: RequestId,
         work: OutcomeFuture,
-        notes: mpsc::Receiver<Message>,
+        notifications: mpsc::Receiver<Message>,
         first: Option<Message>,
         reply: StreamReply,
     },
@@ -128,11 +128,14 @@ impl Session {
         &self,
         id: RequestId,
         work: OutcomeFuture,
-        notes: mpsc::Receiver<Message>,
+        notifications: mpsc::Receiver<Message>,
         first: Option<Message>,
     ) -> Option<mpsc::Receiver<Bytes>> {
         let (reply, stream) = oneshot::channel();
-        self.commands.send(Command::StartStream { id, work, notes, first, reply }).await.ok()?;
+        self.commands
+            .send(Command::StartStream { id, work, notifications, first, reply })
+            .await
+            .ok()?;
         stream.await.ok()
     }
 
@@ -151,11 +154,11 @@ impl Session {
     }
 
     pub(super) async fn deliver_response(&self, id: RequestId, outcome: Outcome) {
-        let _over = self.commands.send(Command::DeliverResponse { id, outcome }).await;
+        let _session_gone = self.commands.send(Command::DeliverResponse { id, outcome }).await;
     }
 
     pub(super) async fn cancel(&self, id: RequestId) {
-        let _over = self.commands.send(Command::Cancel { id }).await;
+        let _session_gone = self.commands.send(Command::Cancel { id }).await;
     }
 
     pub(super) async fn subscribe(&self, uri: String) -> Result<(), RpcError> {
@@ -166,7 +169,7 @@ impl Session {
     }
 
     pub(super) async fn unsubscribe(&self, uri: String) {
-        let _over = self.commands.send(Command::Unsubscribe { uri }).await;
+        let _session_gone = self.commands.send(Command::Unsubscribe { uri }).await;
     }
 }
 
@@ -264,10 +267,10 @@ impl SessionTask {
         id: String,
         guest: Arc<Client>,
         version: &str,
-        (relay, idle, ending): (Arc<Relay>, Duration, watch::Receiver<bool>),
+        (relay, idle_timeout, shutdown): (Arc<Relay>, Duration, watch::Receiver<bool>),
     ) -> (Arc<Session>, SessionTask) {
         let (commands, from_requests) = mpsc::channel(COMMAND_CAPACITY);
-        let (end, ended) = watch::channel(false);
+        let (close_sender, closed_receiver) = watch::channel(false);
         let session = Arc::new(Session {
             id,
             client: guest,
@@ -275,39 +278,40 @@ impl SessionTask {
             commands,
             next_request_id: AtomicU64::new(1),
             request_count: AtomicU64::new(0),
-            closed: end,
+            closed: close_sender,
         });
-        let (say, asides) = mpsc::channel(SESSION_MESSAGE_CAPACITY);
-        let outlet = Arc::new(SessionChannel { session: Arc::downgrade(&session), messages: say });
-        let owner = Arc::new(RequestContext::new(session.client.clone(), outlet));
-        session.client.set_session_context(&owner);
-        let lists = ListChanges::new(&relay);
+        let (sender, session_messages) = mpsc::channel(SESSION_MESSAGE_CAPACITY);
+        let outlet =
+            Arc::new(SessionChannel { session: Arc::downgrade(&session), messages: sender });
+        let session_context = Arc::new(RequestContext::new(session.client.clone(), outlet));
+        session.client.set_session_context(&session_context);
+        let list_changes = ListChanges::new(&relay);
         let task = SessionTask {
             session: session.clone(),
             relay,
             commands: from_requests,
-            session_messages: asides,
-            _session_context: owner,
+            session_messages,
+            _session_context: session_context,
             streams: BTreeMap::new(),
             last_stream: GET_STREAM,
             awaiting_response: HashMap::new(),
             tasks: JoinSet::new(),
             tasks_by_id: HashMap::new(),
             cancelled_early: VecDeque::new(),
-            list_changes: lists,
+            list_changes,
             subscriptions: ResourceSubscriptions::default(),
-            idle_timeout: idle,
-            closed: ended,
-            shutdown: ending,
+            idle_timeout,
+            closed: closed_receiver,
+            shutdown,
         };
         (session, task)
     }
 
     /// Runs until the session is over. Says which it was.
     pub(super) async fn run(mut self) -> String {
-        let mut breaths = interval(KEEPALIVE_INTERVAL);
-        breaths.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut quiet_since = (Instant::now(), 0);
+        let mut keepalives = interval(KEEPALIVE_INTERVAL);
+        keepalives.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut idle_since = (Instant::now(), 0);
         loop {
             tokio::select! {
                 Some(command) = self.commands.recv() => self.apply(command).await,
@@ -321,12 +325,12 @@ impl SessionTask {
                         self.tasks_by_id.remove(&id);
                     }
                 }
-                _ = breaths.tick() => {
-                    let is_used = self.send_keepalives() || !self.tasks.is_empty();
-                    let visits = self.session.request_count.load(Ordering::Relaxed);
-                    if is_used || visits != quiet_since.1 {
-                        quiet_since = (Instant::now(), visits);
-                    } else if quiet_since.0.elapsed() >= self.idle_timeout {
+                _ = keepalives.tick() => {
+                    let is_active = self.send_keepalives() || !self.tasks.is_empty();
+                    let request_count = self.session.request_count.load(Ordering::Relaxed);
+                    if is_active || request_count != idle_since.1 {
+                        idle_since = (Instant::now(), request_count);
+                    } else if idle_since.0.elapsed() >= self.idle_timeout {
                         break;
                     }
                 }
@@ -368,12 +372,12 @@ impl SessionTask {
                 // A stream that is over before it begins: what was called off has no answer.
                 let _client_gone = reply.send(mpsc::channel(1).1);
             }
-            Command::StartStream { id, work, notes, first, reply } => {
+            Command::StartStream { id, work, notifications, first, reply } => {
                 let (stream, reader) = self.open_stream();
                 if let Some(first) = &first {
                     self.send(stream, first);
                 }
-                self.spawn_work(stream, id, work, notes);
+                self.spawn_work(stream, id, work, notifications);
                 let _client_gone = reply.send(reader);
             }
             Command::Resume { last, reply } => {
@@ -396,7 +400,7 @@ impl SessionTask {
                 if let RequestId::Number(number) = id
                     && let Some(reply) = self.awaiting_response.remove(&number)
                 {
-                    let _no_longer_wanted = reply.send(outcome);
+                    let _withdrawn = reply.send(outcome);
                 }
             }
             Command::Cancel { id } => {
@@ -432,7 +436,7 @@ impl SessionTask {
         stream: u64,
         id: RequestId,
         work: OutcomeFuture,
-        notes: mpsc::Receiver<Message>,
+        notifications: mpsc::Receiver<Message>,
     ) {
         let commands = self.session.commands.clone();
         let key = id.clone();
@@ -441,9 +445,9 @@ impl SessionTask {
                 let emitted = commands.send(Command::Send { stream, message });
                 async move { drop(emitted.await) }
             };
-            let outcome = forward_until_done(work, notes, emit).await;
+            let outcome = forward_until_done(work, notifications, emit).await;
             let finish = Command::Finish { stream, id: id.clone(), outcome };
-            let _over = commands.send(finish).await;
+            let _session_gone = commands.send(finish).await;
             id
         });
         self.tasks_by_id.insert(key, (task, stream));
@@ -463,10 +467,10 @@ impl SessionTask {
     /// A reader for a stream, from after an event on. It is told first how to come back.
     fn attach_reader(&mut self, number: u64, after: Option<u64>) -> mpsc::Receiver<Bytes> {
         let stream = self.streams.entry(number).or_default();
-        let missed =
+        let missed_events =
             after.map_or(0, |after| stream.replay.iter().filter(|it| it.0 > after).count());
         // What was missed fits besides what is to come, or the stream would have a hole.
-        let (sender, reader) = mpsc::channel(READER_CAPACITY + missed);
+        let (sender, reader) = mpsc::channel(READER_CAPACITY + missed_events);
         match after {
             None => {
                 let id = event_id(number, stream.next_event);
@@ -496,8 +500,8 @@ impl SessionTask {
     }
 
     fn send(&mut self, number: u64, message: &Message) {
-        let is_standing = number == GET_STREAM;
-        let stream = match is_standing {
+        let is_get_stream = number == GET_STREAM;
+        let stream = match is_get_stream {
             true => self.streams.entry(number).or_default(),
             false => match self.streams.get_mut(&number) {
                 Some(stream) => stream,

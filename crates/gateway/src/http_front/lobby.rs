@@ -33,21 +33,20 @@ impl SessionTable {
     /// A lobby without sessions, and the work of keeping it, which ends when all ends.
     pub(super) fn new(
         relay: Arc<Relay>,
-        idle: Duration,
-        ending: watch::Receiver<bool>,
+        idle_timeout: Duration,
+        shutdown: watch::Receiver<bool>,
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
-        let (new, from_clients) = mpsc::channel(NEW_TASK_CAPACITY);
+        let (new, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
         let sessions = watch::Sender::default();
         let lobby = SessionTable {
             sessions,
             new_tasks: new,
             relay,
-            idle_timeout: idle,
-            shutdown: ending.clone(),
+            idle_timeout,
+            shutdown: shutdown.clone(),
         };
-        let keeping =
-            run_sessions(lobby.sessions.clone(), lobby.relay.clone(), from_clients, ending);
-        (lobby, keeping)
+        let running = run_sessions(lobby.sessions.clone(), lobby.relay.clone(), receiver, shutdown);
+        (lobby, running)
     }
 
     /// A new session. None where there are too many.
@@ -90,7 +89,7 @@ async fn run_sessions(
     sessions: watch::Sender<HashMap<String, Arc<Session>>>,
     relay: Arc<Relay>,
     mut new: mpsc::Receiver<SessionTask>,
-    mut ending: watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
     loop {
@@ -104,7 +103,7 @@ async fn run_sessions(
                     sessions.send_modify(|it| drop(it.remove(&id)));
                 }
             }
-            () = wait_until_true(&mut ending) => break,
+            () = wait_until_true(&mut shutdown) => break,
         }
     }
     // Those that are being used end with their connections.

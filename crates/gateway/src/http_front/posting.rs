@@ -121,7 +121,7 @@ impl HttpServer {
         message: Message,
         headers: &HeaderMap,
     ) -> Response<Body> {
-        let question = match message {
+        let rpc_request = match message {
             Message::Request { id, method, params } => RpcRequest { id, method, params },
             Message::Notification { method, params } => {
                 Box::pin(self.receive_notification(&session, &method, params.as_ref())).await;
@@ -134,16 +134,16 @@ impl HttpServer {
                 return accepted();
             }
         };
-        self.session_request(session, question, headers).await
+        self.session_request(session, rpc_request, headers).await
     }
 
     async fn session_request(
         &self,
         session: Arc<Session>,
-        question: RpcRequest,
+        rpc_request: RpcRequest,
         headers: &HeaderMap,
     ) -> Response<Body> {
-        let RpcRequest { id, method, params } = question;
+        let RpcRequest { id, method, params } = rpc_request;
         let (params, mut meta) = match split_meta(params.as_ref()) {
             Ok(read) => read,
             Err(error) => return rpc_error(Some(id), error, StatusCode::BAD_REQUEST),
@@ -152,15 +152,17 @@ impl HttpServer {
         match respond_from_session(&session, &method, &params).await {
             Some(outcome) => rpc_response(id, outcome, StatusCode::OK),
             None => {
-                let (say, notes) = mpsc::channel(NOTIFICATION_CAPACITY);
-                let outlet =
-                    Arc::new(SessionChannel { session: Arc::downgrade(&session), messages: say });
+                let (sender, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
+                let outlet = Arc::new(SessionChannel {
+                    session: Arc::downgrade(&session),
+                    messages: sender,
+                });
                 let (guest, origin) = (session.client.clone(), TraceOrigin::new(id.clone()));
                 let asked =
                     InboundRequest { client: guest, method, params, meta, channel: outlet, origin };
                 let relay = self.gateway.relay.clone();
                 let work: OutcomeFuture = Box::pin(async move { relay.respond(asked).await });
-                respond_or_stream(&session, &self.stream_delay, (id, work), notes).await
+                respond_or_stream(&session, &self.stream_delay, (id, work), notifications).await
             }
         }
     }
@@ -172,26 +174,26 @@ impl HttpServer {
         headers: &HeaderMap,
         principal: Arc<str>,
     ) -> Response<Body> {
-        let question = match message {
+        let rpc_request = match message {
             Message::Request { id, method, params } => RpcRequest { id, method, params },
             // Without a session there is nobody that it could be said to.
             Message::Notification { .. } | Message::Response { .. } => return accepted(),
         };
-        let (params, mut meta) = match split_meta(question.params.as_ref()) {
+        let (params, mut meta) = match split_meta(rpc_request.params.as_ref()) {
             Ok(read) => read,
-            Err(error) => return rpc_error(Some(question.id), error, StatusCode::BAD_REQUEST),
+            Err(error) => return rpc_error(Some(rpc_request.id), error, StatusCode::BAD_REQUEST),
         };
         trace_context::merge_headers(&mut meta, headers);
         let is_modern = meta.protocol_version.is_some()
             || asked::has_modern_version_header(headers)
-            || question.method == "server/discover";
-        match (is_modern, &*question.method) {
-            (true, _) => self.modern_request(question, (params, meta), headers, principal).await,
-            (false, "initialize") => self.initialize(question.id, &params, principal).await,
+            || rpc_request.method == "server/discover";
+        match (is_modern, &*rpc_request.method) {
+            (true, _) => self.modern_request(rpc_request, (params, meta), headers, principal).await,
+            (false, "initialize") => self.initialize(rpc_request.id, &params, principal).await,
             (false, _) => {
                 let error =
                     reception::invalid_params("a session is missing: `initialize` comes first");
-                rpc_error(Some(question.id), error, StatusCode::BAD_REQUEST)
+                rpc_error(Some(rpc_request.id), error, StatusCode::BAD_REQUEST)
             }
         }
     }
@@ -220,24 +222,24 @@ impl HttpServer {
 
     async fn modern_request(
         &self,
-        question: RpcRequest,
+        rpc_request: RpcRequest,
         (params, meta): (RawObject, RequestMeta),
         headers: &HeaderMap,
         principal: Arc<str>,
     ) -> Response<Body> {
-        let RpcRequest { id, method, .. } = question;
-        let admitted = asked::check_version_header(headers, &meta)
+        let RpcRequest { id, method, .. } = rpc_request;
+        let checked = asked::check_version_header(headers, &meta)
             .and_then(|()| meta.validate_modern())
             .and_then(|()| asked::check_method_headers(headers, &method, &params))
             .and_then(|()| self.check_param_headers(&method, &params, headers));
-        if let Err(error) = admitted {
+        if let Err(error) = checked {
             return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
         }
         let guest = visiting::client_from_meta(principal, &meta);
-        let visit = ModernRequest { client: guest, method, params, meta, id: id.clone() };
-        match &*visit.method {
-            "subscriptions/listen" => self.listen(visit, id).await,
-            _ => match self.gateway.start_or_resume(visit).await {
+        let modern = ModernRequest { client: guest, method, params, meta, id: id.clone() };
+        match &*modern.method {
+            "subscriptions/listen" => self.listen(modern, id).await,
+            _ => match self.gateway.start_or_resume(modern).await {
                 Ok(turn) => self.respond_modern(turn, id).await,
                 Err(error) => modern_response(id, Err(error)),
             },
@@ -275,53 +277,53 @@ impl HttpServer {
             // The client is to see that somebody is there.
             () = self.stream_delay.wait() => None,
         };
-        let telling =
+        let modern_stream =
             ModernEventStream { gateway: self.gateway.clone(), pending: Some(turn), id, first };
-        let made = stream::unfold(telling, |mut telling| async move {
-            let bytes = telling.next().await?;
-            Some((bytes, telling))
+        let stream_body = stream::unfold(modern_stream, |mut modern_stream| async move {
+            let bytes = modern_stream.next().await?;
+            Some((bytes, modern_stream))
         });
-        event_stream(Body::Stream(Box::pin(made)))
+        event_stream(Body::Stream(Box::pin(stream_body)))
     }
 
-    async fn listen(&self, visit: ModernRequest, id: RequestId) -> Response<Body> {
-        let begun =
-            ListenStream::open(&self.gateway.relay, &visit.client, &id, &visit.params).await;
-        let (listening, first) = match begun {
-            Ok(begun) => begun,
+    async fn listen(&self, modern: ModernRequest, id: RequestId) -> Response<Body> {
+        let opened =
+            ListenStream::open(&self.gateway.relay, &modern.client, &id, &modern.params).await;
+        let (listening, first) = match opened {
+            Ok(opened) => opened,
             Err(error) => return modern_response(id, Err(error)),
         };
-        let ending = self.shutdown.clone();
-        let told = VecDeque::from([sse_event(None, &first)]);
-        let made = stream::unfold(
-            (listening, told, Some(id)),
-            move |(mut listening, mut told, mut id)| {
-                let mut ending = ending.clone();
+        let shutdown = self.shutdown.clone();
+        let queued = VecDeque::from([sse_event(None, &first)]);
+        let stream_body = stream::unfold(
+            (listening, queued, Some(id)),
+            move |(mut listening, mut queued, mut id)| {
+                let mut shutdown = shutdown.clone();
                 async move {
-                    if told.is_empty() {
-                        let question = id.clone()?;
+                    if queued.is_empty() {
+                        let rpc_request = id.clone()?;
                         tokio::select! {
                             more = listening.next() => match more {
-                                Some(more) => told.extend(more.iter().map(|it| sse_event(None, it))),
+                                Some(more) => queued.extend(more.iter().map(|it| sse_event(None, it))),
                                 None => id = None,
                             },
-                            () = said(&mut ending) => id = None,
-                            () = sleep(KEEPALIVE_INTERVAL) => told.push_back(sse_keepalive()),
+                            () = said(&mut shutdown) => id = None,
+                            () = sleep(KEEPALIVE_INTERVAL) => queued.push_back(sse_keepalive()),
                         }
                         if id.is_none() {
                             let last = Message::Response {
-                                id: Some(question),
+                                id: Some(rpc_request),
                                 outcome: listening.final_result(),
                             };
-                            told.push_back(sse_event(None, &last));
+                            queued.push_back(sse_event(None, &last));
                         }
                     }
-                    let bytes = told.pop_front()?;
-                    Some((bytes, (listening, told, id)))
+                    let bytes = queued.pop_front()?;
+                    Some((bytes, (listening, queued, id)))
                 }
             },
         );
-        event_stream(Body::Stream(Box::pin(made)))
+        event_stream(Body::Stream(Box::pin(stream_body)))
     }
 
     pub(super) async fn get_stream(
@@ -400,11 +402,11 @@ impl HttpServer {
         if parts.len() > MAX_BATCH_MESSAGES {
             return refuse(StatusCode::BAD_REQUEST, "the batch is too large");
         }
-        let mut questions = Vec::new();
+        let mut requests = Vec::new();
         for part in parts {
             match part {
                 Ok(Message::Request { id, method, params }) => {
-                    questions
+                    requests
                         .push(self.respond_in_batch(session, RpcRequest { id, method, params }));
                 }
                 Ok(Message::Notification { method, params }) => {
@@ -418,10 +420,10 @@ impl HttpServer {
                 Err(_) => return refuse(StatusCode::BAD_REQUEST, "the batch holds no message"),
             }
         }
-        if questions.is_empty() {
+        if requests.is_empty() {
             return accepted();
         }
-        let answers = future::join_all(questions).await;
+        let answers = future::join_all(requests).await;
         let mut text = b"[".to_vec();
         for (at, answer) in answers.iter().enumerate() {
             if at > 0 {
@@ -433,19 +435,19 @@ impl HttpServer {
         json_response(StatusCode::OK, text.into())
     }
 
-    async fn respond_in_batch(&self, session: &Arc<Session>, question: RpcRequest) -> Message {
-        let RpcRequest { id, method, params } = question;
+    async fn respond_in_batch(&self, session: &Arc<Session>, rpc_request: RpcRequest) -> Message {
+        let RpcRequest { id, method, params } = rpc_request;
         let outcome = match split_meta(params.as_ref()) {
             Err(error) => Err(error),
             Ok((params, meta)) => {
-                let itself = respond_from_session(session, &method, &params).await;
-                match itself {
+                let from_session = respond_from_session(session, &method, &params).await;
+                match from_session {
                     Some(outcome) => outcome,
                     None => {
-                        let (say, _nobody_reads) = mpsc::channel(1);
+                        let (sender, _no_reader) = mpsc::channel(1);
                         let outlet = Arc::new(SessionChannel {
                             session: Arc::downgrade(session),
-                            messages: say,
+                            messages: sender,
                         });
                         let (guest, origin) =
                             (session.client.clone(), TraceOrigin::new(id.clone()));
@@ -472,20 +474,20 @@ async fn respond_from_session(
     method: &str,
     params: &RawObject,
 ) -> Option<Outcome> {
-    let nothing = || Payload::from_json(Bytes::from_static(b"{}"));
+    let empty_object = || Payload::from_json(Bytes::from_static(b"{}"));
     let uri =
         || params.get_string("uri").ok_or_else(|| reception::invalid_params("`uri` is missing"));
     match method {
-        "ping" => Some(Ok(nothing())),
+        "ping" => Some(Ok(empty_object())),
         "initialize" => Some(Err(reception::invalid_params("the session has begun already"))),
         "resources/subscribe" => Some(match uri() {
-            Ok(uri) => session.subscribe(uri).await.map(|()| nothing()),
+            Ok(uri) => session.subscribe(uri).await.map(|()| empty_object()),
             Err(error) => Err(error),
         }),
         "resources/unsubscribe" => Some(match uri() {
             Ok(uri) => {
                 session.unsubscribe(uri).await;
-                Ok(nothing())
+                Ok(empty_object())
             }
             Err(error) => Err(error),
         }),
@@ -498,12 +500,12 @@ async fn respond_or_stream(
     session: &Session,
     pulse: &StreamDelay,
     (id, mut work): (RequestId, OutcomeFuture),
-    mut notes: mpsc::Receiver<Message>,
+    mut notifications: mpsc::Receiver<Message>,
 ) -> Response<Body> {
     let first = tokio::select! {
         biased;
-        Some(note) = notes.recv() => Some(note),
-        outcome = &mut work => match notes.try_recv() {
+        Some(note) = notifications.recv() => Some(note),
+        outcome = &mut work => match notifications.try_recv() {
             Err(_) => return rpc_response(id, outcome, StatusCode::OK),
             Ok(note) => {
                 work = Box::pin(async move { outcome });
@@ -513,7 +515,7 @@ async fn respond_or_stream(
         // The client is to see that somebody is there.
         () = pulse.wait() => None,
     };
-    match session.start_stream(id, work, notes, first).await {
+    match session.start_stream(id, work, notifications, first).await {
         Some(stream) => event_stream(Body::Channel(stream)),
         None => refuse(StatusCode::NOT_FOUND, "the session is over"),
     }
@@ -578,8 +580,8 @@ fn split_meta(params: Option<&Payload>) -> Result<(RawObject, RequestMeta), RpcE
 fn check_content_negotiation(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     // What nearly everybody says, word for word.
     const BOTH: &[u8] = b"application/json, text/event-stream";
-    let says = |name, text: &[u8]| headers.get(name).is_some_and(|it| it.as_bytes() == text);
-    if says(header::CONTENT_TYPE, b"application/json") && says(header::ACCEPT, BOTH) {
+    let header_is = |name, text: &[u8]| headers.get(name).is_some_and(|it| it.as_bytes() == text);
+    if header_is(header::CONTENT_TYPE, b"application/json") && header_is(header::ACCEPT, BOTH) {
         return Ok(());
     }
     let kind =
@@ -608,9 +610,9 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     values.flat_map(|it| it.split(',')).any(accepts)
 }
 
-async fn read_body(body: Incoming, largest: usize) -> Result<Bytes, Box<Response<Body>>> {
+async fn read_body(body: Incoming, max_bytes: usize) -> Result<Bytes, Box<Response<Body>>> {
     let refused = |status, text: &str| Box::new(refuse(status, text));
-    match timeout(BODY_READ_TIMEOUT, Limited::new(body, largest).collect()).await {
+    match timeout(BODY_READ_TIMEOUT, Limited::new(body, max_bytes).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large"))

@@ -35,27 +35,27 @@ struct Waiters {
 impl StreamDelay {
     /// A pulse, and the work of keeping it, which ends when all ends. It rests while nobody waits.
     pub(super) fn new(
-        mut ending: watch::Receiver<bool>,
+        mut shutdown: watch::Receiver<bool>,
     ) -> (StreamDelay, impl Future<Output = ()> + Send + 'static) {
         let pulse = StreamDelay { ticks: watch::Sender::new(0), waiters: Arc::default() };
-        let kept = pulse.clone();
-        let keeping = async move {
+        let timer = pulse.clone();
+        let running = async move {
             tokio::select! {
-                () = kept.run() => {}
-                () = wait_until_true(&mut ending) => {}
+                () = timer.run() => {}
+                () = wait_until_true(&mut shutdown) => {}
             }
         };
-        (pulse, keeping)
+        (pulse, running)
     }
 
     /// Waits for a while: 250 ms at least, and 375 ms at most. May be dropped.
     pub(super) async fn wait(&self) {
-        let mut beats = self.ticks.subscribe();
+        let mut ticks = self.ticks.subscribe();
         if self.waiters.started.fetch_add(1, Ordering::Relaxed) == NO_WAITERS {
             self.waiters.wake.notify_one();
         }
         for _ in 0..TICKS {
-            let _we_hold_the_other_end = beats.changed().await.is_ok();
+            let _we_hold_the_other_end = ticks.changed().await.is_ok();
         }
     }
 
@@ -67,7 +67,7 @@ impl StreamDelay {
                 || self.waiters.started.swap(NO_WAITERS, Ordering::Relaxed) != NO_WAITERS
             {
                 sleep(TICK).await;
-                self.ticks.send_modify(|beat| *beat = beat.wrapping_add(1));
+                self.ticks.send_modify(|tick| *tick = tick.wrapping_add(1));
             }
         }
     }
@@ -81,9 +81,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_while_is_neither_short_nor_long_and_the_pulse_rests_in_between() {
-        let (end, ending) = watch::channel(false);
-        let (pulse, keeping) = StreamDelay::new(ending);
-        let keeping = tokio::spawn(keeping);
+        let (shutdown_sender, shutdown) = watch::channel(false);
+        let (pulse, running) = StreamDelay::new(shutdown);
+        let running = tokio::spawn(running);
         for _ in 0..3 {
             let began = Instant::now();
             tokio::join!(pulse.wait(), async {
@@ -99,7 +99,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
         tokio::task::yield_now().await;
         assert!(*pulse.ticks.borrow() <= before + 1);
-        end.send_replace(true);
-        keeping.await.expect("it ends with everything");
+        shutdown_sender.send_replace(true);
+        running.await.expect("it ends with everything");
     }
 }

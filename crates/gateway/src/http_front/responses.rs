@@ -18,8 +18,8 @@ pub(super) fn text(status: StatusCode, text: &'static str) -> Response<Body> {
 }
 
 /// A text of another kind.
-pub(super) fn text_of_type(text: String, kind: &'static str) -> Response<Body> {
-    full(StatusCode::OK, HeaderValue::from_static(kind), text.into())
+pub(super) fn text_of_type(text: String, content_type: &'static str) -> Response<Body> {
+    full(StatusCode::OK, HeaderValue::from_static(content_type), text.into())
 }
 
 /// A refusal of ours, as an error that belongs to no question.
@@ -73,10 +73,10 @@ pub(super) fn event_stream(body: Body) -> Response<Body> {
     response
 }
 
-fn full(status: StatusCode, kind: HeaderValue, bytes: Bytes) -> Response<Body> {
+fn full(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::Full(Some(bytes)));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
     response
 }

@@ -19,20 +19,20 @@ pub(super) fn to_modern_result(method: &str, result: Payload) -> Payload {
     if !has("resultType") {
         missing.extend_from_slice(br#""resultType":"complete","#);
     }
-    let is_cached = method == "resources/read" || method.ends_with("/list");
-    if is_cached && !has("ttlMs") {
+    let is_cacheable = method == "resources/read" || method.ends_with("/list");
+    if is_cacheable && !has("ttlMs") {
         missing.extend_from_slice(br#""ttlMs":0,"cacheScope":"private","#);
     }
-    let Some(inside) = bytes.strip_prefix(b"{").filter(|_| !missing.is_empty()) else {
+    let Some(rest) = bytes.strip_prefix(b"{").filter(|_| !missing.is_empty()) else {
         return result;
     };
-    if inside.trim_ascii_start().starts_with(b"}") {
+    if rest.trim_ascii_start().starts_with(b"}") {
         missing.pop();
     }
     let mut text = Vec::with_capacity(bytes.len() + missing.len());
     text.push(b'{');
     text.extend_from_slice(&missing);
-    text.extend_from_slice(inside);
+    text.extend_from_slice(rest);
     Payload::from_json(text.into())
 }
 
@@ -52,8 +52,8 @@ mod tests {
 
     #[track_caller]
     fn check(method: &str, result: &Json, expected: &Json) {
-        let finished = to_modern_result(method, Payload::encode(result).expect("JSON"));
-        assert_eq!(finished.decode::<Json>().expect("JSON"), *expected);
+        let adapted = to_modern_result(method, Payload::encode(result).expect("JSON"));
+        assert_eq!(adapted.decode::<Json>().expect("JSON"), *expected);
     }
 
     #[test]
@@ -63,10 +63,10 @@ mod tests {
         let read =
             json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "contents": []});
         check("resources/read", &json!({"contents": []}), &read);
-        let nested = json!({"structuredContent": {"resultType": "x"}});
-        let finished = json!({"resultType": "complete", "structuredContent": {"resultType": "x"}});
-        check("tools/call", &nested, &finished);
-        let whole = json!({"resultType": "task", "taskId": "x", "ttlMs": 5});
-        check("tools/call", &whole, &whole);
+        let nested_result = json!({"structuredContent": {"resultType": "x"}});
+        let adapted = json!({"resultType": "complete", "structuredContent": {"resultType": "x"}});
+        check("tools/call", &nested_result, &adapted);
+        let modern_task = json!({"resultType": "task", "taskId": "x", "ttlMs": 5});
+        check("tools/call", &modern_task, &modern_task);
     }
 }

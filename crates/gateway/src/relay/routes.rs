@@ -88,29 +88,29 @@ impl Relay {
         let uri =
             uri.ok_or_else(|| reception::invalid_params("`uri` is missing, or is no text"))?;
         let params = std::mem::take(&mut asked.params);
-        let mut refused = None;
+        let mut first_error = None;
         for server in self.catalogue().candidate_servers(&uri) {
             match self.forward(&server, &asked, params.clone()).await {
                 Err(error) if NOT_FOUND_CODES.contains(&error.code) => {
-                    refused = refused.or(Some(error))
+                    first_error = first_error.or(Some(error))
                 }
                 outcome => return outcome,
             }
         }
-        Err(refused.unwrap_or_else(|| reception::resource_not_found(asked.client.era, &uri)))
+        Err(first_error.unwrap_or_else(|| reception::resource_not_found(asked.client.era, &uri)))
     }
 
     async fn get_prompt(&self, mut asked: InboundRequest) -> Result<Payload, RpcError> {
         let name = asked.params.get_string("name");
         let name =
             name.ok_or_else(|| reception::invalid_params("`name` is missing, or is no text"))?;
-        let whose = self.catalogue().prompts.get(&name).cloned();
+        let owner = self.catalogue().prompts.get(&name).cloned();
         let principal = &asked.client.principal;
-        let whose = whose.filter(|it| self.shows_server(principal, &it.server));
-        let whose = whose.ok_or_else(|| not_found("prompt", &name))?;
+        let owner = owner.filter(|it| self.shows_server(principal, &it.server));
+        let owner = owner.ok_or_else(|| not_found("prompt", &name))?;
         let mut params = std::mem::take(&mut asked.params);
-        params.insert("name", payload(&whose.name.into()));
-        self.forward(&whose.server, &asked, params).await
+        params.insert("name", payload(&owner.name.into()));
+        self.forward(&owner.server, &asked, params).await
     }
 
     async fn complete(&self, mut asked: InboundRequest) -> Result<Payload, RpcError> {
@@ -123,19 +123,20 @@ impl Relay {
             #[serde(default)]
             uri: String,
         }
-        let bad = || reception::invalid_params("`ref` names neither a prompt nor a resource");
-        let raw = asked.params.get("ref").cloned().ok_or_else(bad)?;
-        let reference: Reference = raw.decode().map_err(|_| bad())?;
+        let invalid_params =
+            || reception::invalid_params("`ref` names neither a prompt nor a resource");
+        let raw = asked.params.get("ref").cloned().ok_or_else(invalid_params)?;
+        let reference: Reference = raw.decode().map_err(|_| invalid_params())?;
         let directory = self.catalogue();
         let mut params = std::mem::take(&mut asked.params);
         let server = match reference.kind.as_str() {
             "ref/prompt" => {
-                let whose = directory.prompts.get(&reference.name);
-                let whose = whose.ok_or_else(|| not_found("prompt", &reference.name))?;
-                let mut written: Map<String, Json> = raw.decode().map_err(|_| bad())?;
-                written.insert("name".to_owned(), whose.name.clone().into());
+                let owner = directory.prompts.get(&reference.name);
+                let owner = owner.ok_or_else(|| not_found("prompt", &reference.name))?;
+                let mut written: Map<String, Json> = raw.decode().map_err(|_| invalid_params())?;
+                written.insert("name".to_owned(), owner.name.clone().into());
                 params.insert("ref", payload(&Json::Object(written)));
-                whose.server.clone()
+                owner.server.clone()
             }
             "ref/resource" => {
                 let of_template = directory.templates.iter().find(|it| it.name == reference.uri);
@@ -143,7 +144,7 @@ impl Relay {
                 let server = server.or_else(|| directory.server_for_uri(&reference.uri));
                 server.cloned().ok_or_else(|| not_found("resource", &reference.uri))?
             }
-            _ => return Err(bad()),
+            _ => return Err(invalid_params()),
         };
         self.forward(&server, &asked, params).await
     }
@@ -172,25 +173,26 @@ impl Relay {
     async fn list_across_servers(
         &self,
         mut asked: InboundRequest,
-        able: &str,
+        capable: &str,
     ) -> Result<Payload, RpcError> {
         let directory = self.catalogue();
         let is_shown = |it: &Arc<str>| self.shows_server(&asked.client.principal, it);
-        let servers = directory.servers_with(able).map(|it| it.server.clone());
+        let servers = directory.servers_with(capable).map(|it| it.server.clone());
         let servers: Vec<Arc<str>> = servers.filter(is_shown).collect();
         let mut params = std::mem::take(&mut asked.params);
         let cursor = params.remove("cursor").and_then(|it| it.decode::<String>().ok());
-        let bad = || reception::invalid_params("the cursor is not one that was given here");
+        let invalid_params =
+            || reception::invalid_params("the cursor is not one that was given here");
         let (at, inner) = match &cursor {
             None => (0, None),
             Some(cursor) => {
-                let (at, inner) = cursor.split_once(':').ok_or_else(bad)?;
-                (at.parse().map_err(|_| bad())?, Some(inner).filter(|it| !it.is_empty()))
+                let (at, inner) = cursor.split_once(':').ok_or_else(invalid_params)?;
+                (at.parse().map_err(|_| invalid_params())?, Some(inner).filter(|it| !it.is_empty()))
             }
         };
         let server = servers.get(at).ok_or_else(|| match cursor {
             None => reception::method_not_found(&asked.method),
-            Some(_) => bad(),
+            Some(_) => invalid_params(),
         })?;
         if let Some(inner) = inner {
             params.insert("cursor", payload(&inner.into()));
@@ -245,15 +247,14 @@ impl Relay {
         }
         // On connections that not everybody shares nobody else says it.
         let directory = self.catalogue();
-        let able = directory
+        let capable = directory
             .servers
             .iter()
             .filter(|it| it.era == Era::Legacy && it.has_capability("logging"));
-        for facts in
-            able.filter(|it| directory.dedicated_connection(&asked.client, &it.server).is_some())
+        for exposed in
+            capable.filter(|it| directory.dedicated_connection(&asked.client, &it.server).is_some())
         {
-            let _it_says_what_it_likes =
-                self.forward(&facts.server, asked, asked.params.clone()).await;
+            let _best_effort = self.forward(&exposed.server, asked, asked.params.clone()).await;
         }
         Ok(empty_object())
     }
@@ -261,7 +262,7 @@ impl Relay {
     /// Tells one server how much is wanted, where it can be told.
     pub(crate) async fn send_log_level(&self, server: &str) {
         if let Some(question) = self.log_level_request(None) {
-            let _it_says_what_it_likes = self.host.request(server, question).await;
+            let _best_effort = self.host.request(server, question).await;
         }
     }
 
@@ -272,8 +273,8 @@ impl Relay {
             return;
         };
         let directory = self.catalogue();
-        let able = |it: &&ExposedServer| it.era == Era::Legacy && it.has_capability("logging");
-        if directory.servers.iter().filter(able).all(|it| *it.server != *server) {
+        let capable = |it: &&ExposedServer| it.era == Era::Legacy && it.has_capability("logging");
+        if directory.servers.iter().filter(capable).all(|it| *it.server != *server) {
             return;
         }
         let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
@@ -281,15 +282,15 @@ impl Relay {
             let span = self.tracer.start_upstream(asked, server);
             let question =
                 question.on_behalf_of(self.on_behalf_of(asked, attendant, (server, &span)));
-            let _it_says_what_it_likes = self.host.request_on_behalf(server, question).await;
+            let _best_effort = self.host.request_on_behalf(server, question).await;
         }
     }
 
     /// The most talkative level that anybody wants.
-    fn log_level_request(&self, besides: Option<&'static str>) -> Option<ServerRequest> {
-        let wanted =
-            self.log_levels.borrow().values().fold(besides, |all, it| more_verbose(all, Some(it)));
-        let params = payload(&json!({"level": wanted?}));
+    fn log_level_request(&self, extra: Option<&'static str>) -> Option<ServerRequest> {
+        let lowest =
+            self.log_levels.borrow().values().fold(extra, |all, it| more_verbose(all, Some(it)));
+        let params = payload(&json!({"level": lowest?}));
         Some(ServerRequest {
             params: Some(params),
             ..ServerRequest::idempotent("logging/setLevel", REQUEST_TIMEOUT)

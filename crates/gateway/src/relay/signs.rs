@@ -22,17 +22,17 @@ pub(super) async fn with_progress<W: Future<Output = Outcome>>(
     work: impl FnOnce(Option<mpsc::Sender<Progress>>) -> W,
 ) -> Outcome {
     let Some(token) = &asked.meta.progress_token else { return work(None).await };
-    let (signs, heard) = mpsc::channel(PROGRESS_CAPACITY);
-    let tell = |sign: Progress| {
-        send_progress(&*asked.channel, &sign, token);
+    let (sender, receiver) = mpsc::channel(PROGRESS_CAPACITY);
+    let forward = |progress: Progress| {
+        send_progress(&*asked.channel, &progress, token);
         ready(())
     };
     // In a box, so that work of which nobody hears does not carry room for it about.
-    Box::pin(forward_until_done(work(Some(signs)), heard, tell)).await
+    Box::pin(forward_until_done(work(Some(sender)), receiver, forward)).await
 }
 
-fn send_progress(outlet: &dyn ClientChannel, sign: &Progress, token: &Payload) {
-    if let Some(mut members) = RawObject::parse(Some(&sign.0)) {
+fn send_progress(outlet: &dyn ClientChannel, progress: &Progress, token: &Payload) {
+    if let Some(mut members) = RawObject::parse(Some(&progress.0)) {
         members.insert("progressToken", token.clone());
         outlet.notify(Cow::Borrowed("notifications/progress"), Some(members.to_payload()));
     }

@@ -25,20 +25,20 @@ pub(crate) enum RequestState {
     /// A call that waits here for the answers.
     Suspended {
         /// Its number.
-        number: u64,
+        id: u64,
         /// What it is about.
-        about: String,
+        digest: String,
     },
     /// A question of a modern server, which remembers nothing itself.
     Upstream {
         /// The server.
         server: String,
         /// What it is about.
-        about: String,
+        digest: String,
         /// What the server wants to be told again, where it wants that.
         state: Option<Box<RawValue>>,
         /// Has somebody agreed to the call?
-        leave: bool,
+        approval: bool,
     },
 }
 
@@ -61,32 +61,32 @@ impl Relay {
     /// Gives the server back what it wanted to be told again. Says whether somebody agreed to the call before.
     pub(super) fn unwrap_state(
         &self,
-        whose: &StateBinding<'_>,
+        binding: &StateBinding<'_>,
         params: &mut RawObject,
     ) -> Result<Approval, RpcError> {
         let Some(sealed) = params.remove("requestState") else { return Ok(Approval::NotGiven) };
         let sealed: String = sealed.decode().map_err(|_| invalid_request_state())?;
-        let opened = self.sealer.unseal(whose.principal, &sealed);
-        let RequestState::Upstream { server, about, state, leave } =
+        let opened = self.sealer.unseal(binding.principal, &sealed);
+        let RequestState::Upstream { server, digest, state, approval } =
             opened.map_err(|_| invalid_request_state())?
         else {
             return Err(invalid_request_state());
         };
-        if server != whose.server || about != (whose.digest)() {
+        if server != binding.server || digest != (binding.digest)() {
             return Err(invalid_request_state());
         }
         if let Some(state) = state {
             params.insert("requestState", Payload::from_json(state.get().to_owned().into()));
         }
-        Ok(if leave { Approval::Given } else { Approval::NotGiven })
+        Ok(if approval { Approval::Given } else { Approval::NotGiven })
     }
 
     /// A result in which the server's state is inside of ours, where it is a question.
     pub(super) fn wrap_state(
         &self,
-        whose: &StateBinding<'_>,
+        binding: &StateBinding<'_>,
         result: Payload,
-        leave: Approval,
+        approval: Approval,
     ) -> Payload {
         static MENTIONED: message::LazyFinder =
             message::LazyFinder::new(|| Finder::new(INPUT_REQUIRED));
@@ -97,18 +97,18 @@ impl Relay {
         if members.get_string("resultType").as_deref() != Some(INPUT_REQUIRED) {
             return result;
         }
-        let inner = members.remove("requestState");
-        if inner.is_none() && leave == Approval::NotGiven {
+        let server_state = members.remove("requestState");
+        if server_state.is_none() && approval == Approval::NotGiven {
             return result;
         }
-        let raw = inner.and_then(|it| it.decode::<Box<RawValue>>().ok());
+        let raw = server_state.and_then(|it| it.decode::<Box<RawValue>>().ok());
         let state = RequestState::Upstream {
-            server: whose.server.to_owned(),
-            about: (whose.digest)(),
+            server: binding.server.to_owned(),
+            digest: (binding.digest)(),
             state: raw,
-            leave: leave == Approval::Given,
+            approval: approval == Approval::Given,
         };
-        let sealed = self.sealer.seal(whose.principal, &state, REQUEST_STATE_TTL);
+        let sealed = self.sealer.seal(binding.principal, &state, REQUEST_STATE_TTL);
         members.insert("requestState", payload(&sealed.into()));
         members.to_payload()
     }

@@ -34,8 +34,8 @@ impl Relay {
         let mut directory = self.catalogue();
         if directory.is_search_tool(&name) {
             if name == search_tools::SEARCH_TOOL {
-                let may_see = |tool: &Tool| self.shows_tool(&asked.client.principal, tool);
-                return search_tools::search(&directory, params.get("arguments"), &may_see);
+                let is_visible = |tool: &Tool| self.shows_tool(&asked.client.principal, tool);
+                return search_tools::search(&directory, params.get("arguments"), &is_visible);
             }
             params = search_tools::inner_call(params)?;
             name = tool_name(&params)?;
@@ -80,20 +80,21 @@ impl Relay {
         let principal = &asked.client.principal;
         let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
         let (called, arguments) = (call.exposed_name, call.arguments.clone());
-        let about = || call_digest(called, arguments.as_ref());
-        let whose = StateBinding { server: &call.tool.server, principal, digest: &about };
+        let digest = || call_digest(called, arguments.as_ref());
+        let binding = StateBinding { server: &call.tool.server, principal, digest: &digest };
         if asked.client.era == Era::Modern
-            && self.unwrap_state(&whose, &mut params)? == Approval::Given
+            && self.unwrap_state(&binding, &mut params)? == Approval::Given
         {
             attendant.approve();
         }
         if asked.client.log_level().is_some() {
             Box::pin(self.send_log_level_for(asked, &call.tool.server)).await;
         }
-        let desk = self.call_context(principal);
+        let call_context = self.call_context(principal);
         let span = self.tracer.start_upstream_call(asked, &call.tool.server, &call.tool.name);
         let behest = self.on_behalf_of(asked, attendant.clone(), (&call.tool.server, &span));
-        let consent = ClientPermissionPrompt { context: &attendant, fallback: &*desk.prompt };
+        let consent =
+            ClientPermissionPrompt { context: &attendant, fallback: &*call_context.prompt };
         let relayed = RelayedCall {
             caller: principal,
             requested_name: call.exposed_name,
@@ -106,14 +107,14 @@ impl Relay {
             prompt: &consent,
             origin: provenance(asked),
         };
-        let measured = self.metrics.start_call(&call.tool.server);
-        let (ended, outcome) = self.host.relay(&desk, relayed).await;
-        measured.finish(ended);
+        let timer = self.metrics.start_call(&call.tool.server);
+        let (ended, outcome) = self.host.relay(&call_context, relayed).await;
+        timer.finish(ended);
         span.finish(Some(ended).filter(|it| *it != CallOutcome::Succeeded).map(CallOutcome::id));
         let result = outcome.or_else(failure_response)?;
         self.task_owners.record(&result, &call.tool.server, principal);
-        let leave = if attendant.is_approved() { Approval::Given } else { Approval::NotGiven };
-        Ok(self.wrap_state(&whose, result, leave))
+        let approval = if attendant.is_approved() { Approval::Given } else { Approval::NotGiven };
+        Ok(self.wrap_state(&binding, result, approval))
     }
 }
 

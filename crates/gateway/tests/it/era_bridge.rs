@@ -25,10 +25,10 @@ fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
 
 #[tokio::test]
 async fn every_question_of_every_server_is_answered_by_every_client() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         for server in SERVERS {
             for (what, times) in [
                 ("elicitation", 1),
@@ -40,85 +40,85 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
             ] {
                 let arguments = json!({"kind": what, "rounds": times});
                 let who = format!("{kind:?}-{server}");
-                let heard = visitor.call(&format!("mcp__{server}__ask"), arguments, &who).await;
-                let got = &heard.result()["structuredContent"]["rounds"];
+                let exchange = visitor.call(&format!("mcp__{server}__ask"), arguments, &who).await;
+                let got = &exchange.result()["structuredContent"]["rounds"];
                 assert_eq!(*got, rounds(what, times, &who), "{kind:?} {server} {what}");
                 let count = times * if what == "all" { 3 } else { 1 };
-                assert_eq!(heard.server_requests.len(), count, "{kind:?} {server} {what}");
+                assert_eq!(exchange.server_requests.len(), count, "{kind:?} {server} {what}");
             }
         }
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::with_capabilities(&mut house, kind, 0, json!({})).await;
+        let mut visitor = TestClient::with_capabilities(&mut fixture, kind, 0, json!({})).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
             let params = json!({"name": tool, "arguments": {"kind": "all"}});
-            let heard = visitor.request("tools/call", params).await;
-            let round = &heard.result()["structuredContent"]["rounds"][0];
+            let exchange = visitor.request("tools/call", params).await;
+            let round = &exchange.result()["structuredContent"]["rounds"][0];
             assert_eq!(round["elicitation"]["action"], "decline", "{kind:?} {round}");
             assert_eq!(round["sampling"]["error"]["code"], -32601, "{kind:?} {round}");
             assert_eq!(round["roots"]["error"]["code"], -32601, "{kind:?} {round}");
         }
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_hundred_questions_at_once_are_all_answered() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
-            let heard = visitor.call(&tool, json!({"kind": "crowd"}), "ada").await;
-            let got = &heard.result()["structuredContent"];
+            let exchange = visitor.call(&tool, json!({"kind": "crowd"}), "ada").await;
+            let got = &exchange.result()["structuredContent"];
             // Some may be refused where there are too many, but none is left without an answer.
-            let of = |name: &str| got[name].as_u64().unwrap_or_default();
-            assert_eq!(of("accept") + of("error"), 100, "{kind:?} {server} {got}");
-            assert!(of("accept") >= 16, "{kind:?} {server} {got}");
+            let count_of = |name: &str| got[name].as_u64().unwrap_or_default();
+            assert_eq!(count_of("accept") + count_of("error"), 100, "{kind:?} {server} {got}");
+            assert!(count_of("accept") >= 16, "{kind:?} {server} {got}");
         }
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         for server in SERVERS {
             for token in [json!("a \"text\""), json!(7), json!("7")] {
                 let tool = format!("mcp__{server}__slow");
                 let params = json!({"name": tool, "arguments": {"ms": 3, "steps": 3},
                                     "_meta": {"progressToken": token}});
-                let heard = visitor.request("tools/call", params).await;
-                heard.result();
-                let signs = heard.notifications_of("notifications/progress");
+                let exchange = visitor.request("tools/call", params).await;
+                exchange.result();
+                let signs = exchange.notifications_of("notifications/progress");
                 assert!(!signs.is_empty(), "{kind:?} {server} {token}");
                 assert!(signs.iter().all(|it| it["progressToken"] == token), "{signs:?}");
-                let said: Vec<&Json> = signs.iter().map(|it| &it["progress"]).collect();
-                assert_eq!(said, [1, 2, 3], "{kind:?} {server} {token}");
+                let steps: Vec<&Json> = signs.iter().map(|it| &it["progress"]).collect();
+                assert_eq!(steps, [1, 2, 3], "{kind:?} {server} {token}");
             }
         }
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         if !kind.is_modern() {
             visitor.request("logging/setLevel", json!({"level": "warning"})).await.result();
             assert_eq!(
@@ -133,9 +133,9 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
                 if kind.is_modern() {
                     params["_meta"]["io.modelcontextprotocol/logLevel"] = "warning".into();
                 }
-                let heard = visitor.request("tools/call", params).await;
-                heard.result();
-                let logs = heard.notifications_of("notifications/message");
+                let exchange = visitor.request("tools/call", params).await;
+                exchange.result();
+                let logs = exchange.notifications_of("notifications/message");
                 assert_eq!(logs.len(), usize::from(is_wanted), "{kind:?} {server} {level}");
                 assert!(logs.iter().all(|it| it["data"] == level), "{logs:?}");
             }
@@ -151,26 +151,26 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
             }
         }
     }
-    let levels = quarter.received("ls");
+    let levels = upstreams.received("ls");
     let set = levels
         .iter()
         .any(|it| it["method"] == "logging/setLevel" && it["params"]["level"] == "warning");
     assert!(set, "a legacy server is told the level");
-    let called = quarter.received("mh");
+    let called = upstreams.received("mh");
     let key = "io.modelcontextprotocol/logLevel";
-    let said = called.iter().filter(|it| it["params"]["_meta"][key] == "warning").count();
-    assert_eq!(said, ALL_KINDS.len() * 3, "a modern server is told the level with each request");
-    house.stop().await;
+    let steps = called.iter().filter(|it| it["params"]["_meta"][key] == "warning").count();
+    assert_eq!(steps, ALL_KINDS.len() * 3, "a modern server is told the level with each request");
+    fixture.stop().await;
 }
 
 /// Lets a call begin, and calls it off in the way of its kind once the server works on it.
-async fn called_off(
-    quarter: &ServerMatrix,
-    house: &mut GatewayFixture,
+async fn cancel_call(
+    upstreams: &ServerMatrix,
+    fixture: &mut GatewayFixture,
     kind: ClientKind,
     server: &str,
 ) {
-    let mut visitor = TestClient::connect(house, kind, 0).await;
+    let mut visitor = TestClient::connect(fixture, kind, 0).await;
     let params = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
     let request = visitor.build_request("tools/call", params);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
@@ -178,31 +178,31 @@ async fn called_off(
     match kind {
         ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
             visitor.send(&request);
-            quarter.wait_called(server, "slow").await;
+            upstreams.wait_called(server, "slow").await;
             visitor.send(&cancelled);
-            quarter.wait_cancelled(server, "slow").await;
+            upstreams.wait_cancelled(server, "slow").await;
         }
         ClientKind::LegacyHttp => {
             let caller = visitor.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
-            quarter.wait_called(server, "slow").await;
+            upstreams.wait_called(server, "slow").await;
             assert_eq!(visitor.http.post(&cancelled).await.status, 202);
-            quarter.wait_cancelled(server, "slow").await;
+            upstreams.wait_cancelled(server, "slow").await;
             let mut reply = asking.await.expect("no panic");
             assert_eq!(reply.message().await, None, "what was called off has no answer");
         }
         ClientKind::ModernHttp => {
             let caller = visitor.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
-            quarter.wait_called(server, "slow").await;
+            upstreams.wait_called(server, "slow").await;
             let reply = asking.await.expect("no panic");
             assert!(reply.is_stream());
             drop(reply);
-            quarter.wait_cancelled(server, "slow").await;
+            upstreams.wait_cancelled(server, "slow").await;
         }
     }
-    let heard = visitor.request("tools/call", echo(server, "again")).await;
-    assert_eq!(heard.result()["content"][0]["text"], "again");
+    let exchange = visitor.request("tools/call", echo(server, "again")).await;
+    assert_eq!(exchange.result()["content"][0]["text"], "again");
 }
 
 fn echo(server: &str, text: &str) -> Json {
@@ -212,30 +212,30 @@ fn echo(server: &str, text: &str) -> Json {
 #[tokio::test]
 async fn what_a_client_calls_off_is_called_off_at_the_server() {
     for kind in ALL_KINDS {
-        let quarter = ServerMatrix::start();
-        let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
+        let upstreams = ServerMatrix::start();
+        let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
         for server in SERVERS {
-            called_off(&quarter, &mut house, kind, server).await;
+            cancel_call(&upstreams, &mut fixture, kind, server).await;
         }
-        house.stop().await;
+        fixture.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_hangs_up_leaves_no_call_behind() {
     for kind in [ClientKind::LegacyInMemory, ClientKind::ModernInMemory] {
-        let quarter = ServerMatrix::start();
-        let mut house = quarter.gateway(&["ls", "mh"], FixtureOptions::default()).await;
+        let upstreams = ServerMatrix::start();
+        let mut fixture = upstreams.gateway(&["ls", "mh"], FixtureOptions::default()).await;
         for server in ["ls", "mh"] {
-            let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+            let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
             let slow = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
             let request = visitor.build_request("tools/call", slow);
             visitor.send(&request);
-            quarter.wait_called(server, "slow").await;
+            upstreams.wait_called(server, "slow").await;
             drop(visitor);
-            quarter.wait_cancelled(server, "slow").await;
+            upstreams.wait_cancelled(server, "slow").await;
         }
-        house.stop().await;
+        fixture.stop().await;
     }
 }
 
@@ -243,13 +243,13 @@ async fn a_client_that_hangs_up_leaves_no_call_behind() {
 async fn results_for_modern_clients_say_what_they_are_whatever_is_inside_of_them() {
     let script = testkit::Script::legacy().quirk(testkit::Quirk::HasSayTool);
     let entry = testkit::ScriptedProgram::config_entry(&script);
-    let mut house = GatewayFixture::open(&[("s", entry)], FixtureOptions::default()).await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
+    let mut fixture = GatewayFixture::open(&[("s", entry)], FixtureOptions::default()).await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let inner = json!({"content": [], "structuredContent": {"resultType": "x", "ttlMs": 5}});
     let params = json!({"name": "mcp__s__say", "arguments": {"result": inner}});
-    let heard = tokio::time::timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
-    let heard = heard.expect("in time");
-    assert_eq!(heard.result()["resultType"], "complete", "{:?}", heard.outcome);
-    assert_eq!(heard.result()["structuredContent"], inner["structuredContent"]);
-    house.stop().await;
+    let exchange = tokio::time::timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
+    let exchange = exchange.expect("in time");
+    assert_eq!(exchange.result()["resultType"], "complete", "{:?}", exchange.outcome);
+    assert_eq!(exchange.result()["structuredContent"], inner["structuredContent"]);
+    fixture.stop().await;
 }

@@ -17,9 +17,9 @@ struct Listener {
 }
 
 impl Listener {
-    async fn start(house: &mut GatewayFixture, kind: ClientKind) -> Listener {
-        let mut visitor = TestClient::connect(house, kind, 0).await;
-        let wants = json!({"notifications": {
+    async fn start(fixture: &mut GatewayFixture, kind: ClientKind) -> Listener {
+        let mut visitor = TestClient::connect(fixture, kind, 0).await;
+        let filter = json!({"notifications": {
             "toolsListChanged": true, "resourceSubscriptions": [URI, "scripted://nowhere"],
         }});
         let mut listener = match kind {
@@ -33,12 +33,12 @@ impl Listener {
                 Listener { visitor, stream, id: Json::Null }
             }
             ClientKind::ModernInMemory => {
-                let request = visitor.build_request("subscriptions/listen", wants);
+                let request = visitor.build_request("subscriptions/listen", filter);
                 visitor.send(&request);
                 Listener { visitor, stream: None, id: request["id"].clone() }
             }
             ClientKind::ModernHttp => {
-                let request = visitor.build_request("subscriptions/listen", wants);
+                let request = visitor.build_request("subscriptions/listen", filter);
                 let stream = Some(visitor.http.post(&request).await);
                 Listener { visitor, stream, id: request["id"].clone() }
             }
@@ -60,7 +60,7 @@ impl Listener {
     }
 
     /// Waits for one notification, past others of its kind.
-    async fn hears(&mut self, method: &str) -> Json {
+    async fn wait_for(&mut self, method: &str) -> Json {
         loop {
             let message = self.next().await;
             if message["method"] == method {
@@ -73,17 +73,17 @@ impl Listener {
 #[tokio::test]
 async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
     for server in SERVERS {
-        let quarter = ServerMatrix::start();
-        let mut house = quarter.gateway(&[server], FixtureOptions::default()).await;
+        let upstreams = ServerMatrix::start();
+        let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
         let mut listeners = Vec::new();
         for kind in ALL_KINDS {
-            listeners.push(Listener::start(&mut house, kind).await);
+            listeners.push(Listener::start(&mut fixture, kind).await);
         }
-        let mut other = TestClient::connect(&mut house, ClientKind::ModernHttp, 1).await;
+        let mut other = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 1).await;
         let touch = json!({"name": format!("mcp__{server}__touch"), "arguments": {"uri": URI}});
         other.request("tools/call", touch.clone()).await.result();
         for listener in &mut listeners {
-            let params = listener.hears("notifications/resources/updated").await;
+            let params = listener.wait_for("notifications/resources/updated").await;
             assert_eq!(params["uri"], URI, "{:?} {server}", listener.visitor.kind);
             if listener.visitor.kind.is_modern() {
                 assert_eq!(params["_meta"][SUBSCRIPTION], listener.id);
@@ -100,42 +100,42 @@ async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
         }
         drop(listeners);
         other.request("tools/call", touch).await.result();
-        let params = last.hears("notifications/resources/updated").await;
+        let params = last.wait_for("notifications/resources/updated").await;
         assert_eq!(params["uri"], URI);
         drop(last);
-        house.stop().await;
+        fixture.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_list_that_changes_is_told_to_every_client_and_listed_anew() {
     for server in SERVERS {
-        let quarter = ServerMatrix::start();
-        let mut house = quarter.gateway(&[server], FixtureOptions::default()).await;
+        let upstreams = ServerMatrix::start();
+        let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
         let mut listeners = Vec::new();
         for kind in ALL_KINDS {
-            listeners.push(Listener::start(&mut house, kind).await);
+            listeners.push(Listener::start(&mut fixture, kind).await);
         }
-        let mut other = TestClient::connect(&mut house, ClientKind::LegacyHttp, 1).await;
+        let mut other = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 1).await;
         let change = json!({"name": format!("mcp__{server}__change_tools"), "arguments": {}});
         other.request("tools/call", change).await.result();
         for listener in &mut listeners {
-            listener.hears("notifications/tools/list_changed").await;
+            listener.wait_for("notifications/tools/list_changed").await;
         }
         let listed = other.request("tools/list", json!({})).await;
         let tools = listed.result()["tools"].as_array().expect("a list").clone();
         let added = format!("mcp__{server}__added_0");
         assert!(tools.iter().any(|it| it["name"] == added.as_str()), "{server}");
         drop(listeners);
-        house.stop().await;
+        fixture.stop().await;
     }
 }
 
 #[tokio::test]
 async fn who_listens_to_nothing_that_there_is_hears_so() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&["ms"], FixtureOptions::default()).await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ms"], FixtureOptions::default()).await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let heard = visitor.request_once("subscriptions/listen", json!({})).await;
     assert_eq!(heard.error()["code"], -32602);
     let strange = json!({"notifications": {"everything": true, "toolsListChanged": "yes"}});
@@ -144,5 +144,5 @@ async fn who_listens_to_nothing_that_there_is_hears_so() {
     let first = stream.message().await.expect("an acknowledgement");
     assert_eq!(first["params"]["notifications"], json!({}));
     drop(stream);
-    house.stop().await;
+    fixture.stop().await;
 }

@@ -77,74 +77,77 @@ pub fn token(client: usize) -> String {
 
 impl GatewayFixture {
     /// A gateway before these servers, each a name and its entry, once they are connected.
-    pub async fn open(servers: &[(&str, String)], plan: FixtureOptions) -> GatewayFixture {
+    pub async fn open(
+        servers: &[(&str, String)],
+        fixture_options: FixtureOptions,
+    ) -> GatewayFixture {
         let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
-        GatewayFixture::open_in(folder, servers, plan).await
+        GatewayFixture::open_in(folder, servers, fixture_options).await
     }
 
     /// The same in a folder that is there.
     pub async fn open_in(
         folder: Arc<TempDir>,
         servers: &[(&str, String)],
-        plan: FixtureOptions,
+        fixture_options: FixtureOptions,
     ) -> GatewayFixture {
         let mut options = options(&folder);
         options.lent_capabilities = vec![ClientCapability::Sampling];
-        let is_ours = !plan.in_process.is_empty();
-        options.in_process = plan.in_process;
+        let has_in_process = !fixture_options.in_process.is_empty();
+        options.in_process = fixture_options.in_process;
         let places = options.paths.clone();
-        let (host, hosting) = Host::start(options).expect("a host can be started");
+        let (host, host_task) = Host::start(options).expect("a host can be started");
         // Only the program itself may have servers inside of it.
-        match is_ours {
+        match has_in_process {
             true => host.apply(&load::from_program("test", &servers_json(servers))).await,
             false => host.apply(&effective(servers)).await,
         }
-        let mut desk = CallContext::new(&host, &places).expect("a thread can be started");
-        desk.mode = PermissionMode::Bypass;
-        desk.rules = ActiveRules::new(plan.rules);
-        let (gateway, keeping) = Gateway::open(&host, desk, plan.expose);
+        let mut call_context = CallContext::new(&host, &places).expect("a thread can be started");
+        call_context.mode = PermissionMode::Bypass;
+        call_context.rules = ActiveRules::new(fixture_options.rules);
+        let (gateway, gateway_task) = Gateway::open(&host, call_context, fixture_options.expose);
         gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let door = HttpOptions {
             host_origin_check: HostOriginCheck::new(address, &[], &[])
                 .expect("nothing is allowed besides"),
-            authenticator: authenticator(&folder, plan.clients),
-            max_request_bytes: plan.max_request_bytes,
-            session_idle_timeout: plan.session_idle_timeout,
+            authenticator: authenticator(&folder, fixture_options.clients),
+            max_request_bytes: fixture_options.max_request_bytes,
+            session_idle_timeout: fixture_options.session_idle_timeout,
             metrics_access: MetricsAccess::Authenticated,
             worker_threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
-        let serving = gateway.clone();
+        let served_gateway = gateway.clone();
         let door = tokio::spawn(async move {
             let stopped = async move {
                 let _dropped = stopped.wait_for(|it| *it).await;
             };
-            serving.serve_http(listener, door, stopped).await.expect("it serves");
+            served_gateway.serve_http(listener, door, stopped).await.expect("it serves");
         });
-        let links = JoinSet::new();
+        let transports = JoinSet::new();
         GatewayFixture {
             host,
             gateway,
             address,
             folder,
-            transports: links,
+            transports,
             stop,
             http_task: door,
-            gateway_task: keeping,
-            host_task: hosting,
+            gateway_task,
+            host_task,
         }
     }
 
     /// The end of a link at whose other end the gateway serves this principal.
     pub fn transport(&mut self, principal: &str) -> InMemoryTransport {
-        let (ours, theirs) = pair();
+        let (client_end, server_end) = pair();
         let (gateway, principal) = (self.gateway.clone(), principal.to_owned());
         self.transports.spawn(async move {
-            gateway.serve_transport(theirs, &principal, std::future::pending()).await;
+            gateway.serve_transport(server_end, &principal, std::future::pending()).await;
         });
-        ours
+        client_end
     }
 
     /// Ends everything; what does not end is a failure. Clients must have hung up.
@@ -153,24 +156,24 @@ impl GatewayFixture {
             host,
             gateway,
             folder,
-            transports: mut links,
+            transports: mut transports,
             stop,
             http_task: door,
-            gateway_task: keeping,
-            host_task: hosting,
+            gateway_task: gateway_task,
+            host_task: host_task,
             ..
         } = self;
         stop.send_replace(true);
         let ended = async {
             door.await.expect("no panic");
-            while let Some(over) = links.join_next().await {
+            while let Some(over) = transports.join_next().await {
                 over.expect("no panic");
             }
             drop(gateway);
             host.shutdown().await;
             drop(host);
-            keeping.await.expect("no panic");
-            hosting.await.expect("no panic");
+            gateway_task.await.expect("no panic");
+            host_task.await.expect("no panic");
         };
         timeout(TEST_TIMEOUT, ended).await.expect("everything ends");
         drop(folder);
@@ -197,8 +200,8 @@ fn options(folder: &TempDir) -> HostOptions {
     let folder = folder.path().canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = BTreeMap::from([("PATH".to_owned(), path)]);
-    let around = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
-    HostOptions::new(Paths::in_dir(&folder), around)
+    let host_env = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
+    HostOptions::new(Paths::in_dir(&folder), host_env)
 }
 
 fn servers_json(servers: &[(&str, String)]) -> String {
@@ -256,11 +259,15 @@ impl ServerMatrix {
     }
 
     /// A gateway before these.
-    pub async fn gateway(&self, servers: &[&str], plan: FixtureOptions) -> GatewayFixture {
+    pub async fn gateway(
+        &self,
+        servers: &[&str],
+        fixture_options: FixtureOptions,
+    ) -> GatewayFixture {
         let entries: Vec<(String, String)> = servers.iter().map(|it| self.entry(it)).collect();
         let entries: Vec<(&str, String)> =
             entries.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect();
-        GatewayFixture::open_in(self.folder.clone(), &entries, plan).await
+        GatewayFixture::open_in(self.folder.clone(), &entries, fixture_options).await
     }
 
     /// Every message that a server heard, in order.
@@ -277,38 +284,38 @@ impl ServerMatrix {
 
     /// Waits until a server was told that nobody waits for a call of this tool any more.
     pub async fn wait_cancelled(&self, server: &str, tool: &str) {
-        let is_so = || match server {
+        let condition = || match server {
             // Over modern HTTP the connection ends.
             "mh" => self.modern.counts()["cancelled"]
                 .as_array()
                 .is_some_and(|it| it.iter().any(|it| it == tool)),
             _ => {
-                let heard = self.received(server);
-                let called = heard.iter().find(|it| it["params"]["name"] == tool);
+                let received = self.received(server);
+                let called = received.iter().find(|it| it["params"]["name"] == tool);
                 let id = called.map(|it| it["id"].clone());
-                heard.iter().any(|it| {
+                received.iter().any(|it| {
                     it["method"] == "notifications/cancelled"
                         && Some(&it["params"]["requestId"]) == id.as_ref()
                 })
             }
         };
-        wait_until(&format!("{server} is told that {tool} was cancelled"), is_so).await;
+        wait_until(&format!("{server} is told that {tool} was cancelled"), condition).await;
     }
 
     /// Waits until a server was asked to run this tool.
     pub async fn wait_called(&self, server: &str, tool: &str) {
-        let is_so = || self.received(server).iter().any(|it| it["params"]["name"] == tool);
-        wait_until(&format!("{server} is called"), is_so).await;
+        let condition = || self.received(server).iter().any(|it| it["params"]["name"] == tool);
+        wait_until(&format!("{server} is called"), condition).await;
     }
 }
 
 /// Waits until something is so that nobody tells of.
-pub async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let mut looks = interval(Duration::from_millis(5));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+pub async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let mut poll = interval(Duration::from_millis(5));
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let waited = timeout(TEST_TIMEOUT, async {
-        while !is_so() {
-            looks.tick().await;
+        while !condition() {
+            poll.tick().await;
         }
     });
     assert!(waited.await.is_ok(), "waited in vain until {what}");

@@ -11,37 +11,38 @@ use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix, TEST_TI
 use crate::raw_http::{RawClient, RawResponse};
 use crate::visitor::{ClientKind, TestClient};
 
-async fn house() -> (ServerMatrix, GatewayFixture, RawClient) {
-    let quarter = ServerMatrix::start();
-    let house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
-    let caller = RawClient::client(house.address, 0);
-    (quarter, house, caller)
+async fn fixture() -> (ServerMatrix, GatewayFixture, RawClient) {
+    let upstreams = ServerMatrix::start();
+    let fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
+    let http = RawClient::client(fixture.address, 0);
+    (upstreams, fixture, http)
 }
 
 /// A whole modern request.
-fn listing(visitor: &mut TestClient) -> Json {
+fn list_request(visitor: &mut TestClient) -> Json {
     visitor.build_request("tools/list", json!({}))
 }
 
 /// Somebody else is served as if nothing were.
-async fn check_alive(house: &mut GatewayFixture) {
-    let mut other = TestClient::connect(house, ClientKind::ModernHttp, 1).await;
+async fn check_alive(fixture: &mut GatewayFixture) {
+    let mut other = TestClient::connect(fixture, ClientKind::ModernHttp, 1).await;
     let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "alive"}});
-    let heard = timeout(TEST_TIMEOUT, other.request("tools/call", params)).await.expect("in time");
-    assert_eq!(heard.result()["content"][0]["text"], "alive");
+    let exchange =
+        timeout(TEST_TIMEOUT, other.request("tools/call", params)).await.expect("in time");
+    assert_eq!(exchange.result()["content"][0]["text"], "alive");
 }
 
 #[tokio::test]
 async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
-    let (quarter, mut house, caller) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
+    let (upstreams, mut fixture, http) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let call = visitor.build_request(
         "tools/call",
         json!({"name": "mcp__ls__echo", "arguments": {"text": "rebound"}}),
     );
-    let whole = String::from_utf8(caller.post_bytes(&call)).expect("text");
-    let own = format!("Host: {}\r\n", house.address);
-    let port = house.address.port();
+    let whole = String::from_utf8(http.post_bytes(&call)).expect("text");
+    let own = format!("Host: {}\r\n", fixture.address);
+    let port = fixture.address.port();
     let hosts = [
         "evil.example".to_owned(),
         format!("evil.example:{port}"),
@@ -59,12 +60,12 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         String::new(),
     ];
     for host in &hosts {
-        let reply = caller.send(whole.replace(&own, &format!("Host: {host}\r\n")).as_bytes()).await;
+        let reply = http.send(whole.replace(&own, &format!("Host: {host}\r\n")).as_bytes()).await;
         assert!([400, 403].contains(&reply.status), "{host}: {}", reply.status);
     }
-    let without = caller.send(whole.replace(&own, "").as_bytes()).await;
+    let without = http.send(whole.replace(&own, "").as_bytes()).await;
     assert_eq!(without.status, 400);
-    let twice = caller.send(whole.replace(&own, &format!("{own}{own}")).as_bytes()).await;
+    let twice = http.send(whole.replace(&own, &format!("{own}{own}")).as_bytes()).await;
     assert_eq!(twice.status, 400);
     for origin in [
         "null",
@@ -77,7 +78,7 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         "http://localhost:1 http://evil.example",
     ] {
         let bad = whole.replace(&own, &format!("{own}Origin: {origin}\r\n"));
-        assert_eq!(caller.send(bad.as_bytes()).await.status, 403, "{origin}");
+        assert_eq!(http.send(bad.as_bytes()).await.status, 403, "{origin}");
     }
     let targets = [
         "POST http://evil.example/mcp HTTP/1.1".to_owned(),
@@ -86,81 +87,81 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
     ];
     for target in targets {
         let bad = whole.replace("POST /mcp HTTP/1.1", &target);
-        let reply = caller.send(bad.as_bytes()).await;
+        let reply = http.send(bad.as_bytes()).await;
         assert!([400, 403].contains(&reply.status), "{target}: {}", reply.status);
     }
     // Without any token the answer is the same: nobody was asked for one.
-    let nobody = RawClient { token: None, ..caller.clone() };
-    let bare = String::from_utf8(nobody.post_bytes(&call)).expect("text");
-    let reply = nobody.send(bare.replace(&own, "Host: evil.example\r\n").as_bytes()).await;
+    let anonymous = RawClient { token: None, ..http.clone() };
+    let bare = String::from_utf8(anonymous.post_bytes(&call)).expect("text");
+    let reply = anonymous.send(bare.replace(&own, "Host: evil.example\r\n").as_bytes()).await;
     assert_eq!((reply.status, reply.header("www-authenticate")), (403, None));
     // The same in absolute form, and from a page of this machine, is let in.
-    let good =
-        whole.replace("POST /mcp HTTP/1.1", &format!("POST http://{}/mcp HTTP/1.1", house.address));
-    assert_eq!(caller.send(good.as_bytes()).await.status, 200);
+    let good = whole
+        .replace("POST /mcp HTTP/1.1", &format!("POST http://{}/mcp HTTP/1.1", fixture.address));
+    assert_eq!(http.send(good.as_bytes()).await.status, 200);
     let good = whole.replace(&own, &format!("{own}Origin: http://localhost:1234\r\n"));
-    assert_eq!(caller.send(good.as_bytes()).await.status, 200);
-    let calls = quarter.received("ls").iter().filter(|it| it["method"] == "tools/call").count();
+    assert_eq!(http.send(good.as_bytes()).await.status, 200);
+    let calls = upstreams.received("ls").iter().filter(|it| it["method"] == "tools/call").count();
     assert_eq!(calls, 2, "nothing was done for the others");
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn without_a_good_token_nobody_comes_in_anywhere() {
-    let (quarter, mut house, caller) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (upstreams, mut fixture, http) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let session = visitor.http.session.clone();
-    let request = listing(&mut visitor);
+    let request = list_request(&mut visitor);
     let wrong = [
         "x".repeat(40),
         token(0).to_uppercase(),
         format!("{} ", token(7)),
         token(0)[1..].to_owned(),
     ];
-    let mut strangers = vec![RawClient { token: None, session: session.clone(), ..caller.clone() }];
+    let mut bad_clients = vec![RawClient { token: None, session: session.clone(), ..http.clone() }];
     for token in wrong {
-        strangers.push(RawClient {
+        bad_clients.push(RawClient {
             token: Some(token),
             session: session.clone(),
-            ..caller.clone()
+            ..http.clone()
         });
     }
-    for stranger in &strangers {
+    for bad_client in &bad_clients {
         for reply in [
-            stranger.post(&request).await,
-            stranger.open_stream(None).await,
-            stranger.open_stream(Some("1-0")).await,
-            stranger.delete().await,
+            bad_client.post(&request).await,
+            bad_client.open_stream(None).await,
+            bad_client.open_stream(Some("1-0")).await,
+            bad_client.delete().await,
         ] {
-            assert_eq!(reply.status, 401, "{:?}", stranger.token);
+            assert_eq!(reply.status, 401, "{:?}", bad_client.token);
             let challenge = reply.header("www-authenticate").expect("a challenge");
             assert!(challenge.starts_with("Bearer"), "{challenge}");
         }
     }
     // Another's token is good, but not for this session.
-    let other = RawClient { token: Some(token(1)), session, ..caller.clone() };
+    let other = RawClient { token: Some(token(1)), session, ..http.clone() };
     assert_eq!(other.post(&request).await.status, 404);
     assert_eq!(other.open_stream(None).await.status, 404);
     assert_eq!(other.delete().await.status, 404);
     // A second header does not help.
     let head =
-        caller.request_head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
-    let reply = caller.send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await;
+        http.request_head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
+    let reply = http.send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await;
     assert_eq!(reply.status, 400);
     // A token in the address is none.
-    let nobody = RawClient { token: None, ..caller.clone() };
-    let head = nobody.request_head(&format!("GET /mcp?access_token={}", token(0)));
-    assert_eq!(nobody.send(format!("{head}\r\n").as_bytes()).await.status, 401);
+    let anonymous = RawClient { token: None, ..http.clone() };
+    let head = anonymous.request_head(&format!("GET /mcp?access_token={}", token(0)));
+    assert_eq!(anonymous.send(format!("{head}\r\n").as_bytes()).await.status, 401);
     assert_eq!(visitor.request("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
-    assert!(quarter.received("ls").iter().all(|it| it["method"] != "tools/call"));
-    house.stop().await;
+    assert!(upstreams.received("ls").iter().all(|it| it["method"] != "tools/call"));
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn requests_that_are_no_requests_are_refused() {
-    let (_quarter, mut house, caller) = house().await;
+    let (_quarter, mut fixture, http) = fixture().await;
     let post = |kind: &str, accept: &str, body: &str| {
-        let head = caller.request_head("POST /mcp");
+        let head = http.request_head("POST /mcp");
         let length = body.len();
         format!(
             "{head}Content-Type: {kind}\r\nAccept: {accept}\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -195,27 +196,27 @@ async fn requests_that_are_no_requests_are_refused() {
         (post(json_kind, both, hello).replace("POST", "TRACE"), 405),
         (post(json_kind, both, hello).replace("POST", "BREW"), 405),
     ] {
-        let reply = caller.send(request.as_bytes()).await;
+        let reply = http.send(request.as_bytes()).await;
         assert_eq!(reply.status, status, "{}", &request[..request.len().min(600)]);
     }
-    let connect = caller.request_head(&format!("CONNECT {}", house.address));
-    let reply = caller.send(format!("{connect}\r\n").as_bytes()).await;
+    let connect = http.request_head(&format!("CONNECT {}", fixture.address));
+    let reply = http.send(format!("{connect}\r\n").as_bytes()).await;
     assert!((400..500).contains(&reply.status), "{}", reply.status);
     // A session that nobody has.
     for session in ["x", "00000000000000000000000000000000", "../../etc/passwd", "%00"] {
-        let lost = RawClient { session: Some(session.to_owned()), ..caller.clone() };
+        let lost = RawClient { session: Some(session.to_owned()), ..http.clone() };
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(lost.post(&ping).await.status, 404, "{session}");
     }
-    check_alive(&mut house).await;
-    house.stop().await;
+    check_alive(&mut fixture).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
-    let (_quarter, mut house, _) = house().await;
+    let (_quarter, mut fixture, _) = fixture().await;
     for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         let request = visitor.build_request(
             "tools/call",
             json!({"name": "mcp__ls__echo", "arguments": {"text": "DEEP"}}),
@@ -231,18 +232,18 @@ async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
             let answer = reply.message().await.expect("an answer");
             assert!(answer["error"]["code"].is_i64(), "{answer}");
         }
-        let heard = visitor.request("x".repeat(100_000).as_str(), json!({})).await;
-        assert_eq!(heard.error()["code"], -32601);
-        assert!(heard.error()["message"].as_str().is_some_and(|it| it.len() < 1000));
+        let exchange = visitor.request("x".repeat(100_000).as_str(), json!({})).await;
+        assert_eq!(exchange.error()["code"], -32601);
+        assert!(exchange.error()["message"].as_str().is_some_and(|it| it.len() < 1000));
     }
-    check_alive(&mut house).await;
-    house.stop().await;
+    check_alive(&mut fixture).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
-    let (quarter, mut house, caller) = house().await;
-    let path = |first: &str| format!("{}\r\n", caller.request_head(first));
+    let (upstreams, mut fixture, http) = fixture().await;
+    let path = |first: &str| format!("{}\r\n", http.request_head(first));
     for target in [
         "/",
         "/mcp/",
@@ -266,7 +267,7 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
         "/metrics/../mcp",
     ] {
         for method in ["GET", "POST", "PUT", "DELETE"] {
-            let reply = caller.send(path(&format!("{method} {target}")).as_bytes()).await;
+            let reply = http.send(path(&format!("{method} {target}")).as_bytes()).await;
             assert!([400, 404].contains(&reply.status), "{method} {target}: {}", reply.status);
         }
     }
@@ -278,7 +279,7 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
         ClientKind::LegacyInMemory,
         ClientKind::ModernInMemory,
     ] {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         for method in [
             "config/add",
             "servers/add",
@@ -293,36 +294,37 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
             "initialise",
             "",
         ] {
-            let heard = visitor.request(method, command.clone()).await;
-            assert_eq!(heard.error()["code"], -32601, "{kind:?} {method}");
+            let exchange = visitor.request(method, command.clone()).await;
+            assert_eq!(exchange.error()["code"], -32601, "{kind:?} {method}");
         }
         if kind == ClientKind::ModernHttp {
             let request = visitor.build_request("servers/add", command.clone());
             assert_eq!(visitor.http.post(&request).await.status, 404);
         }
     }
-    let methods: Vec<Json> = quarter.received("ls").iter().map(|it| it["method"].clone()).collect();
+    let methods: Vec<Json> =
+        upstreams.received("ls").iter().map(|it| it["method"].clone()).collect();
     assert!(!methods.contains(&json!("servers/add")), "{methods:?}");
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_not_taken() {
-    let quarter = ServerMatrix::start();
+    let upstreams = ServerMatrix::start();
     let plan = FixtureOptions { max_request_bytes: 64 * 1024, ..FixtureOptions::default() };
-    let mut house = quarter.gateway(&["ls"], plan).await;
-    let caller = RawClient::client(house.address, 0);
-    let head = caller.request_head("POST /mcp");
+    let mut fixture = upstreams.gateway(&["ls"], plan).await;
+    let http = RawClient::client(fixture.address, 0);
+    let head = http.request_head("POST /mcp");
     let kinds = "Content-Type: application/json\r\nAccept: */*\r\n";
     // Said beforehand, and said piece by piece.
     let body = " ".repeat(65 * 1024);
-    let said = format!("{head}{kinds}Content-Length: {}\r\n\r\n{body}", body.len());
-    assert_eq!(caller.send(said.as_bytes()).await.status, 413);
-    let pieces = format!(
+    let with_length = format!("{head}{kinds}Content-Length: {}\r\n\r\n{body}", body.len());
+    assert_eq!(http.send(with_length.as_bytes()).await.status, 413);
+    let chunked = format!(
         "{head}{kinds}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
         body.len()
     );
-    assert_eq!(caller.send(pieces.as_bytes()).await.status, 413);
+    assert_eq!(http.send(chunked.as_bytes()).await.status, 413);
     // Both lengths, and lengths that are none.
     for length in [
         "Content-Length: 5\r\nContent-Length: 6",
@@ -331,7 +333,7 @@ async fn what_is_too_large_is_not_taken() {
         "Content-Length: 99999999999999999999",
     ] {
         let request = format!("{head}{kinds}{length}\r\n\r\n{{}}");
-        let mut stream = caller.connect().await;
+        let mut stream = http.connect().await;
         let _refused_early = stream.write_all(request.as_bytes()).await;
         if let Some(reply) = RawResponse::read(stream).await {
             assert!((400..500).contains(&reply.status), "{length}: {}", reply.status);
@@ -341,14 +343,14 @@ async fn what_is_too_large_is_not_taken() {
     for flood in
         [format!("X-Long: {}\r\n", "x".repeat(1024 * 1024)), "X-Many: x\r\n".repeat(50_000)]
     {
-        let mut stream = caller.connect().await;
+        let mut stream = http.connect().await;
         let _refused_early = stream.write_all(format!("{head}{flood}\r\n").as_bytes()).await;
         if let Some(reply) = RawResponse::read(stream).await {
             assert!((400..500).contains(&reply.status), "{}", reply.status);
         }
     }
-    check_alive(&mut house).await;
-    house.stop().await;
+    check_alive(&mut fixture).await;
+    fixture.stop().await;
 }
 
 /// Reads until the other side hangs up.
@@ -361,23 +363,23 @@ async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
-    let (_quarter, mut house, caller) = house().await;
+    let (_quarter, mut fixture, http) = fixture().await;
     let mut heads = Vec::new();
     let mut bodies = Vec::new();
     for _ in 0..200 {
-        let mut stream = caller.connect().await;
+        let mut stream = http.connect().await;
         stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ").await.expect("it is read");
         heads.push(stream);
     }
     for _ in 0..20 {
-        let mut stream = caller.connect().await;
-        let head = caller.request_head("POST /mcp");
+        let mut stream = http.connect().await;
+        let head = http.request_head("POST /mcp");
         let kinds =
             "Content-Type: application/json\r\nAccept: */*\r\nContent-Length: 1000\r\n\r\n{";
         stream.write_all(format!("{head}{kinds}").as_bytes()).await.expect("it is read");
         bodies.push(stream);
     }
-    check_alive(&mut house).await;
+    check_alive(&mut fixture).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(61)).await;
     tokio::time::resume();
@@ -388,20 +390,20 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
         let reply = RawResponse::read(stream).await.expect("it is told");
         assert_eq!(reply.status, 408);
     }
-    check_alive(&mut house).await;
-    house.stop().await;
+    check_alive(&mut fixture).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn who_does_not_read_holds_up_nobody_else() {
-    let (_quarter, mut house, caller) = house().await;
+    let (_quarter, mut fixture, http) = fixture().await;
     let (mut unread, mut sessions) = (Vec::new(), Vec::new());
     for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
         for (tool, arguments) in [
             ("talk", json!({"text": "x".repeat(200), "steps": 10_000, "ms": 0})),
             ("big", json!({"bytes": 8 * 1024 * 1024})),
         ] {
-            let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+            let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
             let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments, "_meta": {
                 "progressToken": 1, "io.modelcontextprotocol/logLevel": "debug",
             }});
@@ -414,7 +416,7 @@ async fn who_does_not_read_holds_up_nobody_else() {
     }
     // Standing streams that nobody reads, too.
     for _ in 0..5 {
-        let visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+        let visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
         unread.push(visitor.http.connect().await);
         let head = visitor.http.request_head("GET /mcp");
         let stream = unread.last_mut().expect("one");
@@ -427,29 +429,29 @@ async fn who_does_not_read_holds_up_nobody_else() {
         ClientKind::LegacyInMemory,
         ClientKind::ModernInMemory,
     ] {
-        let mut visitor = TestClient::connect(&mut house, kind, 1).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 1).await;
         for _ in 0..10 {
             let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "still here"}});
-            let heard = timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
-            let heard = heard.expect("in time");
-            assert_eq!(heard.result()["content"][0]["text"], "still here");
+            let exchange = timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
+            let exchange = exchange.expect("in time");
+            assert_eq!(exchange.result()["content"][0]["text"], "still here");
         }
     }
-    drop((unread, caller));
-    for caller in sessions.iter().filter(|it| it.session.is_some()) {
-        assert_eq!(caller.delete().await.status, 200);
+    drop((unread, http));
+    for http in sessions.iter().filter(|it| it.session.is_some()) {
+        assert_eq!(http.delete().await.status, 200);
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
-    let (_quarter, mut house, caller) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::ModernHttp, 0).await;
-    let request = listing(&mut visitor);
-    let whole = String::from_utf8(caller.post_bytes(&request)).expect("text");
+    let (_quarter, mut fixture, http) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+    let request = list_request(&mut visitor);
+    let whole = String::from_utf8(http.post_bytes(&request)).expect("text");
     let old = whole.replace("HTTP/1.1", "HTTP/1.0");
-    let reply = caller.send(old.as_bytes()).await;
+    let reply = http.send(old.as_bytes()).await;
     assert_eq!(reply.status, 200);
     for bad in [
         "GET /mcp\r\n\r\n".to_owned(),
@@ -460,7 +462,7 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
         "\u{16}\u{3}\u{1}\u{2}\u{0}".to_owned(),
         "\r\n\r\n\r\n\r\nGARBAGE\r\n\r\n".to_owned(),
     ] {
-        let mut stream = caller.connect().await;
+        let mut stream = http.connect().await;
         let _refused_early = stream.write_all(bad.as_bytes()).await;
         let _done = stream.shutdown().await;
         if let Some(reply) = RawResponse::read(stream).await {
@@ -468,20 +470,20 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
         }
     }
     // Two requests in one piece are answered one after the other.
-    let mut stream = caller.connect().await;
+    let mut stream = http.connect().await;
     stream.write_all(format!("{whole}{whole}").as_bytes()).await.expect("it is read");
     let _done = stream.shutdown().await;
     let all = until_closed(&mut stream).await;
     let text = String::from_utf8_lossy(&all);
     assert!(text.matches("HTTP/1.1 200").count() >= 1, "{text}");
-    check_alive(&mut house).await;
-    house.stop().await;
+    check_alive(&mut fixture).await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
-    let (quarter, mut house, _) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (upstreams, mut fixture, _) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let request = visitor.build_request(
         "tools/call",
         json!({"name": "mcp__ls__echo", "arguments": {"text": "x", "y": "DEEP"}}),
@@ -495,6 +497,6 @@ async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
     let mut reply = visitor.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
     let answer = reply.message().await.expect("an answer");
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    assert!(quarter.received("ls").iter().all(|it| it["method"] != "tools/call"));
-    house.stop().await;
+    assert!(upstreams.received("ls").iter().all(|it| it["method"] != "tools/call"));
+    fixture.stop().await;
 }

@@ -19,13 +19,13 @@ use crate::visitor::{ALL_KINDS, ClientKind, TestClient, answer_as};
 /// How many clients there are.
 const CLIENTS: usize = 50;
 /// How long they go on, in seconds, unless the variable says otherwise.
-const USUAL: u64 = 8;
-const VARIABLE: &str = "SWB_ISOLATION_SECONDS";
+const DEFAULT_SECONDS: u64 = 8;
+const SECONDS_VARIABLE: &str = "SWB_ISOLATION_SECONDS";
 
 /// Numbers that look random and are the same in every run.
-struct Chance(u64);
+struct Prng(u64);
 
-impl Chance {
+impl Prng {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -34,63 +34,63 @@ impl Chance {
 }
 
 /// The word that only this client says.
-fn canary(client: usize) -> String {
+fn marker(client: usize) -> String {
     format!("canary-{client:03}-end")
 }
 
 /// Finds words of others.
-fn check_own(client: usize, message: &Json) {
-    let (text, own) = (message.to_string(), canary(client));
+fn check_only_own_marker(client: usize, message: &Json) {
+    let (text, own) = (message.to_string(), marker(client));
     for (at, _) in text.match_indices("canary-") {
         assert!(text[at..].starts_with(&own), "client {client} got {text}");
     }
 }
 
 /// One question with everything that may happen on the way.
-async fn one_question(visitor: &mut TestClient, client: usize, chance: &mut Chance) {
-    let server = SERVERS[usize::try_from(chance.below(4)).unwrap_or_default()];
-    let own = canary(client);
+async fn one_request(visitor: &mut TestClient, client: usize, prng: &mut Prng) {
+    let server = SERVERS[usize::try_from(prng.below(4)).unwrap_or_default()];
+    let own = marker(client);
     let arguments = json!({
-        "text": own, "ms": chance.below(30), "steps": 1 + chance.below(4), "ask": chance.below(2) == 0,
+        "text": own, "ms": prng.below(30), "steps": 1 + prng.below(4), "ask": prng.below(2) == 0,
     });
     let params = json!({
         "name": format!("mcp__{server}__talk"), "arguments": arguments,
         "_meta": {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"},
     });
     let answers = |question: &Json| {
-        check_own(client, question);
+        check_only_own_marker(client, question);
         answer_as(&own)(question)
     };
-    match chance.below(10) {
-        0 | 1 => called_off(visitor, client, (params, chance)).await,
-        2 if visitor.kind == ClientKind::LegacyHttp => resumed(visitor, client, params).await,
+    match prng.below(10) {
+        0 | 1 => cancelled_call(visitor, client, (params, prng)).await,
+        2 if visitor.kind == ClientKind::LegacyHttp => resumed_call(visitor, client, params).await,
         _ => {
-            let heard = visitor.request_answering("tools/call", params, &answers).await;
-            heard.notifications.iter().for_each(|it| check_own(client, it));
-            match &heard.outcome {
+            let exchange = visitor.request_answering("tools/call", params, &answers).await;
+            exchange.notifications.iter().for_each(|it| check_only_own_marker(client, it));
+            match &exchange.outcome {
                 Ok(result) => {
-                    check_own(client, result);
+                    check_only_own_marker(client, result);
                     assert!(
                         result.to_string().contains(&own) || result["isError"] == true,
                         "{result}"
                     );
                 }
-                Err(error) => check_own(client, error),
+                Err(error) => check_only_own_marker(client, error),
             }
         }
     }
 }
 
 /// Begins, and does not wait for the end.
-async fn called_off(
+async fn cancelled_call(
     visitor: &mut TestClient,
     client: usize,
-    (params, chance): (Json, &mut Chance),
+    (params, prng): (Json, &mut Prng),
 ) {
     let request = visitor.build_request("tools/call", params);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                            "params": {"requestId": request["id"]}});
-    let some = Duration::from_millis(chance.below(40));
+    let some = Duration::from_millis(prng.below(40));
     match visitor.kind {
         ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
             visitor.send(&request);
@@ -100,7 +100,7 @@ async fn called_off(
             visitor.send(&ping);
             loop {
                 let message = visitor.receive().await;
-                check_own(client, &message);
+                check_only_own_marker(client, &message);
                 if message["id"] == ping["id"] && message.get("method").is_none() {
                     break;
                 }
@@ -110,7 +110,7 @@ async fn called_off(
             let asking = async {
                 let mut reply = visitor.http.post(&request).await;
                 while let Some(message) = reply.message().await {
-                    check_own(client, &message);
+                    check_only_own_marker(client, &message);
                 }
             };
             let _hung_up = timeout(some, asking).await;
@@ -122,13 +122,13 @@ async fn called_off(
 }
 
 /// Loses the stream, and comes back for the rest.
-async fn resumed(visitor: &mut TestClient, client: usize, mut params: Json) {
+async fn resumed_call(visitor: &mut TestClient, client: usize, mut params: Json) {
     params["arguments"]["ask"] = false.into();
     params["arguments"]["ms"] = 300.into();
     let request = visitor.build_request("tools/call", params);
     let mut reply = visitor.http.post(&request).await;
     if !reply.is_stream() {
-        check_own(client, &reply.message().await.unwrap_or_default());
+        check_only_own_marker(client, &reply.message().await.unwrap_or_default());
         return;
     }
     let first = reply.event().await.and_then(|it| it.id).expect("a name");
@@ -136,17 +136,17 @@ async fn resumed(visitor: &mut TestClient, client: usize, mut params: Json) {
     let mut reply = visitor.http.open_stream(Some(&first)).await;
     let mut last = Json::Null;
     while let Some(message) = reply.message().await {
-        check_own(client, &message);
+        check_only_own_marker(client, &message);
         last = message;
     }
     assert_eq!(last["id"], request["id"], "client {client}: the answer came last");
 }
 
 async fn client(mut visitor: TestClient, number: usize, until: Instant) -> usize {
-    let mut chance = Chance(0x5eed + u64::try_from(number).unwrap_or_default());
+    let mut prng = Prng(0x5eed + u64::try_from(number).unwrap_or_default());
     let mut asked = 0;
     while Instant::now() < until {
-        timeout(TEST_TIMEOUT * 2, one_question(&mut visitor, number, &mut chance))
+        timeout(TEST_TIMEOUT * 2, one_request(&mut visitor, number, &mut prng))
             .await
             .unwrap_or_else(|_| panic!("client {number}, {:?}: no end", visitor.kind));
         asked += 1;
@@ -166,13 +166,16 @@ fn memory() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams
         .gateway(&SERVERS, FixtureOptions { clients: CLIENTS, ..FixtureOptions::default() })
         .await;
     let metrics = tokio::runtime::Handle::current().metrics();
     let before = metrics.num_alive_tasks();
-    let seconds = std::env::var(VARIABLE).ok().and_then(|it| it.parse().ok()).unwrap_or(USUAL);
+    let seconds = std::env::var(SECONDS_VARIABLE)
+        .ok()
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(DEFAULT_SECONDS);
     let begun = Instant::now();
     let end = begun + Duration::from_secs(seconds);
     let mut clients = JoinSet::new();
@@ -182,7 +185,7 @@ async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
             1 | 2 => ClientKind::LegacyHttp,
             _ => ClientKind::ModernHttp,
         };
-        let visitor = TestClient::connect(&mut house, kind, number).await;
+        let visitor = TestClient::connect(&mut fixture, kind, number).await;
         clients.spawn(client(visitor, number, end));
     }
     let half = memory_at(begun + Duration::from_secs(seconds / 2));
@@ -195,19 +198,17 @@ async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
     assert!(asked > CLIENTS * 4, "only {asked} questions were asked");
     assert!(after < half + half / 2 + 64 * 1024, "{half} kB became {after} kB");
     // Links end when their clients are gone; parked calls wait for theirs, and are dropped with the gateway.
-    wait_until("no session is left", || {
-        metrics.num_alive_tasks() <= before + parked_at_most(asked)
-    })
-    .await;
+    wait_until("no session is left", || metrics.num_alive_tasks() <= before + max_suspended(asked))
+        .await;
     let mark = format!("SWITCHBOARD_OWNER={}.", std::process::id());
     assert!(!processes_with_environment(&mark).is_empty(), "the servers are there");
-    house.stop().await;
+    fixture.stop().await;
     wait_until("no child is left", || processes_with_environment(&mark).is_empty()).await;
     wait_until("no task is left", || metrics.num_alive_tasks() == 0).await;
 }
 
 /// Calls of modern clients that hung up between a question and its answer.
-fn parked_at_most(asked: usize) -> usize {
+fn max_suspended(asked: usize) -> usize {
     asked
 }
 
@@ -225,13 +226,13 @@ async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
         PermissionEffect::Deny,
         ToolRule::parse("mcp__s__tool_7").expect("a rule"),
     );
-    let mut house = GatewayFixture::open(
+    let mut fixture = GatewayFixture::open(
         &[("s", entry)],
         FixtureOptions { rules, ..FixtureOptions::default() },
     )
     .await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut house, kind, 0).await;
+        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
         let (mut names, mut params) = (BTreeSet::new(), json!({}));
         loop {
             let page = visitor.request("tools/list", params).await.result().clone();
@@ -246,22 +247,22 @@ async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
         assert!(names.len() >= 2499, "{}", names.len());
         assert!(!names.contains("\"mcp__s__tool_7\""));
     }
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn nothing_of_one_clients_is_good_for_another() {
-    let quarter = ServerMatrix::start();
-    let mut house = quarter.gateway(&SERVERS, FixtureOptions::default()).await;
-    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
-    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyHttp, 1).await;
-    let thief =
-        RawClient { session: ada.http.session.clone(), ..RawClient::client(house.address, 1) };
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
+    let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 1).await;
+    let other_principal =
+        RawClient { session: ada.http.session.clone(), ..RawClient::client(fixture.address, 1) };
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    assert_eq!(thief.post(&ping).await.status, 404);
-    assert_eq!(thief.open_stream(None).await.status, 404);
-    assert_eq!(thief.open_stream(Some("1-0")).await.status, 404);
-    assert_eq!(thief.delete().await.status, 404);
+    assert_eq!(other_principal.post(&ping).await.status, 404);
+    assert_eq!(other_principal.open_stream(None).await.status, 404);
+    assert_eq!(other_principal.open_stream(Some("1-0")).await.status, 404);
+    assert_eq!(other_principal.delete().await.status, 404);
     // A call of one, called off and answered by another in its own session: neither has any effect.
     let params = json!({"name": "mcp__lh__ask", "arguments": {"kind": "elicitation"}});
     let request = ada.build_request("tools/call", params);
@@ -272,7 +273,7 @@ async fn nothing_of_one_clients_is_good_for_another() {
     assert_eq!(bob.http.post(&cancelled).await.status, 202);
     let answer = |who: &str| json!({"jsonrpc": "2.0", "id": question["id"], "result": answer_as(who)(&question)});
     assert_eq!(bob.http.post(&answer("bob")).await.status, 202);
-    assert_eq!(thief.post(&answer("thief")).await.status, 404);
+    assert_eq!(other_principal.post(&answer("thief")).await.status, 404);
     assert_eq!(ada.http.post(&answer("ada")).await.status, 202);
     let result = stream.message().await.expect("an answer");
     let rounds = &result["result"]["structuredContent"]["rounds"];
@@ -301,5 +302,5 @@ async fn nothing_of_one_clients_is_good_for_another() {
     ] {
         assert_eq!(bob.request(method, params).await.error()["code"], -32602, "{method}");
     }
-    house.stop().await;
+    fixture.stop().await;
 }

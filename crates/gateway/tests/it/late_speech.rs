@@ -23,19 +23,19 @@ fn push(link: &mut InMemoryTransport, message: &Json) {
     link.push(message.into());
 }
 
-fn answer(link: &mut InMemoryTransport, id: &Json, result: &Json) {
+fn respond(link: &mut InMemoryTransport, id: &Json, result: &Json) {
     push(link, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
 /// Says something that belongs to a call which is over.
-fn speak_late(link: &mut InMemoryTransport) {
+fn notify_late(link: &mut InMemoryTransport) {
     let log = json!({"level": "error", "data": CANARY});
     push(link, &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log}));
     let progress = json!({"progressToken": 0, "progress": 1, "message": CANARY});
     push(link, &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
 }
 
-fn ask_late(link: &mut InMemoryTransport) {
+fn request_late(link: &mut InMemoryTransport) {
     let question =
         json!({"message": CANARY, "requestedSchema": {"type": "object", "properties": {}}});
     push(
@@ -44,7 +44,7 @@ fn ask_late(link: &mut InMemoryTransport) {
     );
 }
 
-/// Has `wait`, which is answered when the server was late once; `late`, which ends when it is called off; and `after`,
+/// Has `wait`, which is answered when the server was late once; `late_request`, which ends when it is called off; and `after_request`,
 /// which is answered before everything is said.
 async fn serve(mut link: InMemoryTransport, calls: Arc<AtomicUsize>) {
     let mut waiting = Json::Null;
@@ -60,17 +60,17 @@ async fn serve(mut link: InMemoryTransport, calls: Arc<AtomicUsize>) {
         match (&message, read["method"].as_str(), params["name"].as_str()) {
             (Message::Response { .. }, ..) => {
                 // The late question was answered or refused: nothing is late any more.
-                answer(&mut link, &waiting, &done);
+                respond(&mut link, &waiting, &done);
             }
             (_, Some("initialize"), _) => {
                 let capabilities = json!({"tools": {}, "logging": {}});
                 let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
                                    "serverInfo": {"name": "late", "version": "1"}});
-                answer(&mut link, id, &hello);
+                respond(&mut link, id, &hello);
             }
             (_, Some("tools/list"), _) => {
                 let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-                answer(
+                respond(
                     &mut link,
                     id,
                     &json!({"tools": [tool("wait"), tool("late"), tool("after")]}),
@@ -78,21 +78,21 @@ async fn serve(mut link: InMemoryTransport, calls: Arc<AtomicUsize>) {
             }
             (_, Some("tools/call"), Some("wait")) => waiting = id.clone(),
             (_, Some("tools/call"), Some("after")) => {
-                answer(&mut link, id, &done);
-                speak_late(&mut link);
+                respond(&mut link, id, &done);
+                notify_late(&mut link);
                 let waiting = std::mem::take(&mut waiting);
-                answer(&mut link, &waiting, &done);
+                respond(&mut link, &waiting, &done);
             }
             (_, Some("notifications/cancelled"), _) => {
-                speak_late(&mut link);
-                ask_late(&mut link);
+                notify_late(&mut link);
+                request_late(&mut link);
             }
             (_, Some("server/discover"), _) => {
                 let error = json!({"code": -32601, "message": "no"});
                 push(&mut link, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
             (_, Some(_), _) if !id.is_null() && params["name"].is_null() => {
-                answer(&mut link, id, &json!({}));
+                respond(&mut link, id, &json!({}));
             }
             (..) => {}
         }
@@ -100,7 +100,7 @@ async fn serve(mut link: InMemoryTransport, calls: Arc<AtomicUsize>) {
 }
 
 /// A gateway before that server, and how many calls have reached it.
-async fn house() -> (GatewayFixture, Arc<AtomicUsize>) {
+async fn fixture() -> (GatewayFixture, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let heard = calls.clone();
     let server = InProcessServer::new(move |link| serve(link, heard.clone()));
@@ -131,41 +131,41 @@ fn check(all: &[Json]) {
     assert!(!json!(all).to_string().contains(CANARY), "{all:?}");
 }
 
-fn calling(visitor: &mut TestClient, tool: &str) -> Json {
+fn call_request(visitor: &mut TestClient, tool: &str) -> Json {
     visitor
         .build_request("tools/call", json!({"name": format!("mcp__late__{tool}"), "arguments": {}}))
 }
 
 #[tokio::test]
 async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_else() {
-    let (mut house, calls) = house().await;
-    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 0).await;
-    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 1).await;
-    let waits = calling(&mut ada, "wait");
-    ada.send(&waits);
-    let late = calling(&mut bob, "late");
-    bob.send(&late);
+    let (mut fixture, calls) = fixture().await;
+    let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 0).await;
+    let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 1).await;
+    let wait_request = call_request(&mut ada, "wait");
+    ada.send(&wait_request);
+    let late_request = call_request(&mut bob, "late");
+    bob.send(&late_request);
     wait_until("both are worked on", || calls.load(Ordering::Relaxed) == 2).await;
     bob.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-                     "params": {"requestId": late["id"]}}));
-    let all = heard(&mut ada, &waits["id"]).await;
+                     "params": {"requestId": late_request["id"]}}));
+    let all = heard(&mut ada, &wait_request["id"]).await;
     check(&all);
     drop((ada, bob));
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_said_after_an_answer_reaches_nobody_else() {
-    let (mut house, calls) = house().await;
-    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 0).await;
-    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyInMemory, 1).await;
-    let waits = calling(&mut ada, "wait");
-    ada.send(&waits);
+    let (mut fixture, calls) = fixture().await;
+    let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 0).await;
+    let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 1).await;
+    let wait_request = call_request(&mut ada, "wait");
+    ada.send(&wait_request);
     wait_until("it is worked on", || calls.load(Ordering::Relaxed) == 1).await;
-    let after = calling(&mut bob, "after");
-    bob.send(&after);
-    let all = heard(&mut ada, &waits["id"]).await;
+    let after_request = call_request(&mut bob, "after");
+    bob.send(&after_request);
+    let all = heard(&mut ada, &wait_request["id"]).await;
     check(&all);
     drop((ada, bob));
-    house.stop().await;
+    fixture.stop().await;
 }

@@ -6,7 +6,7 @@ use testkit::Script;
 
 use crate::watched_bench::{Admission, TOKEN, TelemetryFixture};
 
-async fn bench(admission: Admission, metrics: MetricsAccess) -> TelemetryFixture {
+async fn fixture(admission: Admission, metrics: MetricsAccess) -> TelemetryFixture {
     TelemetryFixture::start(|_| Script::legacy(), Tracer::disabled(), (admission, metrics)).await
 }
 
@@ -20,20 +20,23 @@ fn value(page: &str, sample: &str) -> f64 {
 
 #[tokio::test]
 async fn calls_sessions_and_refusals_are_counted() {
-    let bench = bench(Admission::Everybody, MetricsAccess::Authenticated).await;
-    let answer = bench.call("mcp__s__echo", json!({}), &[]).await;
+    let fixture = fixture(Admission::Everybody, MetricsAccess::Authenticated).await;
+    let answer = fixture.call("mcp__s__echo", json!({}), &[]).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
-    let answer = bench.call("mcp__s__nothing", json!({}), &[]).await;
+    let answer = fixture.call("mcp__s__nothing", json!({}), &[]).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+    let initialize_request = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "raw", "version": "1"},
     }});
-    let kinds =
+    let headers_json =
         [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
-    assert_eq!(bench.send("POST /mcp", &kinds, &hello.to_string()).await.status, 200);
-    assert_eq!(bench.get("/healthz", &[("Host", "evil.example")]).await.status, 403);
-    let reply = bench.get("/metrics", &[]).await;
+    assert_eq!(
+        fixture.send("POST /mcp", &headers_json, &initialize_request.to_string()).await.status,
+        200
+    );
+    assert_eq!(fixture.get("/healthz", &[("Host", "evil.example")]).await.status, 403);
+    let reply = fixture.get("/metrics", &[]).await;
     assert_eq!(reply.status, 200);
     assert!(reply.head.contains("content-type: text/plain; version=0.0.4"), "{}", reply.head);
     let page = &reply.body;
@@ -56,16 +59,16 @@ async fn calls_sessions_and_refusals_are_counted() {
     assert!(page.contains("switchboard_build_info{version=\""), "{page}");
     #[cfg(target_os = "linux")]
     assert!(value(page, "process_resident_memory_bytes") > 1_000_000.0);
-    bench.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_page_is_well_formed_in_either_format() {
-    let bench = bench(Admission::Everybody, MetricsAccess::Authenticated).await;
-    bench.call("mcp__s__echo", json!({}), &[]).await;
+    let fixture = fixture(Admission::Everybody, MetricsAccess::Authenticated).await;
+    fixture.call("mcp__s__echo", json!({}), &[]).await;
     let open = ("Accept", "application/openmetrics-text; version=1.0.0");
     for headers in [&[][..], &[open]] {
-        let page = bench.get("/metrics", headers).await.body;
+        let page = fixture.get("/metrics", headers).await.body;
         let mut family = "";
         let mut seen = Vec::new();
         for line in page.lines().filter(|it| *it != "# EOF") {
@@ -82,13 +85,13 @@ async fn a_page_is_well_formed_in_either_format() {
         }
         assert_eq!(page.ends_with("# EOF\n"), !headers.is_empty());
     }
-    bench.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
     let bearer = format!("Bearer {TOKEN}");
-    let closed = bench(Admission::Listed, MetricsAccess::Authenticated).await;
+    let closed = fixture(Admission::Listed, MetricsAccess::Authenticated).await;
     let refused = closed.get("/metrics", &[]).await;
     assert_eq!(refused.status, 401);
     assert!(refused.head.contains("www-authenticate: bearer"), "{}", refused.head);
@@ -98,7 +101,7 @@ async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
     assert_eq!(value(&read.body, r#"switchboard_refused_total{reason="no-token"}"#), 1.0);
     assert_eq!(closed.get("/healthz", &[]).await.status, 200);
     closed.stop().await;
-    let open = bench(Admission::Listed, MetricsAccess::Public).await;
+    let open = fixture(Admission::Listed, MetricsAccess::Public).await;
     assert_eq!(open.get("/metrics", &[]).await.status, 200);
     let foreign = open.get("/metrics", &[("Origin", "https://evil.example")]).await;
     assert_eq!(foreign.status, 403, "the guard looks at every request");
@@ -107,11 +110,11 @@ async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
 
 #[tokio::test]
 async fn who_asks_hears_that_we_are_well_and_ready() {
-    let bench = bench(Admission::Listed, MetricsAccess::Authenticated).await;
-    let well = bench.get("/healthz", &[]).await;
-    assert_eq!((well.status, well.body.as_str()), (200, "ok\n"));
-    let ready = bench.get("/readyz", &[]).await;
+    let fixture = fixture(Admission::Listed, MetricsAccess::Authenticated).await;
+    let health = fixture.get("/healthz", &[]).await;
+    assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
+    let ready = fixture.get("/readyz", &[]).await;
     assert_eq!((ready.status, ready.body.as_str()), (200, "ready\n"));
-    assert_eq!(bench.send("POST /healthz", &[], "").await.status, 404);
-    bench.stop().await;
+    assert_eq!(fixture.send("POST /healthz", &[], "").await.status, 404);
+    fixture.stop().await;
 }

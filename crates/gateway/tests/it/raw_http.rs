@@ -248,16 +248,16 @@ impl RawResponse {
 
 fn parse_event(text: &str) -> Option<SseEvent> {
     let mut event = SseEvent { id: None, message: Json::Null };
-    let mut says_something = false;
+    let mut has_content = false;
     for line in text.lines() {
         if let Some(id) = line.strip_prefix("id: ") {
             event.id = Some(id.to_owned());
-            says_something = true;
+            has_content = true;
         }
         if let Some(data) = line.strip_prefix("data: ").filter(|it| !it.is_empty()) {
             event.message = serde_json::from_str(data).expect("JSON");
-            says_something = true;
+            has_content = true;
         }
     }
-    says_something.then_some(event)
+    has_content.then_some(event)
 }

@@ -6,26 +6,26 @@ use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix};
 use crate::raw_http::{RawResponse, SseEvent};
 use crate::visitor::{ClientKind, TestClient, answer_as};
 
-fn calling(visitor: &mut TestClient, tool: &str, arguments: Json) -> Json {
+fn call_request(visitor: &mut TestClient, tool: &str, arguments: Json) -> Json {
     let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments,
                         "_meta": {"progressToken": "p"}});
     visitor.build_request("tools/call", params)
 }
 
 /// Begins a call, and reads its stream up to the first event that has a name.
-async fn begun(
+async fn start_call(
     visitor: &mut TestClient,
     tool: &str,
     arguments: Json,
 ) -> (Json, RawResponse, String) {
-    let request = calling(visitor, tool, arguments);
+    let request = call_request(visitor, tool, arguments);
     let mut stream = visitor.http.post(&request).await;
     assert!(stream.is_stream());
     let first = stream.event().await.expect("a first event");
     (request["id"].clone(), stream, first.id.expect("it has a name"))
 }
 
-fn place(event: &SseEvent) -> u64 {
+fn event_number(event: &SseEvent) -> u64 {
     let id = event.id.as_deref().expect("every event has a name");
     id.rsplit('-').next().and_then(|it| it.parse().ok()).expect("a number")
 }
@@ -33,23 +33,23 @@ fn place(event: &SseEvent) -> u64 {
 /// The events after one, each once and in order.
 #[track_caller]
 fn check_order(events: &[SseEvent], after: u64) {
-    let places: Vec<u64> = events.iter().map(place).collect();
+    let places: Vec<u64> = events.iter().map(event_number).collect();
     let expected: Vec<u64> = (after + 1..).take(places.len()).collect();
     assert_eq!(places, expected);
 }
 
-async fn house() -> (ServerMatrix, GatewayFixture) {
-    let quarter = ServerMatrix::start();
-    let house = quarter.gateway(&["ls"], FixtureOptions::default()).await;
-    (quarter, house)
+async fn fixture() -> (ServerMatrix, GatewayFixture) {
+    let upstreams = ServerMatrix::start();
+    let fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
+    (upstreams, fixture)
 }
 
 #[tokio::test]
 async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
-    let (_quarter, mut house) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (_quarter, mut fixture) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 20, "ms": 200, "ask": true});
-    let (id, mut stream, mut last) = begun(&mut visitor, "talk", arguments).await;
+    let (id, mut stream, mut last) = start_call(&mut visitor, "talk", arguments).await;
     let mut all = Vec::new();
     // The connection breaks after every third event.
     let question = 'asked: loop {
@@ -67,44 +67,44 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
     };
     drop(stream);
     check_order(&all, 0);
-    let signs: Vec<&Json> =
+    let progress: Vec<&Json> =
         all.iter().map(|it| &it.message["params"]["progress"]).filter(|it| !it.is_null()).collect();
-    assert_eq!(signs, (1..=20).collect::<Vec<_>>());
+    assert_eq!(progress, (1..=20).collect::<Vec<_>>());
     let answer =
         json!({"jsonrpc": "2.0", "id": question["id"], "result": answer_as("ada")(&question)});
     assert_eq!(visitor.http.post(&answer).await.status, 202);
     for _ in 0..2 {
         // The answer is there, whether somebody reads it at once, later, or again.
         let rest = visitor.http.open_stream(Some(&last)).await.remaining_events().await;
-        check_order(&rest, place(all.last().expect("events")));
+        check_order(&rest, event_number(all.last().expect("events")));
         let [answer] = &rest[..] else { panic!("one answer: {rest:?}") };
         assert_eq!(answer.message["id"], id);
         let got = &answer.message["result"]["structuredContent"]["answer"]["content"]["name"];
         assert_eq!(*got, "ada");
     }
     visitor.http.delete().await;
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
-    let (_quarter, mut house) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
-    let (id, stream, first) = begun(&mut visitor, "slow", json!({"ms": 50, "steps": 1})).await;
+    let (_quarter, mut fixture) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let (id, stream, first) = start_call(&mut visitor, "slow", json!({"ms": 50, "steps": 1})).await;
     // Everything was sent, and nothing read but the first event.
     let rest = stream.remaining_events().await;
     assert_eq!(rest.last().map(|it| it.message["id"].clone()), Some(id));
     let again = visitor.http.open_stream(Some(&first)).await.remaining_events().await;
     assert_eq!(again, rest);
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
-    let (_quarter, mut house) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (_quarter, mut fixture) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 300, "ms": 300, "ask": true});
-    let (_, stream, first) = begun(&mut visitor, "talk", arguments).await;
+    let (_, stream, first) = start_call(&mut visitor, "talk", arguments).await;
     drop(stream);
     // It takes longer than the other, so that all is said by then.
     visitor
@@ -123,14 +123,14 @@ async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
     assert!(all.len() > 300, "{}", all.len());
     drop(stream);
     visitor.http.delete().await;
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn made_up_and_foreign_events_lead_nowhere() {
-    let (_quarter, mut house) = house().await;
-    let mut ada = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
-    let (_, stream, first) = begun(&mut ada, "slow", json!({"ms": 20, "steps": 2})).await;
+    let (_quarter, mut fixture) = fixture().await;
+    let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let (_, stream, first) = start_call(&mut ada, "slow", json!({"ms": 20, "steps": 2})).await;
     let rest = stream.remaining_events().await;
     let last = rest.last().and_then(|it| it.id.clone()).expect("a name");
     for made_up in
@@ -139,7 +139,7 @@ async fn made_up_and_foreign_events_lead_nowhere() {
         let reply = ada.http.open_stream(Some(made_up)).await;
         assert_eq!(reply.status, 404, "{made_up}");
     }
-    let mut bob = TestClient::connect(&mut house, ClientKind::LegacyHttp, 1).await;
+    let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 1).await;
     for id in [&first, &last] {
         assert_eq!(bob.http.open_stream(Some(id)).await.status, 404, "bob has no such stream");
     }
@@ -149,19 +149,20 @@ async fn made_up_and_foreign_events_lead_nowhere() {
     assert_eq!(bob.http.open_stream(None).await.status, 404);
     bob.http.session = own;
     // The same names, where both have such a stream: each gets its own.
-    let (_, stream, first) = begun(&mut bob, "talk", json!({"text": "bob's", "steps": 2})).await;
+    let (_, stream, first) =
+        start_call(&mut bob, "talk", json!({"text": "bob's", "steps": 2})).await;
     drop(stream);
     let rest = bob.http.open_stream(Some(&first)).await.remaining_events().await;
     assert!(rest.iter().any(|it| it.message.to_string().contains("bob's")), "{rest:?}");
     let rest = ada.http.open_stream(Some(&first)).await.remaining_events().await;
     assert!(!rest.iter().any(|it| it.message.to_string().contains("bob's")), "{rest:?}");
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_second_standing_stream_takes_the_place_of_the_first() {
-    let (_quarter, mut house) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (_quarter, mut fixture) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let mut first = visitor.http.open_stream(None).await;
     let named = first.event().await.and_then(|it| it.id).expect("a name to come back with");
     let mut second = visitor.http.open_stream(None).await;
@@ -179,38 +180,38 @@ async fn a_second_standing_stream_takes_the_place_of_the_first() {
     let news = resumed.message().await.expect("more news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(resumed);
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn the_end_of_a_session_is_the_end_of_everything_in_it() {
-    let (quarter, mut house) = house().await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let (upstreams, mut fixture) = fixture().await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let standing = visitor.http.open_stream(None).await;
-    let request = calling(&mut visitor, "slow", json!({"ms": 60_000, "steps": 1}));
+    let request = call_request(&mut visitor, "slow", json!({"ms": 60_000, "steps": 1}));
     let stream = visitor.http.post(&request).await;
     assert!(stream.is_stream());
     assert_eq!(visitor.http.delete().await.status, 200);
     assert!(standing.remaining_events().await.iter().all(|it| it.message.is_null()));
     assert!(stream.remaining_events().await.iter().all(|it| it.message.is_null()));
-    quarter.wait_cancelled("ls", "slow").await;
+    upstreams.wait_cancelled("ls", "slow").await;
     assert_eq!(visitor.http.delete().await.status, 404);
     assert_eq!(visitor.http.open_stream(None).await.status, 404);
     assert_eq!(visitor.http.post(&request).await.status, 404);
-    house.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_session_that_nobody_uses_ends() {
-    let quarter = ServerMatrix::start();
+    let upstreams = ServerMatrix::start();
     let idle = std::time::Duration::from_secs(60);
-    let mut house = quarter
+    let mut fixture = upstreams
         .gateway(
             &["ls"],
             FixtureOptions { session_idle_timeout: idle, ..FixtureOptions::default() },
         )
         .await;
-    let mut visitor = TestClient::connect(&mut house, ClientKind::LegacyHttp, 0).await;
+    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     for _ in 0..8 {
         tokio::time::pause();
         tokio::time::advance(std::time::Duration::from_secs(26)).await;
@@ -227,5 +228,5 @@ async fn a_session_that_nobody_uses_ends() {
         tokio::time::advance(std::time::Duration::from_secs(3600)).await;
         tokio::time::resume();
     }
-    house.stop().await;
+    fixture.stop().await;
 }

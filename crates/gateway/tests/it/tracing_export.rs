@@ -53,33 +53,33 @@ async fn spans(
     sampler: Sampler,
     calls: &[(Json, &[(&str, &str)])],
 ) -> (Vec<Json>, Vec<Json>, Vec<String>) {
-    let (keep, mut kept) = mpsc::unbounded_channel();
-    let (tracer, sending) = Tracer::with_export(export(Collector(keep), sampler));
+    let (sender, mut requests) = mpsc::unbounded_channel();
+    let (tracer, sending) = Tracer::with_export(export(Collector(sender), sampler));
     let sending = tokio::spawn(sending);
     let script = |path: &std::path::Path| Script::legacy().journal(path.join("journal"));
     let everybody = (Admission::Everybody, MetricsAccess::Authenticated);
-    let bench = TelemetryFixture::start(script, tracer, everybody).await;
+    let fixture = TelemetryFixture::start(script, tracer, everybody).await;
     for (meta, headers) in calls {
-        let answer = bench.call("mcp__s__echo", meta.clone(), headers).await;
+        let answer = fixture.call("mcp__s__echo", meta.clone(), headers).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
     }
-    let traces = bench.records().await.into_iter().map(|it| it.origin.trace).collect();
-    let messages = read_journal(&bench.folder.path().join("journal"));
+    let traces = fixture.records().await.into_iter().map(|it| it.origin.trace).collect();
+    let messages = read_journal(&fixture.folder.path().join("journal"));
     let params = |it: Json| (it["method"] == "tools/call").then(|| it["params"].clone());
-    let heard = messages.into_iter().filter_map(params).collect();
-    bench.stop().await;
+    let received = messages.into_iter().filter_map(params).collect();
+    fixture.stop().await;
     sending.await.expect("it ends with the gateway");
     let mut spans = Vec::new();
-    while let Some(request) = kept.recv().await {
+    while let Some(request) = requests.recv().await {
         assert_eq!(request.headers["x-key"], "canary");
         assert_eq!(request.headers["content-type"], "application/json");
         let sent: Json = serde_json::from_slice(&request.body).expect("JSON");
         let resource = &sent["resourceSpans"][0];
         assert_eq!(resource["resource"]["attributes"][0]["value"]["stringValue"], "test");
-        let told = resource["scopeSpans"][0]["spans"].as_array().expect("spans");
-        spans.extend(told.iter().cloned());
+        let sent_spans = resource["scopeSpans"][0]["spans"].as_array().expect("spans");
+        spans.extend(sent_spans.iter().cloned());
     }
-    (spans, heard, traces)
+    (spans, received, traces)
 }
 
 fn attribute<'a>(span: &'a Json, name: &str) -> Option<&'a str> {
@@ -89,8 +89,8 @@ fn attribute<'a>(span: &'a Json, name: &str) -> Option<&'a str> {
 
 #[tokio::test]
 async fn a_call_is_a_span_with_another_inside_that_the_server_hears_of() {
-    let said = json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"});
-    let (spans, heard, traces) = spans(Sampler::default(), &[(said, &[])]).await;
+    let meta = json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"});
+    let (spans, received, traces) = spans(Sampler::default(), &[(meta, &[])]).await;
     let of = |kind: u64| spans.iter().find(|it| it["kind"] == kind).expect("a span");
     assert_eq!(spans.len(), 2, "{spans:#?}");
     let (server, client) = (of(2), of(3));
@@ -106,9 +106,9 @@ async fn a_call_is_a_span_with_another_inside_that_the_server_hears_of() {
     assert_eq!(client["name"], "tools/call echo");
     assert_eq!(attribute(client, "switchboard.server"), Some("s"));
     let expected = format!("00-{TRACE}-{}-01", client["spanId"].as_str().expect("an id"));
-    assert_eq!(heard[0]["_meta"]["traceparent"], expected);
-    assert_eq!(heard[0]["_meta"]["tracestate"], "a=b");
-    assert_eq!(heard[0]["_meta"]["baggage"], "k=v");
+    assert_eq!(received[0]["_meta"]["traceparent"], expected);
+    assert_eq!(received[0]["_meta"]["tracestate"], "a=b");
+    assert_eq!(received[0]["_meta"]["baggage"], "k=v");
     assert_eq!(traces, [TRACE]);
 }
 
@@ -128,14 +128,14 @@ async fn a_trace_that_only_a_header_names_is_gone_on_with_and_others_begin_here(
 #[tokio::test]
 async fn what_nobody_samples_is_passed_on_as_it_came() {
     let unsampled = PARENT.replace("-01", "-00");
-    let said = json!({"traceparent": unsampled});
-    let (spans, heard, traces) = spans(Sampler::default(), &[(said, &[])]).await;
+    let meta = json!({"traceparent": unsampled});
+    let (spans, received, traces) = spans(Sampler::default(), &[(meta, &[])]).await;
     assert_eq!(spans, Vec::<Json>::new());
-    assert_eq!(heard[0]["_meta"]["traceparent"], unsampled);
+    assert_eq!(received[0]["_meta"]["traceparent"], unsampled);
     assert_eq!(traces, [TRACE]);
     let never = Sampler { ratio: 0.0, ..Sampler::default() };
-    let (spans, heard, traces) = super::tracing_export::spans(never, &[(json!({}), &[])]).await;
-    assert_eq!((spans.len(), &heard[0]["_meta"]["traceparent"]), (0, &Json::Null));
+    let (spans, received, traces) = super::tracing_export::spans(never, &[(json!({}), &[])]).await;
+    assert_eq!((spans.len(), &received[0]["_meta"]["traceparent"]), (0, &Json::Null));
     assert_eq!(traces, [""]);
 }
 
@@ -144,11 +144,11 @@ async fn a_collector_that_is_not_there_costs_nothing_but_its_spans() {
     let (tracer, sending) = Tracer::with_export(export(Absent, Sampler::default()));
     let sending = tokio::spawn(sending);
     let everybody = (Admission::Everybody, MetricsAccess::Authenticated);
-    let bench = TelemetryFixture::start(|_| Script::legacy(), tracer, everybody).await;
-    let answer = bench.call("mcp__s__echo", json!({}), &[]).await;
+    let fixture = TelemetryFixture::start(|_| Script::legacy(), tracer, everybody).await;
+    let answer = fixture.call("mcp__s__echo", json!({}), &[]).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
-    let records = bench.records().await;
+    let records = fixture.records().await;
     assert_eq!((records[0].origin.request.as_str(), records.len()), ("7", 1));
-    bench.stop().await;
+    fixture.stop().await;
     sending.await.expect("it ends");
 }

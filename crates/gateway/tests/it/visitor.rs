@@ -99,24 +99,24 @@ pub fn answer_as(who: &str) -> impl Fn(&Json) -> Json + '_ {
 impl TestClient {
     /// A client with everything, as one of those who have tokens.
     pub async fn connect(
-        house: &mut GatewayFixture,
+        fixture: &mut GatewayFixture,
         kind: ClientKind,
         client: usize,
     ) -> TestClient {
-        TestClient::with_capabilities(house, kind, client, all_capabilities()).await
+        TestClient::with_capabilities(fixture, kind, client, all_capabilities()).await
     }
 
     /// A client that can do these things.
     pub async fn with_capabilities(
-        house: &mut GatewayFixture,
+        fixture: &mut GatewayFixture,
         kind: ClientKind,
         client: usize,
         capabilities: Json,
     ) -> TestClient {
-        let caller = RawClient::client(house.address, client);
+        let caller = RawClient::client(fixture.address, client);
         let link = match kind {
             ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
-                Some(house.transport(&format!("c{client}")))
+                Some(fixture.transport(&format!("c{client}")))
             }
             ClientKind::LegacyHttp | ClientKind::ModernHttp => None,
         };
@@ -133,16 +133,16 @@ impl TestClient {
             "protocolVersion": LEGACY, "capabilities": self.capabilities,
             "clientInfo": {"name": "visitor", "version": "1"},
         });
-        let hello = self.build_request("initialize", params);
+        let initialize_request = self.build_request("initialize", params);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         match &mut self.transport {
             Some(_) => {
-                self.send(&hello);
+                self.send(&initialize_request);
                 self.receive().await;
                 self.send(&initialized);
             }
             None => {
-                let reply = self.http.post(&hello).await;
+                let reply = self.http.post(&initialize_request).await;
                 assert_eq!(reply.status, 200);
                 self.http.session = reply.header("mcp-session-id").map(str::to_owned);
                 assert_eq!(self.http.post(&initialized).await.status, 202);
@@ -196,7 +196,7 @@ impl TestClient {
         params: Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
     ) -> Exchange {
-        let mut heard = Exchange {
+        let mut exchange = Exchange {
             outcome: Ok(Json::Null),
             notifications: Vec::new(),
             server_requests: Vec::new(),
@@ -205,17 +205,17 @@ impl TestClient {
         loop {
             let request = self.build_request(method, params.clone());
             let outcome = match self.transport {
-                Some(_) => self.over_transport(&request, answers, &mut heard).await,
-                None => self.over_http(&request, answers, &mut heard).await,
+                Some(_) => self.over_transport(&request, answers, &mut exchange).await,
+                None => self.over_http(&request, answers, &mut exchange).await,
             };
             match &outcome {
                 Ok(result) if result["resultType"] == "input_required" => {
                     params["requestState"] = result["requestState"].clone();
-                    params["inputResponses"] = input_responses(result, answers, &mut heard);
+                    params["inputResponses"] = input_responses(result, answers, &mut exchange);
                 }
                 Ok(_) | Err(_) => {
-                    heard.outcome = outcome;
-                    return heard;
+                    exchange.outcome = outcome;
+                    return exchange;
                 }
             }
         }
@@ -223,38 +223,38 @@ impl TestClient {
 
     /// Asks once: a question back is the result.
     pub async fn request_once(&mut self, method: &str, params: Json) -> Exchange {
-        let mut heard = Exchange {
+        let mut exchange = Exchange {
             outcome: Ok(Json::Null),
             notifications: Vec::new(),
             server_requests: Vec::new(),
         };
         let request = self.build_request(method, params);
         let answers = |question: &Json| panic!("nothing is asked: {question}");
-        heard.outcome = match self.transport {
-            Some(_) => self.over_transport(&request, &answers, &mut heard).await,
-            None => self.over_http(&request, &answers, &mut heard).await,
+        exchange.outcome = match self.transport {
+            Some(_) => self.over_transport(&request, &answers, &mut exchange).await,
+            None => self.over_http(&request, &answers, &mut exchange).await,
         };
-        heard
+        exchange
     }
 
     async fn over_transport(
         &mut self,
         request: &Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
-        heard: &mut Exchange,
+        exchange: &mut Exchange,
     ) -> Result<Json, Json> {
         self.send(request);
         loop {
             let message = self.receive().await;
             match (message.get("method").is_some(), message.get("id").is_some()) {
                 (true, true) => {
-                    heard
+                    exchange
                         .server_requests
                         .push(message["method"].as_str().unwrap_or_default().to_owned());
                     let (id, result) = (message["id"].clone(), answers(&message));
                     self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
                 }
-                (true, false) => heard.notifications.push(message),
+                (true, false) => exchange.notifications.push(message),
                 (false, _) if message["id"] == request["id"] => return outcome(&message),
                 (false, _) => panic!("nobody asked for {message}"),
             }
@@ -265,21 +265,21 @@ impl TestClient {
         &mut self,
         request: &Json,
         answers: &(dyn Fn(&Json) -> Json + Sync),
-        heard: &mut Exchange,
+        exchange: &mut Exchange,
     ) -> Result<Json, Json> {
         let mut reply = self.http.post(request).await;
         loop {
             let message = reply.message().await.expect("an answer before the end");
             match (message.get("method").is_some(), message.get("id").is_some()) {
                 (true, true) => {
-                    heard
+                    exchange
                         .server_requests
                         .push(message["method"].as_str().unwrap_or_default().to_owned());
                     let (id, result) = (message["id"].clone(), answers(&message));
                     let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                     assert_eq!(self.http.post(&answer).await.status, 202);
                 }
-                (true, false) => heard.notifications.push(message),
+                (true, false) => exchange.notifications.push(message),
                 (false, _) => {
                     assert_eq!(message["id"], request["id"], "{message}");
                     return outcome(&message);
@@ -293,11 +293,11 @@ impl TestClient {
 fn input_responses(
     result: &Json,
     answers: &(dyn Fn(&Json) -> Json + Sync),
-    heard: &mut Exchange,
+    exchange: &mut Exchange,
 ) -> Json {
     let mut responses = json!({});
     for (name, question) in result["inputRequests"].as_object().expect("questions") {
-        heard.server_requests.push(question["method"].as_str().unwrap_or_default().to_owned());
+        exchange.server_requests.push(question["method"].as_str().unwrap_or_default().to_owned());
         responses[name] = answers(question);
     }
     responses

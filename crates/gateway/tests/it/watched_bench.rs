@@ -44,7 +44,7 @@ pub struct TelemetryFixture {
     tasks: Vec<JoinHandle<()>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
-    desk: CallContext,
+    call_context: CallContext,
 }
 
 /// What came back.
@@ -74,10 +74,10 @@ impl TelemetryFixture {
         let path = folder.path().canonicalize().expect("it is there");
         let variables =
             BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]);
-        let around = HostEnv { home: path.clone(), working_folder: path.clone(), variables };
+        let host_env = HostEnv { home: path.clone(), working_folder: path.clone(), variables };
         let places = Paths::in_dir(&path);
         let (host, task) =
-            Host::start(HostOptions::new(places.clone(), around)).expect("a host can be started");
+            Host::start(HostOptions::new(places.clone(), host_env)).expect("a host can be started");
         let text = format!(
             "{{\"mcpServers\": {{\"s\": {}}}}}",
             ScriptedProgram::config_entry(&script(&path))
@@ -85,13 +85,18 @@ impl TelemetryFixture {
         let source = Source::file(Scope::User, "settings.json");
         let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
         host.apply(&resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })).await;
-        let desk = CallContext::new(&host, &places).expect("a desk").with_trusted_server("s");
-        let (gateway, keeping) =
-            Gateway::open_with_tracer(&host, desk.clone(), ExposeOptions::default(), tracer);
+        let call_context =
+            CallContext::new(&host, &places).expect("a desk").with_trusted_server("s");
+        let (gateway, gateway_task) = Gateway::open_with_tracer(
+            &host,
+            call_context.clone(),
+            ExposeOptions::default(),
+            tracer,
+        );
         gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let bound = listener.local_addr().expect("an address");
-        let doorkeeper = match admission {
+        let authenticator = match admission {
             Admission::Everybody => Authenticator::disabled(),
             Admission::Listed => {
                 let file = path.join("tokens");
@@ -101,9 +106,9 @@ impl TelemetryFixture {
                 Authenticator::TokenFile(std::sync::Arc::new(list))
             }
         };
-        let door = HttpOptions {
+        let options = HttpOptions {
             host_origin_check: HostOriginCheck::new(bound, &[], &[]).expect("a guard"),
-            authenticator: doorkeeper,
+            authenticator,
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
             metrics_access: metrics,
@@ -114,10 +119,10 @@ impl TelemetryFixture {
             let stopped = async {
                 let _dropped = stopped.await;
             };
-            gateway.serve_http(listener, door, stopped).await.expect("it serves");
+            gateway.serve_http(listener, options, stopped).await.expect("it serves");
         });
-        let (address, tasks) = (bound.to_string(), vec![task, keeping]);
-        TelemetryFixture { address, folder, host, tasks, stop, serving, desk }
+        let (address, tasks) = (bound.to_string(), vec![task, gateway_task]);
+        TelemetryFixture { address, folder, host, tasks, stop, serving, call_context }
     }
 
     /// Sends a request with these headers, and reads the whole response.
@@ -130,14 +135,14 @@ impl TelemetryFixture {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        let talk = async {
+        let exchange = async {
             let mut stream = TcpStream::connect(&self.address).await.expect("it listens");
             stream.write_all(text.as_bytes()).await.expect("it reads");
             let mut bytes = Vec::new();
             stream.read_to_end(&mut bytes).await.expect("it answers");
             String::from_utf8(bytes).expect("text")
         };
-        let response = timeout(TEST_TIMEOUT, talk).await.expect("it answers in time");
+        let response = timeout(TEST_TIMEOUT, exchange).await.expect("it answers in time");
         let (head, body) = response.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
         TextResponse { status, head: head.to_lowercase(), body: body.to_owned() }
@@ -157,7 +162,7 @@ impl TelemetryFixture {
             all[name] = value.clone();
         }
         let params = json!({"name": tool, "arguments": {"text": "hello"}, "_meta": all});
-        let question = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let rpc = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
         let usual = [
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
@@ -166,12 +171,12 @@ impl TelemetryFixture {
             ("Mcp-Name", tool),
         ];
         let headers = [&usual[..], headers].concat();
-        self.send("POST /mcp", &headers, &question.to_string()).await.message()
+        self.send("POST /mcp", &headers, &rpc.to_string()).await.message()
     }
 
     /// What was recorded, once everything is on disk.
     pub async fn records(&self) -> Vec<AuditRecord> {
-        self.desk.audit.flush().await;
+        self.call_context.audit.flush().await;
         let path = self.folder.path().canonicalize().expect("it is there");
         audit::read(&Paths::in_dir(&path).audit()).expect("records")
     }
@@ -180,7 +185,7 @@ impl TelemetryFixture {
         drop(self.stop);
         self.serving.await.expect("it ends");
         self.host.shutdown().await;
-        drop((self.host, self.desk));
+        drop((self.host, self.call_context));
         for task in self.tasks {
             timeout(TEST_TIMEOUT, task).await.expect("it ends").expect("no panic");
         }

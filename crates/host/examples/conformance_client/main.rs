@@ -26,7 +26,7 @@ use switchboard::wire::message::Payload;
 
 use sample_arguments::Samples;
 use suite_context::SuiteContext;
-use willing_person::WillingPerson;
+use willing_person::AutoApprover;
 
 /// What the server is called here.
 const SERVER: &str = "suite";
@@ -35,7 +35,7 @@ const LOAD_SKILLS: &str = "--load-skills";
 /// The document that describes this client, as the suite knows it.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 /// How long one request may take. The suite waits for thirty seconds in all.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -55,12 +55,12 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
 
     let folder = tempfile::tempdir()?;
     let places = Paths::in_dir(folder.path());
-    let around = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let mut options = HostOptions::new(places.clone(), around);
-    options.elicitor = Arc::new(WillingPerson);
-    options.model = Some(Arc::new(WillingPerson));
+    let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
+    let mut options = HostOptions::new(places.clone(), env);
+    options.elicitor = Arc::new(AutoApprover);
+    options.model = Some(Arc::new(AutoApprover));
     options.retry_policy = RetryPolicy::NoRetry;
-    options.login.guide = Some(Arc::new(WillingPerson));
+    options.login.guide = Some(Arc::new(AutoApprover));
     options.login.identity_provider = context.identity_provider();
     options.login.client_metadata_url = Some(DOCUMENT.parse()?);
     let (host, task) = Host::start(options)?;
@@ -91,26 +91,26 @@ async fn use_everything(
     view: &ServerView,
     context: &SuiteContext,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let desk = CallContext::new(host, places)?.with_trusted_server(SERVER);
+    let call_context = CallContext::new(host, places)?.with_trusted_server(SERVER);
     let samples = Samples::new(view.catalogue.items(ListKind::Tools).iter().map(decoded));
     let pool = host.pool();
     for tool in pool.tools().iter().filter(|it| it.server == SERVER) {
-        let wished = context.calls_of(&tool.name);
-        let calls = match wished.is_empty() {
+        let requested = context.calls_of(&tool.name);
+        let calls = match requested.is_empty() {
             true => vec![samples.for_tool(&tool.name)],
-            false => wished,
+            false => requested,
         };
         for arguments in calls {
             let mut call = ToolCall::new(&tool.exposed_name, arguments);
-            call.timeout = PATIENCE;
-            match host.call(&desk, call).await {
+            call.timeout = REQUEST_TIMEOUT;
+            match host.call(&call_context, call).await {
                 Ok(result) => println!("{}: {}", tool.name, result.text()),
                 Err(error) => eprintln!("{}: {error}", tool.name),
             }
         }
     }
-    for kept_back in pool.quarantined() {
-        eprintln!("{}: {}", kept_back.tool, kept_back.reason);
+    for quarantined in pool.quarantined() {
+        eprintln!("{}: {}", quarantined.tool, quarantined.reason);
     }
     for resource in view.catalogue.items(ListKind::Resources) {
         ask(host, "resources/read", json!({"uri": resource.name})).await;
@@ -125,14 +125,14 @@ async fn use_everything(
     if has_skills {
         use_skills(host).await?;
     }
-    desk.audit.flush().await;
+    call_context.audit.flush().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Lists the skills, and loads them where whoever started us wants to use them: listing alone reads nothing.
 async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
-    let are_wanted = std::env::args().any(|it| it == LOAD_SKILLS);
-    for skill in host.skills(SERVER).await?.iter().filter(|_| are_wanted) {
+    let load_files = std::env::args().any(|it| it == LOAD_SKILLS);
+    for skill in host.skills(SERVER).await?.iter().filter(|_| load_files) {
         // Files are read in the light of the skill; where that is not to be trusted, neither are they.
         if let Err(error) = host.load_skill(SERVER, skill).await {
             eprintln!("{}: {error}", skill.uri);
@@ -147,9 +147,9 @@ async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
 }
 
 async fn ask(host: &Host, method: &'static str, params: Json) {
-    let mut question = ServerRequest::idempotent(method, PATIENCE);
-    question.params = Some(Payload::from_json(params.to_string().into()));
-    match host.request(SERVER, question).await {
+    let mut request = ServerRequest::idempotent(method, REQUEST_TIMEOUT);
+    request.params = Some(Payload::from_json(params.to_string().into()));
+    match host.request(SERVER, request).await {
         Ok(answer) => println!("{method}: {} bytes", answer.as_bytes().len()),
         Err(error) => eprintln!("{method}: {error}"),
     }

@@ -21,7 +21,7 @@ const IDENTITY: &[(&str, &str)] = &[
 
 /// A call that a scenario wishes for.
 #[derive(Debug, Deserialize)]
-struct WishedCall {
+struct RequestedCall {
     name: String,
     #[serde(default)]
     arguments: Json,
@@ -31,7 +31,7 @@ struct WishedCall {
 #[derive(Debug, Default, Deserialize)]
 pub struct SuiteContext {
     #[serde(default, rename = "toolCalls")]
-    tool_calls: Vec<WishedCall>,
+    tool_calls: Vec<RequestedCall>,
     #[serde(flatten)]
     rest: Map<String, Json>,
 }

@@ -19,9 +19,9 @@ use url::Url;
 
 /// Somebody who agrees with everything.
 #[derive(Debug)]
-pub struct WillingPerson;
+pub struct AutoApprover;
 
-impl Elicitor for WillingPerson {
+impl Elicitor for AutoApprover {
     fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async move {
             match &inquiry.kind {
@@ -36,7 +36,7 @@ impl Elicitor for WillingPerson {
     }
 }
 
-impl LoginPrompt for WillingPerson {
+impl LoginPrompt for AutoApprover {
     fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a> {
         Box::pin(async move {
             // What it leads to is our own listener, where the host waits for it.
@@ -52,11 +52,11 @@ impl LoginPrompt for WillingPerson {
     }
 }
 
-impl SamplingModel for WillingPerson {
+impl SamplingModel for AutoApprover {
     fn create_message<'a>(&'a self, _: Json) -> SamplingFuture<'a> {
         let content = json!({"type": "text", "text": "sample"});
-        let said = json!({"role": "assistant", "content": content, "model": "none"});
-        Box::pin(std::future::ready(Ok(said)))
+        let message = json!({"role": "assistant", "content": content, "model": "none"});
+        Box::pin(std::future::ready(Ok(message)))
     }
 }
 

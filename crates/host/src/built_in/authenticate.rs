@@ -20,19 +20,19 @@ use crate::signing::LoginMethod;
 /// What its server would call it.
 const NAME: &str = "authenticate";
 /// What holds the address that a browser ended at.
-const CALLBACK: &str = "callback_url";
+const CALLBACK_ARGUMENT: &str = "callback_url";
 /// The longest such address.
-const LONGEST_CALLBACK: usize = 16 * 1024;
+const MAX_CALLBACK_CHARS: usize = 16 * 1024;
 /// How long an authorization server may take to say where to go, or whether it takes what was pasted.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Performs every such tool.
 #[derive(Debug)]
 pub(crate) struct Authenticate;
 
 /// The tool that stands for a server, as the server would list it.
-pub(crate) fn placeholder_item(server: &str, entrance: LoginMethod) -> ListItem {
-    let about = match entrance {
+pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
+    let about = match method {
         LoginMethod::OAuth => format!(
             "`{server}` wants a login before it shows its tools. This starts one and answers with the page that the \
              person has to open; when they are done, the server's own tools take the place of this one."
@@ -44,9 +44,9 @@ pub(crate) fn placeholder_item(server: &str, entrance: LoginMethod) -> ListItem 
     };
     let callback = "where the browser cannot come back to this machine: the address that it ended at, or the code \
                     in it";
-    let properties = match entrance {
-        LoginMethod::OAuth => json!({CALLBACK: {
-            "type": "string", "description": callback, "minLength": 1, "maxLength": LONGEST_CALLBACK,
+    let properties = match method {
+        LoginMethod::OAuth => json!({CALLBACK_ARGUMENT: {
+            "type": "string", "description": callback, "minLength": 1, "maxLength": MAX_CALLBACK_CHARS,
         }}),
         LoginMethod::ConnectorAccount => json!({}),
     };
@@ -62,7 +62,7 @@ pub(crate) fn placeholder_item(server: &str, entrance: LoginMethod) -> ListItem 
 }
 
 impl ToolExecutor for Authenticate {
-    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let server = &work.tool.server;
             let Some(handle) = work.host.connection(server) else {
@@ -81,13 +81,13 @@ impl ToolExecutor for Authenticate {
                     )));
                 }
             }
-            let patience = work.call.timeout.min(PATIENCE);
+            let wait = work.call.timeout.min(MAX_WAIT);
             Ok(match handle.login_method() {
                 Some(LoginMethod::OAuth) => {
-                    let pasted = work.call.arguments[CALLBACK].as_str().map(str::to_owned);
+                    let pasted = work.call.arguments[CALLBACK_ARGUMENT].as_str().map(str::to_owned);
                     match pasted {
-                        None => start_login(work.host, server, patience).await,
-                        Some(text) => submit_callback(work.host, &handle, text, patience).await,
+                        None => start_login(work.host, server, wait).await,
+                        Some(text) => submit_callback(work.host, &handle, text, wait).await,
                     }
                 }
                 Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
@@ -100,35 +100,35 @@ impl ToolExecutor for Authenticate {
     }
 }
 
-async fn start_login(host: &Host, server: &str, patience: Duration) -> Payload {
-    let Some(LoginProgress { mut stage, previous_failure: before }) =
+async fn start_login(host: &Host, server: &str, wait: Duration) -> Payload {
+    let Some(LoginProgress { mut stage, previous_failure: previous_failure }) =
         host.begin_login(server).await
     else {
         return logins_closed();
     };
-    let known = timeout(patience, stage.wait_for(|it| *it != LoginStage::Preparing)).await;
+    let known = timeout(wait, stage.wait_for(|it| *it != LoginStage::Preparing)).await;
     let now = match known {
         Ok(Ok(now)) => now.clone(),
         Ok(Err(_)) => return logins_closed(),
         Err(_) => LoginStage::Preparing,
     };
-    stage_result(server, now, before)
+    stage_result(server, now, previous_failure)
 }
 
 async fn submit_callback(
     host: &Host,
     handle: &ConnectionHandle,
     text: String,
-    patience: Duration,
+    wait: Duration,
 ) -> Payload {
     let server = handle.desired().name();
     let Some(LoginProgress { stage, .. }) = host.submit_to_login(server, text).await else {
         return error_result(&format!(
-            "no login to `{server}` waits for that; call this without `{CALLBACK}` first"
+            "no login to `{server}` waits for that; call this without `{CALLBACK_ARGUMENT}` first"
         ));
     };
-    match next_stage(stage, patience).await {
-        Some(LoginStage::SignedIn) => connection_result(handle, patience).await,
+    match next_stage(stage, wait).await {
+        Some(LoginStage::SignedIn) => connection_result(handle, wait).await,
         Some(LoginStage::AwaitingUser { url, rejection: not_taken }) => {
             let why = not_taken.unwrap_or_else(|| "it says nothing of this login".to_owned());
             error_result(&format!(
@@ -143,20 +143,17 @@ async fn submit_callback(
 }
 
 /// Where a login is after something happened to it, or after nothing did for too long.
-async fn next_stage(
-    mut stage: watch::Receiver<LoginStage>,
-    patience: Duration,
-) -> Option<LoginStage> {
-    match timeout(patience, stage.changed()).await {
+async fn next_stage(mut stage: watch::Receiver<LoginStage>, wait: Duration) -> Option<LoginStage> {
+    match timeout(wait, stage.changed()).await {
         Ok(Ok(())) => Some(stage.borrow().clone()),
         Ok(Err(_)) => None,
         Err(_) => Some(LoginStage::Preparing),
     }
 }
 
-async fn connection_result(handle: &ConnectionHandle, patience: Duration) -> Payload {
+async fn connection_result(handle: &ConnectionHandle, wait: Duration) -> Payload {
     let server = handle.desired().name();
-    match timeout(patience, handle.ensure_active(None)).await {
+    match timeout(wait, handle.ensure_active(None)).await {
         Ok(Ok(_)) => text_result(&[&format!(
             "Somebody is signed in to `{server}`, and it is connected: its own tools take the place of this one."
         )]),
@@ -170,19 +167,20 @@ async fn connection_result(handle: &ConnectionHandle, patience: Duration) -> Pay
     }
 }
 
-fn stage_result(server: &str, now: LoginStage, before: Option<String>) -> Payload {
+fn stage_result(server: &str, now: LoginStage, previous_failure: Option<String>) -> Payload {
     match now {
         LoginStage::Preparing => error_result(&format!(
             "the login to `{server}` takes longer than usual; call this again in a moment"
         )),
         LoginStage::AwaitingUser { url, .. } => {
-            let before = before.map(|why| format!("The login before came to nothing: {why}\n\n"));
+            let previous_failure =
+                previous_failure.map(|why| format!("The login before came to nothing: {why}\n\n"));
             text_result(&[&format!(
                 "{}To sign in to `{server}`, the person has to open this page in a browser:\n\n{url}\n\nWhen they \
                  are done, the server's own tools take the place of this one. If the browser is on another machine \
-                 it ends at a page that cannot be shown: call this again then, with `{CALLBACK}` set to the address \
+                 it ends at a page that cannot be shown: call this again then, with `{CALLBACK_ARGUMENT}` set to the address \
                  in its address bar.",
-                before.unwrap_or_default()
+                previous_failure.unwrap_or_default()
             )])
         }
         LoginStage::SignedIn => {
@@ -206,12 +204,12 @@ mod tests {
 
     #[test]
     fn a_connector_takes_nothing_and_another_server_what_was_pasted() {
-        let takes = |entrance| {
-            let raw: Json = placeholder_item("s", entrance).raw.decode().expect("JSON");
+        let takes = |method| {
+            let raw: Json = placeholder_item("s", method).raw.decode().expect("JSON");
             let properties = raw["inputSchema"]["properties"].as_object().cloned();
             properties.expect("an object").keys().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(takes(LoginMethod::OAuth), [CALLBACK]);
+        assert_eq!(takes(LoginMethod::OAuth), [CALLBACK_ARGUMENT]);
         assert_eq!(takes(LoginMethod::ConnectorAccount), [""; 0]);
     }
 }

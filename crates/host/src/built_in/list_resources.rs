@@ -16,7 +16,7 @@ use switchboard_wire::message::Payload;
 
 const NAME: &str = "ListMcpResources";
 /// The longest text of a resource that is told, in characters.
-const LONGEST: usize = 2048;
+const MAX_TEXT_CHARS: usize = 2048;
 
 #[derive(Debug)]
 struct ListResources;
@@ -35,7 +35,7 @@ pub(super) fn definition() -> Tool {
 }
 
 impl ToolExecutor for ListResources {
-    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let snapshot = work.host.snapshot();
             Ok(match work.call.arguments["server"].as_str() {
@@ -46,8 +46,8 @@ impl ToolExecutor for ListResources {
     }
 }
 
-fn list_one(desk: &CallContext, snapshot: &Snapshot, server: &str) -> Payload {
-    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(desk, snapshot, server))
+fn list_one(context: &CallContext, snapshot: &Snapshot, server: &str) -> Payload {
+    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(context, snapshot, server))
     else {
         return unknown_server(server);
     };
@@ -60,11 +60,12 @@ fn list_one(desk: &CallContext, snapshot: &Snapshot, server: &str) -> Payload {
     }
 }
 
-fn list_all(desk: &CallContext, snapshot: &Snapshot) -> Payload {
-    let seen = || snapshot.servers.values().filter(|view| !is_hidden(desk, snapshot, &view.name));
-    let listed: Vec<Json> = seen().flat_map(|view| resources(view)).collect();
+fn list_all(context: &CallContext, snapshot: &Snapshot) -> Payload {
+    let visible =
+        || snapshot.servers.values().filter(|view| !is_hidden(context, snapshot, &view.name));
+    let listed: Vec<Json> = visible().flat_map(|view| resources(view)).collect();
     let listed = Json::from(listed).to_string();
-    let missing = seen().filter(|view| view.status != Status::Connected);
+    let missing = visible().filter(|view| view.status != Status::Connected);
     let missing: Vec<String> =
         missing.map(|view| format!("`{}` ({})", view.name, status_reason(view))).collect();
     match missing.is_empty() {
@@ -97,17 +98,17 @@ fn resource_json(server: &str, item: &ListItem) -> Json {
     let it: Resource<'_> = serde_json::from_slice(item.raw.as_bytes()).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text = raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-        text.map(|text| text.chars().take(LONGEST).collect::<String>())
+        text.map(|text| text.chars().take(MAX_TEXT_CHARS).collect::<String>())
     };
-    let mut told = json!({"uri": item.name, "server": server});
+    let mut object = json!({"uri": item.name, "server": server});
     for (key, value) in
         [("name", it.name), ("mimeType", it.mime_type), ("description", it.description)]
     {
         if let Some(value) = text(value) {
-            told[key] = value.into();
+            object[key] = value.into();
         }
     }
-    told
+    object
 }
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
         let raw = json!({"uri": "a:b", "name": 7, "mimeType": "text/plain", "description": "ü".repeat(5000)});
         let item = ListItem { name: "a:b".to_owned(), raw: Payload::encode(&raw).expect("JSON") };
         let expected = json!({
-            "uri": "a:b", "server": "s", "mimeType": "text/plain", "description": "ü".repeat(LONGEST),
+            "uri": "a:b", "server": "s", "mimeType": "text/plain", "description": "ü".repeat(MAX_TEXT_CHARS),
         });
         assert_eq!(resource_json("s", &item), expected);
     }

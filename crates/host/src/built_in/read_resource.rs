@@ -17,7 +17,7 @@ use crate::yielded::{self, ContentBlock};
 
 const NAME: &str = "ReadMcpResource";
 /// How long a server may take, however long the caller would wait.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 struct ReadResource;
@@ -38,14 +38,16 @@ pub(super) fn definition() -> Tool {
 }
 
 impl ToolExecutor for ReadResource {
-    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
             let arguments = &work.call.arguments;
             let (server, uri) = (str_argument(arguments, "server"), str_argument(arguments, "uri"));
             if is_hidden(work.context, &work.host.snapshot(), server) {
                 return Ok(unknown_server(server));
             }
-            match read_if_supported(work.host, server, uri, work.call.timeout.min(PATIENCE)).await {
+            match read_if_supported(work.host, server, uri, work.call.timeout.min(MAX_TIMEOUT))
+                .await
+            {
                 Ok(Some(answer)) => Ok(to_tool_result(work.context, server, answer).await),
                 Ok(None) => Ok(no_resources(server)),
                 Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
@@ -61,10 +63,10 @@ async fn read_if_supported(
     host: &Host,
     server: &str,
     uri: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<Payload>, RequestError> {
     match host.has_resources(server).await? {
-        true => host.read_resource(server, uri, patience).await.map(Some),
+        true => host.read_resource(server, uri, timeout).await.map(Some),
         false => Ok(None),
     }
 }
@@ -84,8 +86,8 @@ struct ResourceContent<'a> {
 }
 
 /// The answer as a tool would give it.
-async fn to_tool_result(desk: &CallContext, server: &str, answer: Payload) -> Payload {
-    let (limits, keep, server) = (desk.limits, desk.spill.clone(), server.to_owned());
+async fn to_tool_result(context: &CallContext, server: &str, answer: Payload) -> Payload {
+    let (limits, keep, server) = (context.limits, context.spill.clone(), server.to_owned());
     let work = move || {
         let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
             return error_result("the answer is not shaped as the protocol says");
@@ -96,8 +98,8 @@ async fn to_tool_result(desk: &CallContext, server: &str, answer: Payload) -> Pa
         let saved = yielded::from_resource_read(&blobs, &server, &limits, &keep);
         with_saved_paths(&contents, saved.blocks)
     };
-    let told = tokio::task::spawn_blocking(work).await;
-    told.unwrap_or_else(|_| error_result("the answer could not be read"))
+    let converted = tokio::task::spawn_blocking(work).await;
+    converted.unwrap_or_else(|_| error_result("the answer could not be read"))
 }
 
 fn contents_json<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
@@ -118,8 +120,8 @@ fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload
         blocks.push(match is_blob(raw) {
             false => format!("{{\"type\":\"resource\",\"resource\":{}}}", raw.get()),
             true => {
-                let place = saved.next().map_or(Json::Null, |part| saved_path_json(&part));
-                json!({"type": "text", "text": place.to_string()}).to_string()
+                let path = saved.next().map_or(Json::Null, |part| saved_path_json(&part));
+                json!({"type": "text", "text": path.to_string()}).to_string()
             }
         });
     }

@@ -15,9 +15,9 @@ use crate::yielded::keep::{ResultId, SpillStore};
 /// What it is called by.
 pub const NAME: &str = "ReadMcpResult";
 /// How many lines are shown where nobody says.
-const USUAL: u64 = 200;
+const DEFAULT_LINES: u64 = 200;
 /// What of an answer is left for the words about what follows.
-const ROOM: usize = 200;
+const NOTE_CHARACTERS: usize = 200;
 
 #[derive(Debug)]
 struct ReadResult;
@@ -40,11 +40,11 @@ pub(super) fn definition() -> Tool {
 }
 
 impl ToolExecutor for ReadResult {
-    fn execute<'a>(&'a self, _leave: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
         Box::pin(async move {
-            let most = max_characters(work.context);
+            let max = max_characters(work.context);
             let (keep, arguments) = (work.context.spill.clone(), work.call.arguments);
-            let read = move || page_result(&keep, &arguments, most);
+            let read = move || page_result(&keep, &arguments, max);
             let read = tokio::task::spawn_blocking(read).await;
             Ok(read.unwrap_or_else(|_| error_result("the result could not be read")))
         })
@@ -52,19 +52,19 @@ impl ToolExecutor for ReadResult {
 }
 
 /// What fits an answer, so that it is not cut itself.
-fn max_characters(desk: &CallContext) -> usize {
-    desk.limits.max_characters().min(MAX_CHARACTERS).saturating_sub(ROOM)
+fn max_characters(context: &CallContext) -> usize {
+    context.limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
 }
 
-fn page_result(keep: &SpillStore, arguments: &Json, most: usize) -> Payload {
+fn page_result(keep: &SpillStore, arguments: &Json, max: usize) -> Payload {
     let line = |name: &str| arguments[name].as_u64().and_then(NonZeroU64::new);
     let first = line("firstLine").unwrap_or(NonZeroU64::MIN);
-    let last = line("lastLine").unwrap_or(first.saturating_add(USUAL - 1));
+    let last = line("lastLine").unwrap_or(first.saturating_add(DEFAULT_LINES - 1));
     let id = match ResultId::parse(str_argument(arguments, "id")) {
         Ok(id) => id,
         Err(error) => return error_result(&error.to_string()),
     };
-    match keep.page_within(&id, LineRange { first, last }, most) {
+    match keep.page_within(&id, LineRange { first, last }, max) {
         Err(_) => error_result(&format!("there is no result `{id}`, or not any more")),
         Ok(page) if page.more => {
             let next = page.last + 1;

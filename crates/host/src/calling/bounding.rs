@@ -17,10 +17,10 @@ use crate::yielded::{self, OutputLimits, ToolOutput};
 /// How many answers have their pictures decoded at once. Each may take some two hundred megabytes meanwhile.
 pub(crate) const MAX_CONCURRENT_IMAGE_DECODES: usize = 4;
 /// An answer of at most so many bytes is looked at where we are, if all of it is text.
-const LITTLE: usize = 16 * 1024;
+const INLINE_BYTES: usize = 16 * 1024;
 
 /// What pictures and other binary data are members of, and what hides the names of members.
-static WORDS: LazyLock<[Finder<'static>; 3]> =
+static BINARY_MARKERS: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["\"data\"", "\"blob\"", "\\u"].map(Finder::new));
 
 /// How much there is to do for an answer.
@@ -35,17 +35,17 @@ enum Workload {
 }
 
 /// A doubt makes it heavier.
-fn workload(answer: &Payload, limits: &OutputLimits) -> Workload {
-    let bytes = answer.as_bytes();
-    let [data, blob, escape] = &*WORDS;
-    let may_hold = |word: &Finder<'_>| word.find(bytes).is_some();
+fn workload(response: &Payload, limits: &OutputLimits) -> Workload {
+    let bytes = response.as_bytes();
+    let [data, blob, escape] = &*BINARY_MARKERS;
+    let may_hold = |marker: &Finder<'_>| marker.find(bytes).is_some();
     // Names of members may be written with escapes, so that they cannot be looked for.
     if may_hold(data) || may_hold(escape) {
         return Workload::ImageDecode;
     }
     // Two bytes are the least that a part takes, one the least that a character does.
     let is_shown = bytes.len() <= limits.max_characters() && bytes.len() / 2 <= limits.blocks;
-    match bytes.len() <= LITTLE && is_shown && !may_hold(blob) {
+    match bytes.len() <= INLINE_BYTES && is_shown && !may_hold(blob) {
         true => Workload::Inline,
         false => Workload::Blocking,
     }
@@ -55,34 +55,34 @@ impl Host {
     /// What is passed on of an answer.
     pub(super) async fn bound_output(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         tool: &Tool,
-        answer: Payload,
+        response: Payload,
     ) -> ToolOutput {
-        let mut limits = desk.limits;
+        let mut limits = context.limits;
         if tool.is_built_in() {
             limits.characters = limits.characters.min(built_in::MAX_CHARACTERS);
         }
-        bound_response(self.image_slots(), &tool.server, (limits, &desk.spill), answer).await
+        bound_response(self.image_slots(), &tool.server, (limits, &context.spill), response).await
     }
 }
 
 async fn bound_response(
-    pictures: &Arc<Semaphore>,
+    image_slots: &Arc<Semaphore>,
     server: &str,
     (limits, keep): (OutputLimits, &SpillStore),
-    answer: Payload,
+    response: Payload,
 ) -> ToolOutput {
-    let place = match workload(&answer, &limits) {
-        Workload::Inline => return yielded::from_tool_call(&answer, server, &limits, keep),
+    let slot = match workload(&response, &limits) {
+        Workload::Inline => return yielded::from_tool_call(&response, server, &limits, keep),
         Workload::Blocking => None,
         // It goes with the work: a caller who leaves does not make room before the work is done.
-        Workload::ImageDecode => pictures.clone().acquire_owned().await.ok(),
+        Workload::ImageDecode => image_slots.clone().acquire_owned().await.ok(),
     };
     let (server, keep) = (server.to_owned(), keep.clone());
     let work = move || {
-        let _place = place;
-        yielded::from_tool_call(&answer, &server, &limits, &keep)
+        let _slot = slot;
+        yielded::from_tool_call(&response, &server, &limits, &keep)
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(bounded) => bounded,
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_may_be_a_picture_is_one_and_what_may_go_to_disk_is_much() {
         check(&json!([{"type": "text", "text": "hello"}]), Workload::Inline);
-        check(&json!([{"type": "text", "text": "x".repeat(LITTLE)}]), Workload::Blocking);
+        check(&json!([{"type": "text", "text": "x".repeat(INLINE_BYTES)}]), Workload::Blocking);
         check(
             &json!([{"type": "resource", "resource": {"uri": "a:b", "blob": ""}}]),
             Workload::Blocking,
@@ -131,10 +131,10 @@ mod tests {
     async fn pictures_wait_for_a_place_and_texts_do_not() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let keep = SpillStore::in_data_folder(folder.path());
-        let pictures = Arc::new(Semaphore::new(1));
-        let taken = pictures.clone().acquire_owned().await.expect("it is open");
+        let image_slots = Arc::new(Semaphore::new(1));
+        let taken = image_slots.clone().acquire_owned().await.expect("it is open");
         let bounded = |content: Json| {
-            bound_response(&pictures, "s", (OutputLimits::default(), &keep), payload(&content))
+            bound_response(&image_slots, "s", (OutputLimits::default(), &keep), payload(&content))
         };
         let text = bounded(json!([{"type": "text", "text": "hello"}]));
         assert!(
@@ -143,13 +143,13 @@ mod tests {
         );
         let mut picture = Box::pin(bounded(json!([{"type": "image", "data": "no picture"}])));
         assert!(picture.as_mut().now_or_never().is_none());
-        let long = bounded(json!([{"type": "text", "text": "x".repeat(LITTLE)}]));
+        let long = bounded(json!([{"type": "text", "text": "x".repeat(INLINE_BYTES)}]));
         let soon = Duration::from_secs(20);
         tokio::time::timeout(soon, long).await.expect("it waits for no picture");
         assert!(picture.as_mut().now_or_never().is_none());
         drop(taken);
         tokio::time::timeout(soon, picture).await.expect("its turn has come");
-        assert_eq!(pictures.available_permits(), 1);
+        assert_eq!(image_slots.available_permits(), 1);
     }
 
     proptest! {
@@ -164,9 +164,9 @@ mod tests {
             let limits = OutputLimits { characters, blocks: parts, ..OutputLimits::default() };
             let blocks: Vec<Json> =
                 texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
-            let answer = payload(&json!(blocks));
-            if workload(&answer, &limits) == Workload::Inline {
-                let yielded = yielded::from_tool_call(&answer, "s", &limits, &keep);
+            let response = payload(&json!(blocks));
+            if workload(&response, &limits) == Workload::Inline {
+                let yielded = yielded::from_tool_call(&response, "s", &limits, &keep);
                 prop_assert!(yielded.full_text.is_none() && !keep.folder.exists());
             }
         }

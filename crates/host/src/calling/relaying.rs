@@ -59,27 +59,27 @@ impl Host {
     /// Passes a call on, and records it whatever becomes of it. Says how it ended besides.
     pub async fn relay(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         mut call: RelayedCall<'_>,
     ) -> (CallOutcome, Result<Payload, ToolCallError>) {
-        let mut recording = PendingRecord::begin(desk, call.caller, call.requested_name);
+        let mut recording = PendingRecord::begin(context, call.caller, call.requested_name);
         recording.record.origin = std::mem::take(&mut call.origin);
-        let outcome = self.run_relay(desk, call, &mut recording.record).await;
-        let ended = match &outcome {
+        let outcome = self.run_relay(context, call, &mut recording.record).await;
+        let call_outcome = match &outcome {
             Ok(result) if is_tool_error(result) => CallOutcome::ToolError,
             Ok(_) => CallOutcome::Succeeded,
             Err(failure) => failure.into(),
         };
-        recording.record.outcome = ended.id().to_owned();
+        recording.record.outcome = call_outcome.id().to_owned();
         if let Err(ToolCallError::Denied { because, .. }) = &outcome {
             recording.record.because.clone_from(because);
         }
-        (ended, outcome)
+        (call_outcome, outcome)
     }
 
     async fn run_relay(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         call: RelayedCall<'_>,
         record: &mut AuditRecord,
     ) -> Result<Payload, ToolCallError> {
@@ -92,30 +92,34 @@ impl Host {
         };
         record.arguments = audit::digest(&arguments);
         let fingerprint = self.connection(&tool.server).map(|it| it.view().fingerprint.clone());
-        let (of_server, said) = (fingerprint.as_ref(), &mut record.verdict);
-        let applicant = PermissionCheck { caller: call.caller, context: desk, prompt: call.prompt };
-        let leave = obtain_permit(applicant, tool, of_server, &arguments, said).await?;
+        let (of_server, rule_verdict) = (fingerprint.as_ref(), &mut record.verdict);
+        let check = PermissionCheck { caller: call.caller, context, prompt: call.prompt };
+        let permit = obtain_permit(check, tool, of_server, &arguments, rule_verdict).await?;
         "allow".clone_into(&mut record.decision);
-        record.because.clone_from(&leave.because);
+        record.because.clone_from(&permit.because);
         match tool.kind {
-            ToolKind::Server => Ok(self.forward(leave, call).await?),
+            ToolKind::Server => Ok(self.forward(permit, call).await?),
             ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
                 let call = ToolCall {
                     caller: call.caller.to_owned(),
                     timeout: call.timeout,
                     ..ToolCall::new(&tool.exposed_name, arguments)
                 };
-                let work = ToolExecution { host: self, context: desk, tool, call };
-                Ok(tool.executor.execute(leave, work).await?)
+                let work = ToolExecution { host: self, context, tool, call };
+                Ok(tool.executor.execute(permit, work).await?)
             }
         }
     }
 
-    async fn forward(&self, leave: Permit, call: RelayedCall<'_>) -> Result<Payload, RequestError> {
+    async fn forward(
+        &self,
+        permit: Permit,
+        call: RelayedCall<'_>,
+    ) -> Result<Payload, RequestError> {
         let tool = call.tool;
         let written = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);
         let question = tool_call_request(tool, written, (call.timeout, call.progress));
-        self.relay_permitted(leave, &tool.server, question.on_behalf_of(call.on_behalf_of)).await
+        self.relay_permitted(permit, &tool.server, question.on_behalf_of(call.on_behalf_of)).await
     }
 }
 
@@ -139,22 +143,22 @@ fn read_arguments(tool: &str, arguments: &Payload) -> Result<Json, ToolCallError
 fn call_params(
     name: &str,
     arguments: Option<&Payload>,
-    beside: &[(String, Payload)],
+    other_params: &[(String, Payload)],
 ) -> (Payload, Payload) {
-    const AROUND: usize = 64;
+    const ENVELOPE_BYTES: usize = 64;
     let none = Payload::from_json(Bytes::from_static(b"{}"));
     let size = |it: &Payload| it.as_bytes().len();
     let room = name.len()
         + arguments.map_or(0, size)
-        + beside.iter().map(|(name, value)| name.len() + size(value) + 4).sum::<usize>();
-    let mut text = BytesMut::with_capacity(room + AROUND);
+        + other_params.iter().map(|(name, value)| name.len() + size(value) + 4).sum::<usize>();
+    let mut text = BytesMut::with_capacity(room + ENVELOPE_BYTES);
     text.put_slice(b"{\"name\":");
     write_json_string(&mut text, name);
     if let Some(arguments) = arguments {
         text.put_slice(b",\"arguments\":");
         text.put_slice(arguments.as_bytes());
     }
-    for (name, value) in beside {
+    for (name, value) in other_params {
         text.put_slice(b",");
         write_json_string(&mut text, name);
         text.put_slice(b":");
@@ -172,12 +176,12 @@ fn write_json_string(text: &mut BytesMut, word: &str) {
 fn is_tool_error(result: &Payload) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Said {
+    struct ErrorFlag {
         #[serde(default)]
         is_error: bool,
     }
-    static MENTIONED: LazyFinder = LazyFinder::new(|| Finder::new(b"\"isError\""));
-    result.contains(&MENTIONED) && result.decode::<Said>().is_ok_and(|it| it.is_error)
+    static IS_ERROR_KEY: LazyFinder = LazyFinder::new(|| Finder::new(b"\"isError\""));
+    result.contains(&IS_ERROR_KEY) && result.decode::<ErrorFlag>().is_ok_and(|it| it.is_error)
 }
 
 #[cfg(test)]
@@ -193,8 +197,8 @@ mod tests {
     #[test]
     fn what_a_client_sent_reaches_the_server_under_the_servers_own_name() {
         let arguments = payload(&json!({"a": 1}));
-        let beside = [("requestState".to_owned(), payload(&json!("x")))];
-        let (params, mirrored) = call_params("quote\"d", Some(&arguments), &beside);
+        let other_params = [("requestState".to_owned(), payload(&json!("x")))];
+        let (params, mirrored) = call_params("quote\"d", Some(&arguments), &other_params);
         let expected = json!({"name": "quote\"d", "arguments": {"a": 1}, "requestState": "x"});
         assert_eq!(params.decode::<Json>().expect("JSON"), expected);
         assert_eq!(mirrored, arguments);

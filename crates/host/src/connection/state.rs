@@ -8,11 +8,11 @@ use crate::cause::{ConnectionFailure, FailureClass};
 /// How many attempts a connection gets in a row.
 pub const MAX_ATTEMPTS: u32 = 5;
 /// The first pause between attempts; each one after it is twice as long.
-const FIRST_REST: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
-const LONGEST_REST: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A connection that lived this long was a good one: losing it begins a new count.
-const STEADY: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// Where a connection is.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +102,7 @@ pub enum RetryPolicy {
 
 impl State {
     /// Where the connection is after an event, and what is to be done.
-    pub fn on(self, event: Event, persistence: RetryPolicy) -> (State, Action) {
+    pub fn on(self, event: Event, policy: RetryPolicy) -> (State, Action) {
         match event {
             Event::Stop => self.on_stop(),
             Event::Reconnect => self.on_reconnect(),
@@ -126,7 +126,7 @@ impl State {
                 | State::Failed { .. } => (self, Action::Nothing),
             },
             Event::OpenFailed(cause) => match self {
-                State::Opening { attempt } => after_failure(attempt, cause, persistence),
+                State::Opening { attempt } => after_failure(attempt, cause, policy),
                 State::Idle
                 | State::Open { .. }
                 | State::BackingOff { .. }
@@ -137,13 +137,13 @@ impl State {
             Event::Lost { cause, lived } => match self {
                 // What stood once may stand again, even where a first attempt would be the last.
                 State::Open { attempt } => {
-                    let attempts = if lived >= STEADY { 0 } else { attempt };
+                    let attempts = if lived >= STABLE_AFTER { 0 } else { attempt };
                     match cause.class() {
                         FailureClass::AuthRequired => {
                             (State::AuthRequired { cause }, Action::Nothing)
                         }
                         FailureClass::Transient | FailureClass::Permanent => {
-                            retry(attempts, cause, persistence)
+                            retry(attempts, cause, policy)
                         }
                     }
                 }
@@ -211,29 +211,25 @@ fn open_attempt(attempt: u32) -> (State, Action) {
 fn after_failure(
     attempts: u32,
     cause: Arc<ConnectionFailure>,
-    persistence: RetryPolicy,
+    policy: RetryPolicy,
 ) -> (State, Action) {
     match cause.class() {
         FailureClass::AuthRequired => (State::AuthRequired { cause }, Action::Nothing),
-        FailureClass::Transient => retry(attempts, cause, persistence),
+        FailureClass::Transient => retry(attempts, cause, policy),
         FailureClass::Permanent => (State::Failed { cause }, Action::Nothing),
     }
 }
 
 /// Tries once more after a pause, within bounds.
-fn retry(
-    attempts: u32,
-    cause: Arc<ConnectionFailure>,
-    persistence: RetryPolicy,
-) -> (State, Action) {
-    match persistence == RetryPolicy::RetryWithBackoff && attempts < MAX_ATTEMPTS {
+fn retry(attempts: u32, cause: Arc<ConnectionFailure>, policy: RetryPolicy) -> (State, Action) {
+    match policy == RetryPolicy::RetryWithBackoff && attempts < MAX_ATTEMPTS {
         true => (State::BackingOff { attempts, cause }, Action::BackOff(backoff(attempts))),
         false => (State::Failed { cause }, Action::Nothing),
     }
 }
 
 fn backoff(attempts: u32) -> Duration {
-    FIRST_REST.saturating_mul(1 << attempts.min(16)).min(LONGEST_REST)
+    INITIAL_BACKOFF.saturating_mul(1 << attempts.min(16)).min(MAX_BACKOFF)
 }
 
 #[cfg(test)]
@@ -243,11 +239,11 @@ mod tests {
     use super::*;
     use crate::cause::FailureKind;
 
-    fn passing() -> Arc<ConnectionFailure> {
+    fn transient() -> Arc<ConnectionFailure> {
         Arc::new(ConnectionFailure::new(FailureKind::Closed))
     }
 
-    fn lasting() -> Arc<ConnectionFailure> {
+    fn permanent() -> Arc<ConnectionFailure> {
         Arc::new(ConnectionFailure::new(FailureKind::NoCommonVersion { theirs: Vec::new() }))
     }
 
@@ -255,23 +251,23 @@ mod tests {
         Arc::new(ConnectionFailure::new(FailureKind::AuthRequired))
     }
 
-    const PATIENT: RetryPolicy = RetryPolicy::RetryWithBackoff;
+    const RETRYING: RetryPolicy = RetryPolicy::RetryWithBackoff;
 
     fn open(attempt: u32) -> State {
         State::Open { attempt }
     }
 
     fn lost(lived: u64) -> Event {
-        Event::Lost { cause: passing(), lived: Duration::from_secs(lived) }
+        Event::Lost { cause: transient(), lived: Duration::from_secs(lived) }
     }
 
     #[track_caller]
     fn check(state: State, event: Event, expected: (State, Action)) {
-        assert_eq!(state.on(event, PATIENT), expected);
+        assert_eq!(state.on(event, RETRYING), expected);
     }
 
-    fn resting(attempts: u32) -> State {
-        State::BackingOff { attempts, cause: passing() }
+    fn backing_off(attempts: u32) -> State {
+        State::BackingOff { attempts, cause: transient() }
     }
 
     #[test]
@@ -284,17 +280,17 @@ mod tests {
     #[test]
     fn a_lost_connection_is_made_again_after_pauses_that_double_up_to_a_bound() {
         let pause = |seconds| Action::BackOff(Duration::from_secs(seconds));
-        check(open(3), lost(31), (resting(0), pause(1)));
+        check(open(3), lost(31), (backing_off(0), pause(1)));
         for (attempt, seconds) in [(1, 2), (2, 4), (3, 8), (4, 16)] {
-            let failed = Event::OpenFailed(passing());
-            check(State::Opening { attempt }, failed, (resting(attempt), pause(seconds)));
+            let failed = Event::OpenFailed(transient());
+            check(State::Opening { attempt }, failed, (backing_off(attempt), pause(seconds)));
             let next = State::Opening { attempt: attempt + 1 };
-            check(resting(attempt), Event::BackoffElapsed, (next, Action::Open));
+            check(backing_off(attempt), Event::BackoffElapsed, (next, Action::Open));
         }
         let last = State::Opening { attempt: 5 };
-        let failed = State::Failed { cause: passing() };
-        check(last, Event::OpenFailed(passing()), (failed, Action::Nothing));
-        assert_eq!(backoff(40), LONGEST_REST);
+        let failed = State::Failed { cause: transient() };
+        check(last, Event::OpenFailed(transient()), (failed, Action::Nothing));
+        assert_eq!(backoff(40), MAX_BACKOFF);
     }
 
     #[test]
@@ -302,10 +298,10 @@ mod tests {
         let mut state = State::Opening { attempt: 1 };
         let mut starts = 1;
         loop {
-            state = state.on(Event::Opened, PATIENT).0.on(lost(2), PATIENT).0;
+            state = state.on(Event::Opened, RETRYING).0.on(lost(2), RETRYING).0;
             match state {
                 State::BackingOff { .. } => {
-                    state = state.on(Event::BackoffElapsed, PATIENT).0;
+                    state = state.on(Event::BackoffElapsed, RETRYING).0;
                     starts += 1;
                 }
                 State::Failed { .. } => break,
@@ -322,16 +318,16 @@ mod tests {
     #[test]
     fn what_waiting_does_not_mend_fails_at_once() {
         let opening = State::Opening { attempt: 1 };
-        let failed = State::Failed { cause: lasting() };
-        check(opening, Event::OpenFailed(lasting()), (failed, Action::Nothing));
+        let failed = State::Failed { cause: permanent() };
+        check(opening, Event::OpenFailed(permanent()), (failed, Action::Nothing));
     }
 
     #[test]
     fn what_stood_once_is_tried_again_though_a_first_attempt_would_have_been_the_last() {
-        let lost = Event::Lost { cause: lasting(), lived: STEADY };
-        let resting = State::BackingOff { attempts: 0, cause: lasting() };
-        check(open(1), lost.clone(), (resting, Action::BackOff(FIRST_REST)));
-        let failed = State::Failed { cause: lasting() };
+        let lost = Event::Lost { cause: permanent(), lived: STABLE_AFTER };
+        let backing_off = State::BackingOff { attempts: 0, cause: permanent() };
+        check(open(1), lost.clone(), (backing_off, Action::BackOff(INITIAL_BACKOFF)));
+        let failed = State::Failed { cause: permanent() };
         assert_eq!(open(1).on(lost, RetryPolicy::NoRetry), (failed, Action::Nothing));
     }
 
@@ -346,26 +342,26 @@ mod tests {
 
     #[test]
     fn a_use_ends_a_pause_and_gives_a_failed_connection_one_more_chance() {
-        check(resting(2), Event::Requested, (State::Opening { attempt: 3 }, Action::Open));
-        let failed = State::Failed { cause: passing() };
+        check(backing_off(2), Event::Requested, (State::Opening { attempt: 3 }, Action::Open));
+        let failed = State::Failed { cause: transient() };
         let chance = State::Opening { attempt: MAX_ATTEMPTS };
         check(failed.clone(), Event::Requested, (chance.clone(), Action::Open));
-        check(chance, Event::OpenFailed(passing()), (failed, Action::Nothing));
+        check(chance, Event::OpenFailed(transient()), (failed, Action::Nothing));
     }
 
     #[test]
     fn whoever_tries_only_once_fails_at_once() {
         let opening = State::Opening { attempt: 1 };
-        let (state, act) = opening.on(Event::OpenFailed(passing()), RetryPolicy::NoRetry);
-        assert_eq!((state, act), (State::Failed { cause: passing() }, Action::Nothing));
+        let (state, act) = opening.on(Event::OpenFailed(transient()), RetryPolicy::NoRetry);
+        assert_eq!((state, act), (State::Failed { cause: transient() }, Action::Nothing));
     }
 
     #[test]
     fn a_person_can_have_it_made_anew_at_any_time() {
         let opening = || State::Opening { attempt: 1 };
         check(open(4), Event::Reconnect, (opening(), Action::CloseAndOpen));
-        check(resting(4), Event::Reconnect, (opening(), Action::Open));
-        check(State::Failed { cause: lasting() }, Event::Reconnect, (opening(), Action::Open));
+        check(backing_off(4), Event::Reconnect, (opening(), Action::Open));
+        check(State::Failed { cause: permanent() }, Event::Reconnect, (opening(), Action::Open));
         check(opening(), Event::Reconnect, (opening(), Action::Nothing));
         check(State::Closed, Event::Reconnect, (State::Closed, Action::Nothing));
     }
@@ -373,20 +369,20 @@ mod tests {
     #[test]
     fn what_comes_too_late_changes_nothing() {
         for event in
-            [Event::BackoffElapsed, Event::OpenFailed(passing()), Event::Opened, Event::Start]
+            [Event::BackoffElapsed, Event::OpenFailed(transient()), Event::Opened, Event::Start]
         {
             check(open(1), event, (open(1), Action::Nothing));
         }
         check(State::Closed, Event::Opened, (State::Closed, Action::Close));
-        check(resting(1), lost(1), (resting(1), Action::Nothing));
+        check(backing_off(1), lost(1), (backing_off(1), Action::Nothing));
     }
 
     fn any_event() -> impl Strategy<Value = Event> {
         prop_oneof![
             Just(Event::Start),
             Just(Event::Opened),
-            Just(Event::OpenFailed(passing())),
-            Just(Event::OpenFailed(lasting())),
+            Just(Event::OpenFailed(transient())),
+            Just(Event::OpenFailed(permanent())),
             Just(Event::OpenFailed(login())),
             (0..60u64).prop_map(lost),
             Just(Event::BackoffElapsed),
@@ -402,14 +398,14 @@ mod tests {
         ) {
             let mut state = State::Idle;
             for event in &events {
-                state = state.on(event.clone(), PATIENT).0;
+                state = state.on(event.clone(), RETRYING).0;
                 if let State::Opening { attempt } | State::Open { attempt } = state {
                     prop_assert!((1..=MAX_ATTEMPTS).contains(&attempt));
                 }
             }
-            let (mut state, _) = state.on(Event::Stop, PATIENT);
+            let (mut state, _) = state.on(Event::Stop, RETRYING);
             for event in events {
-                state = state.on(event, PATIENT).0;
+                state = state.on(event, RETRYING).0;
                 prop_assert_eq!(&state, &State::Closed);
             }
         }

@@ -32,7 +32,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_
 use super::credentials::Credentials;
 use super::state::{Action, Event, MAX_ATTEMPTS, State};
 use super::{
-    ActiveConnection, Closing, ConnectionCommand, DesiredServer, STRIKES, ServerView, Status,
+    ActiveConnection, Closing, ConnectionCommand, DesiredServer, MAX_CONSECUTIVE_FAILURES,
+    ServerView, Status,
 };
 use crate::address;
 use crate::catalogue::{self, Catalogue, FetchedList, ListKind};
@@ -48,35 +49,35 @@ use crate::subscription::ResourceActivity;
 use crate::trouble;
 
 /// Changes that come this close together are fetched together.
-const TOGETHER: Duration = Duration::from_millis(50);
+const COALESCE_WINDOW: Duration = Duration::from_millis(50);
 /// Lists are not fetched more often than this, however often the server says that they changed.
-const AT_MOST_EVERY: Duration = Duration::from_millis(500);
+const MIN_FETCH_INTERVAL: Duration = Duration::from_millis(500);
 /// A list whose time is shorter than this is not fetched anew all the time.
-const SHORTEST_FRESHNESS: Duration = Duration::from_secs(30);
+const MIN_TTL: Duration = Duration::from_secs(30);
 /// How long we wait before we listen again after the stream of changes ended; twice as long each time.
-const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+const LISTEN_INITIAL_BACKOFF: Duration = Duration::from_secs(2);
 /// The longest such wait. A stream that lasted this long was a good one, and the waits begin anew.
-const LISTEN_AT_LEAST: Duration = Duration::from_secs(60);
+const LISTEN_MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Lists that no answer came for are asked for again after a pause, which doubles from the first to the second.
-const LIST_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+const LIST_RETRY_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// What a server says when it has begun to tell us of changes.
-const LISTENED_TO: &str = "notifications/subscriptions/acknowledged";
+const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// What a server says when it does not want to know any more.
 const CANCELLED: &str = "notifications/cancelled";
 /// What a server says when it is done with what it sent somebody to a page for.
-const VISITED: &str = "notifications/elicitation/complete";
+const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 /// How often we look whether the machine slept.
-const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// A clock that went on this much further than we did means that the machine slept.
-const SLEPT: Duration = Duration::from_secs(10);
+const SUSPEND_THRESHOLD: Duration = Duration::from_secs(10);
 /// How long a server may take to say that it is there.
-const PING: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may hold its turn. One that takes longer goes on without it.
-const TURN: Duration = Duration::from_secs(1);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many questions of a server are answered at once.
-const ANSWERS: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 /// How many, where each belongs to a call of somebody: they wait for as many people as there are.
-const ANSWERS_OF_CALLS: usize = 4096;
+const MAX_CONCURRENT_ATTRIBUTED_REQUESTS: usize = 4096;
 
 type ConnectFuture = Pin<Box<dyn Future<Output = Result<Connection, ConnectionFailure>> + Send>>;
 type FetchFuture = Pin<Box<dyn Future<Output = Vec<(ListKind, FetchedList)>> + Send>>;
@@ -159,10 +160,10 @@ impl ConnectionActor {
         desired: DesiredServer,
         context: Arc<ConnectionContext>,
         reports: mpsc::Sender<Arc<ServerView>>,
-        particulars: super::ConnectionOptions,
+        options: super::ConnectionOptions,
     ) -> ConnectionActor {
         let mut offer = context.client_info.clone();
-        offer.capabilities = particulars.client_capabilities.unwrap_or(offer.capabilities);
+        offer.capabilities = options.client_capabilities.unwrap_or(offer.capabilities);
         let first = ServerView {
             name: desired.name().to_owned(),
             scope: desired.scope,
@@ -180,8 +181,8 @@ impl ConnectionActor {
             desired,
             context,
             reports,
-            predecessor: particulars.predecessor,
-            default_handler: particulars.default_handler,
+            predecessor: options.predecessor,
+            default_handler: options.default_handler,
             offer,
             view_sender: watch::Sender::new(Arc::new(first)),
             state: State::Idle,
@@ -208,7 +209,7 @@ impl ConnectionActor {
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<ConnectionCommand>) {
-        let mut ticks = interval(LOOK_AT_CLOCK);
+        let mut ticks = interval(CLOCK_CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.transition(Event::Start, DescendantSearch::Now).await;
         self.publish().await;
@@ -227,17 +228,17 @@ impl ConnectionActor {
                 ActorEvent::BackoffElapsed => {
                     self.transition(Event::BackoffElapsed, DescendantSearch::Now).await
                 }
-                ActorEvent::Closed(how) => {
-                    self.connection_lost(ConnectionFailure::from(&how)).await
+                ActorEvent::Closed(result) => {
+                    self.connection_lost(ConnectionFailure::from(&result)).await
                 }
                 ActorEvent::Message(said) => self.on_message(said),
                 ActorEvent::ListsFetched(fetched) => self.lists_fetched(fetched).await,
-                ActorEvent::ChangeStreamEnded(how) => self.change_stream_ended(&how),
+                ActorEvent::ChangeStreamEnded(result) => self.change_stream_ended(&result),
                 ActorEvent::ChangeStreamRetry => self.open_change_stream(),
                 ActorEvent::ListsExpired => self.mark_dirty(&ListKind::ALL),
                 ActorEvent::PingFinished(result) => self.ping_finished(result).await,
                 ActorEvent::SubscribeFinished(told) => self.subscribe_finished(told),
-                ActorEvent::ResourceStreamEnded(how) => self.resource_stream_ended(&how),
+                ActorEvent::ResourceStreamEnded(result) => self.resource_stream_ended(&result),
                 ActorEvent::ResourceStreamRetry => self.open_resource_stream(),
                 ActorEvent::Tick => {
                     self.detect_suspend();
@@ -255,7 +256,7 @@ impl ConnectionActor {
         while self.answering.try_join_next().is_some() {}
         let dialling = &mut self.connecting;
         let rest = self.backoff_until;
-        let Some(held) = &mut self.open_connection else {
+        let Some(open) = &mut self.open_connection else {
             return tokio::select! {
                 biased;
                 command = commands.recv() => ActorEvent::Command(command),
@@ -266,43 +267,43 @@ impl ConnectionActor {
                 () = wait_until(rest) => ActorEvent::BackoffElapsed,
             };
         };
-        let client = held.connection.client.clone();
+        let client = open.connection.client.clone();
         tokio::select! {
             biased;
             command = commands.recv() => ActorEvent::Command(command),
-            said = held.connection.next_event() => ActorEvent::Message(said),
+            said = open.connection.next_event() => ActorEvent::Message(said),
             // Before the lists, which a connection that ended makes look empty.
-            how = client.closed() => ActorEvent::Closed(how),
+            result = client.closed() => ActorEvent::Closed(result),
             // Asked before the lists are, so that no change falls between the two.
-            how = wait_for(&mut held.change_stream) => {
-                held.change_stream = None;
-                ActorEvent::ChangeStreamEnded(how)
+            result = wait_for(&mut open.change_stream) => {
+                open.change_stream = None;
+                ActorEvent::ChangeStreamEnded(result)
             }
-            fetched = wait_for(&mut held.fetching) => {
-                held.fetching = None;
+            fetched = wait_for(&mut open.fetching) => {
+                open.fetching = None;
                 ActorEvent::ListsFetched(fetched)
             }
-            result = wait_for(&mut held.ping) => {
-                held.ping = None;
+            result = wait_for(&mut open.ping) => {
+                open.ping = None;
                 ActorEvent::PingFinished(result)
             }
-            told = held.resource_watch.legacy_requests.join_next(), if !held.resource_watch.legacy_requests.is_empty() => {
+            told = open.resource_watch.legacy_requests.join_next(), if !open.resource_watch.legacy_requests.is_empty() => {
                 ActorEvent::SubscribeFinished(told.and_then(Result::ok).flatten())
             }
-            how = wait_for(&mut held.resource_watch.stream) => {
-                held.resource_watch.stream = None;
-                ActorEvent::ResourceStreamEnded(how)
+            result = wait_for(&mut open.resource_watch.stream) => {
+                open.resource_watch.stream = None;
+                ActorEvent::ResourceStreamEnded(result)
             }
-            () = wait_until(held.resource_watch.retry_at) => {
-                held.resource_watch.retry_at = None;
+            () = wait_until(open.resource_watch.retry_at) => {
+                open.resource_watch.retry_at = None;
                 ActorEvent::ResourceStreamRetry
             }
-            () = wait_until(held.listen_again_at) => {
-                held.listen_again_at = None;
+            () = wait_until(open.listen_again_at) => {
+                open.listen_again_at = None;
                 ActorEvent::ChangeStreamRetry
             }
-            () = wait_until(held.refresh_at) => {
-                held.refresh_at = None;
+            () = wait_until(open.refresh_at) => {
+                open.refresh_at = None;
                 ActorEvent::ListsExpired
             }
             _ = ticks.tick() => ActorEvent::Tick,
@@ -311,9 +312,9 @@ impl ConnectionActor {
 
     /// Lets the state decide, and does what it says.
     async fn transition(&mut self, event: Event, search: DescendantSearch) {
-        let persistence = self.context.retry_policy;
+        let policy = self.context.retry_policy;
         let before = std::mem::replace(&mut self.state, State::Idle);
-        let (state, act) = before.on(event, persistence);
+        let (state, act) = before.on(event, policy);
         self.state = state;
         match act {
             Action::Nothing => {}
@@ -330,14 +331,14 @@ impl ConnectionActor {
     fn start_connecting(&mut self) {
         self.backoff_until = None;
         self.attempt_started = Instant::now();
-        let is_asked_for = std::mem::take(&mut self.ignore_auth_cache);
-        let (wanted, settings) = (self.desired.clone(), self.context.clone());
+        let ignore_auth_cache = std::mem::take(&mut self.ignore_auth_cache);
+        let (desired, context) = (self.desired.clone(), self.context.clone());
         let predecessor = self.predecessor.clone();
-        let (signatory, offer) = (self.login_slot.clone(), self.offer.clone());
+        let (login_slot, offer) = (self.login_slot.clone(), self.offer.clone());
         self.connecting = Some(Box::pin(async move {
             wait_until_closed(predecessor).await;
-            let signer = signatory.login(&wanted, &settings).await?;
-            open_with_login((wanted, offer), settings, signer, is_asked_for).await
+            let login = login_slot.login(&desired, &context).await?;
+            open_with_login((desired, offer), context, login, ignore_auth_cache).await
         }));
     }
 
@@ -345,7 +346,7 @@ impl ConnectionActor {
         self.connecting = None;
         self.answering.abort_all();
         while self.answering.join_next().await.is_some() {}
-        if let Some(held) = self.open_connection.take() {
+        if let Some(open) = self.open_connection.take() {
             let OpenConnection {
                 connection: line,
                 fetching,
@@ -353,7 +354,7 @@ impl ConnectionActor {
                 ping: checking,
                 resource_watch: watching,
                 ..
-            } = held;
+            } = open;
             drop((fetching, listening, checking, watching));
             line.close(search).await;
         }
@@ -387,7 +388,7 @@ impl ConnectionActor {
         if generation != self.generation {
             return;
         }
-        let Some(held) = &self.open_connection else { return };
+        let Some(open) = &self.open_connection else { return };
         if trouble::is_session_expired(error) {
             self.context.stderr_log.note(self.desired.name(), "the server forgot the session");
             self.transition(Event::Reconnect, DescendantSearch::Now).await;
@@ -395,7 +396,8 @@ impl ConnectionActor {
             // Whoever asks next need not wait until we notice by ourselves.
             self.connection_lost(ConnectionFailure::from(error)).await;
         } else if trouble::is_transport_failure(error)
-            && held.consecutive_failures.fetch_add(1, Ordering::Relaxed) + 1 >= STRIKES
+            && open.consecutive_failures.fetch_add(1, Ordering::Relaxed) + 1
+                >= MAX_CONSECUTIVE_FAILURES
         {
             self.connection_lost(ConnectionFailure::from(error)).await;
         }
@@ -427,11 +429,11 @@ impl ConnectionActor {
             last_fetch: now,
             change_stream: None,
             listen_again_at: None,
-            listen_backoff: (LISTEN_AGAIN, now),
+            listen_backoff: (LISTEN_INITIAL_BACKOFF, now),
             is_acknowledged: false,
             may_have_missed: false,
             refresh_at: None,
-            list_backoff: LIST_AGAIN[0],
+            list_backoff: LIST_RETRY_BACKOFF[0],
             ping: None,
             time_to_ready: None,
             resource_watch: subscribing::ResourceWatch::default(),
@@ -444,27 +446,27 @@ impl ConnectionActor {
         if fetched.iter().any(|(_, it)| it.auth_status == Some(401)) {
             return self.connection_lost(ConnectionFailure::new(FailureKind::AuthRequired)).await;
         }
-        let Some(held) = &mut self.open_connection else { return };
-        held.last_fetch = Instant::now();
-        held.catalogue = Arc::new(held.catalogue.updated_with(fetched));
-        held.refresh_at = None;
+        let Some(open) = &mut self.open_connection else { return };
+        open.last_fetch = Instant::now();
+        open.catalogue = Arc::new(open.catalogue.updated_with(fetched));
+        open.refresh_at = None;
         let announces = {
-            let it = &held.connection.client.server().capabilities;
+            let it = &open.connection.client.server().capabilities;
             let lists = [it.tools, it.resources, it.prompts];
             lists.iter().flatten().any(|listing| listing.list_changed)
         };
-        if let (Some(fresh), false) = (held.catalogue.ttl(), announces) {
-            held.refresh_at = Some(Instant::now() + fresh.max(SHORTEST_FRESHNESS));
+        if let (Some(fresh), false) = (open.catalogue.ttl(), announces) {
+            open.refresh_at = Some(Instant::now() + fresh.max(MIN_TTL));
         }
-        if held.catalogue.has_stale_list() {
-            held.refresh_at = Some(Instant::now() + held.list_backoff);
-            held.list_backoff = held.list_backoff.saturating_mul(2).min(LIST_AGAIN[1]);
+        if open.catalogue.has_stale_list() {
+            open.refresh_at = Some(Instant::now() + open.list_backoff);
+            open.list_backoff = open.list_backoff.saturating_mul(2).min(LIST_RETRY_BACKOFF[1]);
         } else {
-            held.list_backoff = LIST_AGAIN[0];
+            open.list_backoff = LIST_RETRY_BACKOFF[0];
         }
-        if held.time_to_ready.is_none() {
-            held.time_to_ready = Some(self.attempt_started.elapsed());
-            held.may_have_missed = held.change_stream.is_some() && !held.is_acknowledged;
+        if open.time_to_ready.is_none() {
+            open.time_to_ready = Some(self.attempt_started.elapsed());
+            open.may_have_missed = open.change_stream.is_some() && !open.is_acknowledged;
             let text = format!("connected after {} ms", self.attempt_started.elapsed().as_millis());
             self.context.stderr_log.note(self.desired.name(), &text);
             self.transition(Event::Opened, DescendantSearch::Now).await;
@@ -479,7 +481,7 @@ impl ConnectionActor {
         let known = self
             .open_connection
             .as_ref()
-            .and_then(|held| CompletionCache::from_catalogue(&held.catalogue));
+            .and_then(|open| CompletionCache::from_catalogue(&open.catalogue));
         if let Some(known) = known {
             let folder = &self.context.completion_cache_folder;
             let path =
@@ -494,25 +496,25 @@ impl ConnectionActor {
     }
 
     fn mark_dirty(&mut self, lists: &[ListKind]) {
-        if let Some(held) = &mut self.open_connection {
-            held.dirty_lists.extend(lists);
+        if let Some(open) = &mut self.open_connection {
+            open.dirty_lists.extend(lists);
         }
         self.fetch_dirty();
     }
 
     /// Fetches what changed, once a fetch under way is done, and not too often.
     fn fetch_dirty(&mut self) {
-        let Some(held) = &mut self.open_connection else { return };
-        if held.fetching.is_some() || held.dirty_lists.is_empty() {
+        let Some(open) = &mut self.open_connection else { return };
+        if open.fetching.is_some() || open.dirty_lists.is_empty() {
             return;
         }
-        let lists: Vec<ListKind> = std::mem::take(&mut held.dirty_lists).into_iter().collect();
-        let client = held.connection.client.clone();
-        let since = held.last_fetch.elapsed();
-        let pause = AT_MOST_EVERY.saturating_sub(since).max(TOGETHER);
+        let lists: Vec<ListKind> = std::mem::take(&mut open.dirty_lists).into_iter().collect();
+        let client = open.connection.client.clone();
+        let since = open.last_fetch.elapsed();
+        let pause = MIN_FETCH_INTERVAL.saturating_sub(since).max(COALESCE_WINDOW);
         let fetching = self.fetch_lists(client, lists);
-        if let Some(held) = &mut self.open_connection {
-            held.fetching = Some(Box::pin(async move {
+        if let Some(open) = &mut self.open_connection {
+            open.fetching = Some(Box::pin(async move {
                 sleep(pause).await;
                 fetching.await
             }));
@@ -521,13 +523,13 @@ impl ConnectionActor {
 
     /// Fetches lists; where we are turned away and somebody is there to sign in, once more after that.
     fn fetch_lists(&self, client: Client, lists: Vec<ListKind>) -> FetchFuture {
-        let (patience, settings) = (self.response_timeout(), self.context.clone());
-        let (signatory, wanted) = (self.login_slot.clone(), self.desired.clone());
+        let (limit, context) = (self.response_timeout(), self.context.clone());
+        let (login_slot, desired) = (self.login_slot.clone(), self.desired.clone());
         Box::pin(async move {
-            let fetched = catalogue::fetch(client.clone(), lists.clone(), patience).await;
-            let is_turned_away = fetched.iter().any(|(_, it)| it.auth_status.is_some());
-            match is_turned_away && signatory.sign_in_if_required(&wanted, &settings).await {
-                true => catalogue::fetch(client, lists, patience).await,
+            let fetched = catalogue::fetch(client.clone(), lists.clone(), limit).await;
+            let is_auth_rejected = fetched.iter().any(|(_, it)| it.auth_status.is_some());
+            match is_auth_rejected && login_slot.sign_in_if_required(&desired, &context).await {
+                true => catalogue::fetch(client, lists, limit).await,
                 false => fetched,
             }
         })
@@ -541,34 +543,34 @@ impl ConnectionActor {
     }
 
     fn on_notification(&mut self, method: &str, params: Option<&Payload>) {
-        if let (Some(held), true) = (&self.open_connection, concerns_resources(method)) {
-            held.resource_revision.bump();
+        if let (Some(open), true) = (&self.open_connection, concerns_resources(method)) {
+            open.resource_revision.bump();
         }
         match method {
             subscribing::RESOURCE_UPDATED => self.resource_updated(params),
-            LISTENED_TO if self.is_resource_acknowledgement(params) => {
+            SUBSCRIPTIONS_ACKNOWLEDGED if self.is_resource_acknowledgement(params) => {
                 self.resource_stream_acknowledged(params)
             }
-            LISTENED_TO => self.change_stream_acknowledged(),
+            SUBSCRIPTIONS_ACKNOWLEDGED => self.change_stream_acknowledged(),
             CANCELLED => self.cancel_request(params),
-            VISITED => self.elicitation_completed(params),
+            ELICITATION_COMPLETE => self.elicitation_completed(params),
             _ => self.mark_dirty(ListKind::changed_by(method)),
         }
     }
 
     /// What changed before somebody heard us may have been missed.
     fn change_stream_acknowledged(&mut self) {
-        let Some(held) = &mut self.open_connection else { return };
-        held.is_acknowledged = true;
-        if std::mem::take(&mut held.may_have_missed) {
+        let Some(open) = &mut self.open_connection else { return };
+        open.is_acknowledged = true;
+        if std::mem::take(&mut open.may_have_missed) {
             self.mark_dirty(&ListKind::ALL);
         }
     }
 
     fn on_request(&mut self, request: IncomingRequest) {
         let most = match &request.attribution {
-            Attribution::Owner(_) => ANSWERS_OF_CALLS,
-            Attribution::None | Attribution::Ambiguous => ANSWERS,
+            Attribution::Owner(_) => MAX_CONCURRENT_ATTRIBUTED_REQUESTS,
+            Attribution::None | Attribution::Ambiguous => MAX_CONCURRENT_REQUESTS,
         };
         if self.answering.len() >= most {
             self.answering.spawn(request.reject(RpcError {
@@ -644,8 +646,8 @@ impl ConnectionActor {
 
     /// Modern servers say what changed only to those who listen.
     fn open_change_stream(&mut self) {
-        let Some(held) = &mut self.open_connection else { return };
-        let introduction = held.connection.client.server();
+        let Some(open) = &mut self.open_connection else { return };
+        let introduction = open.connection.client.server();
         if introduction.era != Era::Modern {
             return;
         }
@@ -664,25 +666,28 @@ impl ConnectionActor {
             return;
         }
         let params = Payload::from_json(json!({"notifications": filter}).to_string().into());
-        let request = held.connection.client.request("subscriptions/listen").params(params);
-        held.change_stream = Some(Box::pin(request.send()));
-        held.listen_backoff.1 = Instant::now();
+        let request = open.connection.client.request("subscriptions/listen").params(params);
+        open.change_stream = Some(Box::pin(request.send()));
+        open.listen_backoff.1 = Instant::now();
     }
 
     /// A stream that ended is opened again, and what may have been missed is fetched, now and when somebody hears
     /// us again. A server that refuses has none.
-    fn change_stream_ended(&mut self, how: &Result<Payload, CallError>) {
-        match how {
+    fn change_stream_ended(&mut self, result: &Result<Payload, CallError>) {
+        match result {
             Err(CallError::Remote(_)) => {}
             Ok(_)
             | Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
-                if let Some(held) = &mut self.open_connection {
-                    let (pause, since) = held.listen_backoff;
-                    let pause =
-                        if since.elapsed() < LISTEN_AT_LEAST { pause } else { LISTEN_AGAIN };
-                    held.listen_again_at = Some(Instant::now() + pause);
-                    held.may_have_missed = true;
-                    held.listen_backoff.0 = pause.saturating_mul(2).min(LISTEN_AT_LEAST);
+                if let Some(open) = &mut self.open_connection {
+                    let (pause, since) = open.listen_backoff;
+                    let pause = if since.elapsed() < LISTEN_MAX_BACKOFF {
+                        pause
+                    } else {
+                        LISTEN_INITIAL_BACKOFF
+                    };
+                    open.listen_again_at = Some(Instant::now() + pause);
+                    open.may_have_missed = true;
+                    open.listen_backoff.0 = pause.saturating_mul(2).min(LISTEN_MAX_BACKOFF);
                 }
                 self.mark_dirty(&ListKind::ALL);
             }
@@ -696,12 +701,12 @@ impl ConnectionActor {
         let by_clock = now.1.duration_since(then_by_clock).unwrap_or_default();
         let by_us = now.0.saturating_duration_since(then);
         self.clock = now;
-        if by_clock > by_us + SLEPT
-            && let Some(held) = &mut self.open_connection
-            && held.ping.is_none()
+        if by_clock > by_us + SUSPEND_THRESHOLD
+            && let Some(open) = &mut self.open_connection
+            && open.ping.is_none()
         {
-            let client = held.connection.client.clone();
-            held.ping = Some(Box::pin(async move { client.ping(PING).await }));
+            let client = open.connection.client.clone();
+            open.ping = Some(Box::pin(async move { client.ping(PING_TIMEOUT).await }));
         }
     }
 
@@ -713,19 +718,19 @@ impl ConnectionActor {
 
     /// The line is gone, or as good as gone.
     async fn connection_lost(&mut self, cause: ConnectionFailure) {
-        let Some(held) = &mut self.open_connection else { return };
-        let lived = held.opened.elapsed();
-        let was_ready = held.time_to_ready.is_some();
-        let exit = held.connection.exit_status().await;
-        let said = held.connection.stderr_tail().await;
+        let Some(open) = &mut self.open_connection else { return };
+        let lived = open.opened.elapsed();
+        let was_ready = open.time_to_ready.is_some();
+        let exit = open.connection.exit_status().await;
+        let said = open.connection.stderr_tail().await;
         let cause = match (exit, &cause.kind) {
             (Some(status), FailureKind::Closed) => {
                 ConnectionFailure::new(cause::exit_failure(status))
             }
             (Some(_) | None, _) => cause,
         };
-        let (signatory, settings) = (self.login_slot.clone(), self.context.clone());
-        let cause = explain_auth_failure(cause, signatory, &self.desired.clone(), settings).await;
+        let (login_slot, context) = (self.login_slot.clone(), self.context.clone());
+        let cause = explain_auth_failure(cause, login_slot, &self.desired.clone(), context).await;
         let cause = cause.with_evidence(cause::stderr_evidence(&said));
         self.log_failure(&cause);
         let cause = Arc::new(cause);
@@ -773,23 +778,23 @@ impl ConnectionActor {
     async fn publish(&mut self) {
         let status = self.status();
         let stands = status == Status::Connected;
-        let held = self.open_connection.as_ref().filter(|_| stands);
+        let open = self.open_connection.as_ref().filter(|_| stands);
         let view = Arc::new(ServerView {
             name: self.desired.name().to_owned(),
             scope: self.desired.scope,
             fingerprint: self.desired.fingerprint.clone(),
             transport: self.desired.spec.transport.kind(),
             status,
-            server_info: held.map(|held| held.connection.client.server().clone()),
-            catalogue: held.map(|held| held.catalogue.clone()).unwrap_or_default(),
-            time_to_ready: held.and_then(|held| held.time_to_ready),
-            pid: self.open_connection.as_ref().and_then(|held| held.connection.pid()),
-            fallback: held.and_then(|held| held.connection.fallback),
-            active: held.map(|held| ActiveConnection {
-                client: held.connection.client.clone(),
+            server_info: open.map(|open| open.connection.client.server().clone()),
+            catalogue: open.map(|open| open.catalogue.clone()).unwrap_or_default(),
+            time_to_ready: open.and_then(|open| open.time_to_ready),
+            pid: self.open_connection.as_ref().and_then(|open| open.connection.pid()),
+            fallback: open.and_then(|open| open.connection.fallback),
+            active: open.map(|open| ActiveConnection {
+                client: open.connection.client.clone(),
                 generation: self.generation,
-                resource_revision: held.resource_revision.clone(),
-                consecutive_failures: held.consecutive_failures.clone(),
+                resource_revision: open.resource_revision.clone(),
+                consecutive_failures: open.consecutive_failures.clone(),
             }),
         });
         self.view_sender.send_replace(view.clone());
@@ -827,59 +832,60 @@ async fn wait_until(when: Option<Instant>) {
 /// From a definition to a line, with somebody signing in on the way where the server wants that and somebody is
 /// there. The person's time is nobody's turn.
 async fn open_with_login(
-    (wanted, offer): (DesiredServer, ClientDescription),
-    settings: Arc<ConnectionContext>,
-    signer: Option<Arc<ServerLogin>>,
-    is_asked_for: bool,
+    (desired, offer): (DesiredServer, ClientDescription),
+    context: Arc<ConnectionContext>,
+    login: Option<Arc<ServerLogin>>,
+    ignore_auth_cache: bool,
 ) -> Result<Connection, ConnectionFailure> {
-    let Some(signer) = signer else {
+    let Some(login) = login else {
         // What a helper prints may be another thing by now, whatever was said of the last.
-        let is_asked_for = is_asked_for || headers_helper::command(&wanted.spec).is_some();
-        return open((wanted, offer), settings, None, is_asked_for).await;
+        let ignore_auth_cache =
+            ignore_auth_cache || headers_helper::command(&desired.spec).is_some();
+        return open((desired, offer), context, None, ignore_auth_cache).await;
     };
     let mut step_ups = StepUpLimit::default();
-    let mut is_asked_for = is_asked_for || signer.has_login().await;
+    let mut ignore_auth_cache = ignore_auth_cache || login.has_login().await;
     loop {
-        let called = (wanted.clone(), offer.clone());
-        let opened = open(called, settings.clone(), Some(&signer), is_asked_for).await;
+        let called = (desired.clone(), offer.clone());
+        let opened = open(called, context.clone(), Some(&login), ignore_auth_cache).await;
         let cause = match opened {
             Ok(line) => return Ok(line),
             Err(cause) => cause,
         };
         let is_about_login =
             matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
-        let guide = settings.login_options.guide.as_deref();
+        let guide = context.login_options.guide.as_deref();
         let (Some(guide), true) = (guide.filter(|_| is_about_login), step_ups.try_acquire()) else {
-            return Err(with_login_error(cause, &signer));
+            return Err(with_login_error(cause, &login));
         };
-        if let Err(error) = signer.sign_in(guide, &LoginRequest::default()).await {
+        if let Err(error) = login.sign_in(guide, &LoginRequest::default()).await {
             return Err(cause.with_evidence(Evidence::Detail(signing::error_chain(&error))));
         }
-        is_asked_for = true;
+        ignore_auth_cache = true;
     }
 }
 
 /// A server that turns us away while there is a login that only an outage kept from being renewed does not want another.
 async fn explain_auth_failure(
     cause: ConnectionFailure,
-    signatory: LoginSlot,
-    wanted: &DesiredServer,
-    settings: Arc<ConnectionContext>,
+    login_slot: LoginSlot,
+    desired: &DesiredServer,
+    context: Arc<ConnectionContext>,
 ) -> ConnectionFailure {
     if cause.kind != FailureKind::AuthRequired {
         return cause;
     }
-    match signatory.login(wanted, &settings).await {
-        Ok(Some(signer)) => with_login_error(cause, &signer),
+    match login_slot.login(desired, &context).await {
+        Ok(Some(login)) => with_login_error(cause, &login),
         Ok(None) | Err(_) => cause,
     }
 }
 
 /// A failure with what stood in the way of signing in, where something did.
-fn with_login_error(cause: ConnectionFailure, signer: &ServerLogin) -> ConnectionFailure {
-    match (&cause.kind, signer.last_error()) {
+fn with_login_error(cause: ConnectionFailure, login: &ServerLogin) -> ConnectionFailure {
+    match (&cause.kind, login.last_error()) {
         (FailureKind::AuthRequired, Some(trouble)) => {
-            let kind = match signer.may_refresh_later() {
+            let kind = match login.may_refresh_later() {
                 true => FailureKind::LoginNotRefreshed,
                 false => FailureKind::AuthRequired,
             };
@@ -891,42 +897,43 @@ fn with_login_error(cause: ConnectionFailure, signer: &ServerLogin) -> Connectio
 
 /// From a definition to a line: waits for its turn, fetches secrets, dials, and remembers what it learnt.
 async fn open(
-    (wanted, offer): (DesiredServer, ClientDescription),
-    settings: Arc<ConnectionContext>,
-    signer: Option<&Arc<ServerLogin>>,
-    is_asked_for: bool,
+    (desired, offer): (DesiredServer, ClientDescription),
+    context: Arc<ConnectionContext>,
+    login: Option<&Arc<ServerLogin>>,
+    ignore_auth_cache: bool,
 ) -> Result<Connection, ConnectionFailure> {
-    let window = match wanted.spec.transport.kind() {
-        TransportKind::Stdio => &settings.local_slots,
+    let window = match desired.spec.transport.kind() {
+        TransportKind::Stdio => &context.local_slots,
         TransportKind::Sse
         | TransportKind::Http
         | TransportKind::Ws
         | TransportKind::SseIde
         | TransportKind::WsIde
         | TransportKind::Sdk
-        | TransportKind::ConnectorProxy => &settings.remote_slots,
+        | TransportKind::ConnectorProxy => &context.remote_slots,
     };
-    let turn = window.acquire().await;
-    let key = format!("{}/{}", wanted.name(), wanted.fingerprint);
+    let slot = window.acquire().await;
+    let key = format!("{}/{}", desired.name(), desired.fingerprint);
     let prepared = {
-        let _desk = settings.blocking_slots.acquire().await;
-        let (wanted, settings, key) = (wanted.clone(), settings.clone(), key.clone());
-        tokio::task::spawn_blocking(move || prepare(&wanted, &settings, &key, is_asked_for)).await
+        let _slot = context.blocking_slots.acquire().await;
+        let (desired, context, key) = (desired.clone(), context.clone(), key.clone());
+        tokio::task::spawn_blocking(move || prepare(&desired, &context, &key, ignore_auth_cache))
+            .await
     };
     let (address, hint, network) =
         prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
-    let credentials = Credentials::of(&wanted, &address, signer, &settings).await?;
+    let credentials = Credentials::of(&desired, &address, login, &context).await?;
     // A helper may have been slow, and is not to hold up those who wait for their turn.
-    let turn = turn.ok().filter(|_| !credentials.took_long());
+    let slot = slot.ok().filter(|_| !credentials.took_long());
     let address = credentials.on(address);
-    let (said, carrier) = settings.stderr_log.sender(wanted.name());
+    let (said, log_task) = context.stderr_log.sender(desired.name());
     let terms = ConnectOptions {
         client: offer,
         era_hint: hint,
-        timeout: wanted.spec.common.timeout.unwrap_or(settings.connect_timeout),
+        timeout: desired.spec.common.timeout.unwrap_or(context.connect_timeout),
         process_options: ProcessOptions {
-            watchdog: settings.watchdog(),
-            process_set: settings.descendants,
+            watchdog: context.watchdog(),
+            process_set: context.descendants,
             stderr: Some(said),
             ..ProcessOptions::default()
         },
@@ -935,20 +942,20 @@ async fn open(
     let dialled = {
         let dialling = dial::connect(&address, &terms);
         tokio::pin!(dialling);
-        match timeout(TURN, &mut dialling).await {
+        match timeout(SLOT_TIMEOUT, &mut dialling).await {
             Ok(dialled) => {
-                drop(turn);
+                drop(slot);
                 dialled
             }
             // Whoever is this slow no longer holds up those who wait for their turn.
             Err(_) => {
-                drop(turn);
+                drop(slot);
                 dialling.await
             }
         }
     };
     // Ends with the program whose words it carries.
-    drop((terms, carrier));
+    drop((terms, log_task));
     let outcome = match &dialled {
         Ok(line) => AttemptOutcome::Era(line.client.server().era),
         Err(error) => match ConnectionFailure::from(error).class() {
@@ -956,7 +963,7 @@ async fn open(
             FailureClass::Transient | FailureClass::Permanent => AttemptOutcome::Nothing,
         },
     };
-    outcome.save(&settings, key);
+    outcome.save(&context, key);
     match dialled {
         Ok(line) => Ok(line),
         Err(error) => Err(credentials.explain(connect_failure(&error, &address)).await),
@@ -971,19 +978,19 @@ enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    fn save(self, settings: &ConnectionContext, key: String) {
-        let scribe = &settings.state_writer;
+    fn save(self, context: &ConnectionContext, key: String) {
+        let scribe = &context.state_writer;
         match self {
             AttemptOutcome::Era(era) => {
                 // A legacy verdict is renewed only when it has run out: a server may learn.
                 let value = era.as_str().to_owned();
                 scribe
-                    .edit(&settings.era_cache, CacheEdit::PutIfChanged { key: key.clone(), value });
-                scribe.edit(&settings.auth_required_cache, CacheEdit::Remove { key });
+                    .edit(&context.era_cache, CacheEdit::PutIfChanged { key: key.clone(), value });
+                scribe.edit(&context.auth_required_cache, CacheEdit::Remove { key });
             }
             AttemptOutcome::AuthRequired => {
                 scribe.edit(
-                    &settings.auth_required_cache,
+                    &context.auth_required_cache,
                     CacheEdit::Put { key, value: "401".to_owned() },
                 );
             }
@@ -994,25 +1001,25 @@ impl AttemptOutcome {
 
 /// What blocks: what is remembered, and the secrets.
 fn prepare(
-    wanted: &DesiredServer,
-    settings: &ConnectionContext,
+    desired: &DesiredServer,
+    context: &ConnectionContext,
     key: &str,
-    is_asked_for: bool,
+    ignore_auth_cache: bool,
 ) -> Result<(Address, EraHint, Option<HttpClient>), ConnectionFailure> {
-    if !is_asked_for && settings.auth_required_cache.get(key).is_some() {
+    if !ignore_auth_cache && context.auth_required_cache.get(key).is_some() {
         let detail = "it said so less than 15 minutes ago; `swb reconnect` asks again".to_owned();
         return Err(ConnectionFailure::new(FailureKind::AuthRequired)
             .with_evidence(Evidence::Detail(detail)));
     }
-    let hint = match settings.era_cache.get(key).as_deref().and_then(Era::parse) {
+    let hint = match context.era_cache.get(key).as_deref().and_then(Era::parse) {
         Some(Era::Legacy) => EraHint::Legacy,
         Some(Era::Modern) | None => EraHint::Unknown,
     };
-    let address = address::server_address(&wanted.spec, &settings.env, &settings.in_process)?;
+    let address = address::server_address(&desired.spec, &context.env, &context.in_process)?;
     let network = match &address {
         Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
-            let own = address::load_certificates(&wanted.spec, &settings.env)?;
-            Some(settings.network(own)?)
+            let own = address::load_certificates(&desired.spec, &context.env)?;
+            Some(context.network(own)?)
         }
         Address::Stdio(_) | Address::InProcess(_) => None,
     };

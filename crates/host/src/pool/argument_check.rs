@@ -13,13 +13,13 @@ use switchboard_wire::message::Payload;
 use super::tool::Tool;
 
 /// The most faults that are told at once.
-const MOST_FAULTS: usize = 20;
+const MAX_FAULTS: usize = 20;
 /// How hard a pattern may try, so that no server's pattern holds us up.
-const MOST_BACKTRACKS: usize = 10_000;
+const MAX_BACKTRACKS: usize = 10_000;
 /// The largest compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// How much of a list of allowed values is told, in characters.
-const LONGEST_LIST: usize = 300;
+const MAX_LIST_CHARS: usize = 300;
 
 /// What is wrong with an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +71,8 @@ impl fmt::Display for ArgumentFault {
             ArgumentFaultKind::Unknown { nearest: Some(nearest) } => {
                 write!(f, " is not known, did you mean `{nearest}`?")
             }
-            ArgumentFaultKind::Type { expected, actual: given } => {
-                write!(f, " should be {expected}, not {given}")
+            ArgumentFaultKind::Type { expected, actual: actual } => {
+                write!(f, " should be {expected}, not {actual}")
             }
             ArgumentFaultKind::NotListed { allowed } => write!(f, " should be one of {allowed}"),
             ArgumentFaultKind::Invalid { expected } => write!(f, " {expected}"),
@@ -100,8 +100,8 @@ impl ArgumentChecker {
     fn new(schema: &Payload) -> ArgumentChecker {
         let schema: Json = schema.decode().unwrap_or_default();
         let patterns = PatternOptions::fancy_regex()
-            .backtrack_limit(MOST_BACKTRACKS)
-            .size_limit(LARGEST_PATTERN);
+            .backtrack_limit(MAX_BACKTRACKS)
+            .size_limit(MAX_PATTERN_BYTES);
         let options = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .with_pattern_options(patterns)
@@ -116,11 +116,11 @@ impl ArgumentChecker {
         let mut faults = Vec::new();
         for error in validator.iter_errors(arguments) {
             self.collect_faults(&error, &mut faults);
-            if faults.len() >= MOST_FAULTS {
+            if faults.len() >= MAX_FAULTS {
                 break;
             }
         }
-        faults.truncate(MOST_FAULTS);
+        faults.truncate(MAX_FAULTS);
         faults
     }
 
@@ -150,8 +150,8 @@ impl ArgumentChecker {
             }
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_type(kind);
-                let given = JsonType::from(error.instance().as_ref()).as_str();
-                push(shown(at, None), ArgumentFaultKind::Type { expected, actual: given });
+                let actual = JsonType::from(error.instance().as_ref()).as_str();
+                push(shown(at, None), ArgumentFaultKind::Type { expected, actual });
             }
             ValidationErrorKind::Enum { options } => {
                 push(shown(at, None), ArgumentFaultKind::NotListed { allowed: listed(options) });
@@ -210,21 +210,21 @@ impl ArgumentChecker {
             error.instance_path() == at && matches!(error.kind(), ValidationErrorKind::Type { .. })
         };
         // A form of another type altogether was not meant, unless all are.
-        let meant = branches.iter().filter(|errors| !errors.iter().any(is_type));
-        if let Some(errors) = meant.min_by_key(|errors| errors.len()) {
+        let candidates = branches.iter().filter(|errors| !errors.iter().any(is_type));
+        if let Some(errors) = candidates.min_by_key(|errors| errors.len()) {
             errors.iter().for_each(|error| self.collect_faults(error, faults));
             return;
         }
-        let mut given = "null";
+        let mut actual = "null";
         let mut types: Vec<String> = Vec::new();
         for error in branches.iter().flatten().filter(|error| is_type(error)) {
-            given = JsonType::from(error.instance().as_ref()).as_str();
+            actual = JsonType::from(error.instance().as_ref()).as_str();
             if let ValidationErrorKind::Type { kind } = error.kind() {
                 types.push(expected_type(kind));
             }
         }
         types.dedup();
-        let kind = ArgumentFaultKind::Type { expected: types.join(" or "), actual: given };
+        let kind = ArgumentFaultKind::Type { expected: types.join(" or "), actual };
         faults.push(ArgumentFault { at: shown(at, None), kind });
     }
 
@@ -282,7 +282,7 @@ fn listed(values: &Json) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_LIST) {
+    match text.char_indices().nth(MAX_LIST_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

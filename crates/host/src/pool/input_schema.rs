@@ -107,14 +107,14 @@ pub(super) fn normalise(
     }
     // Deeper JSON than serde_json reads is too deep for us as well.
     let schema = serde_json::from_str(text).map_err(|_| QuarantineReason::TooDeep)?;
-    let mut untold = Vec::new();
-    let mut normal = normalise_json(schema, &mut untold)?;
+    let mut validation_only = Vec::new();
+    let mut normal = normalise_json(schema, &mut validation_only)?;
     let shown = to_payload(&normal)?;
-    if untold.is_empty() {
+    if validation_only.is_empty() {
         return Ok(shown.into());
     }
     // Nothing of that name is left at the root.
-    normal["allOf"] = untold.into();
+    normal["allOf"] = validation_only.into();
     Ok(NormalisedSchema { shown, validated: Some(to_payload(&normal)?) })
 }
 
@@ -130,8 +130,8 @@ fn empty_schema() -> Json {
     json!({"type": "object", "properties": {}})
 }
 
-/// What is not shown and still counts goes to `untold`.
-fn normalise_json(schema: Json, untold: &mut Vec<Json>) -> Result<Json, QuarantineReason> {
+/// What is not shown and still counts goes to `validation_only`.
+fn normalise_json(schema: Json, validation_only: &mut Vec<Json>) -> Result<Json, QuarantineReason> {
     let mut root = match schema {
         Json::Object(root) => root,
         Json::Null | Json::Bool(true) => return Ok(empty_schema()),
@@ -144,7 +144,7 @@ fn normalise_json(schema: Json, untold: &mut Vec<Json>) -> Result<Json, Quaranti
     }
     dialect::translate(&mut root);
     let mut root = references::inline_references(root)?;
-    root_shape::normalise_root(&mut root, untold)?;
+    root_shape::normalise_root(&mut root, validation_only)?;
     // Merging moves things; what still refers to them must find them.
     references::check_targets(&root)?;
     dialect::check_keywords(&root, &Pointer::default())?;

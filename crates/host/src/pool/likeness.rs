@@ -5,9 +5,9 @@ use super::naming;
 use super::tool::Tool;
 
 /// Letters fall into so many drawers.
-const DRAWERS: usize = 32;
+const BUCKETS: usize = 32;
 
-type LetterCounts = [u8; DRAWERS];
+type LetterCounts = [u8; BUCKETS];
 
 /// A name that nobody has.
 pub(super) struct NameQuery {
@@ -45,13 +45,13 @@ impl NameQuery {
     }
 
     fn edit_distance(&self, name: &str, limit: usize) -> Option<usize> {
-        let far = (2 + name.len() / 5).min(limit);
-        if name.len().abs_diff(self.name.len()) >= far {
+        let limit_distance = (2 + name.len() / 5).min(limit);
+        if name.len().abs_diff(self.name.len()) >= limit_distance {
             return None;
         }
         if !name.is_ascii() {
             let distance = strsim::damerau_levenshtein(&self.name, &name.to_lowercase());
-            return (distance < far).then_some(distance);
+            return (distance < limit_distance).then_some(distance);
         }
         let other = letters(name.as_bytes());
         let missing = |one: &LetterCounts, other: &LetterCounts| -> usize {
@@ -59,36 +59,39 @@ impl NameQuery {
         };
         // Every letter that the other has not costs a step.
         let least = missing(&self.letters, &other).max(missing(&other, &self.letters));
-        if least >= far {
+        if least >= limit_distance {
             return None;
         }
-        bounded_edit_distance(self.name.as_bytes(), name.as_bytes(), far)
+        bounded_edit_distance(self.name.as_bytes(), name.as_bytes(), limit_distance)
     }
 }
 
 fn letters(name: &[u8]) -> LetterCounts {
-    let mut letters = [0u8; DRAWERS];
+    let mut letters = [0u8; BUCKETS];
     for byte in name {
         // Letters of either case fall into the same drawer.
-        let drawer = &mut letters[usize::from(*byte) % DRAWERS];
-        *drawer = drawer.saturating_add(1);
+        let bucket = &mut letters[usize::from(*byte) % BUCKETS];
+        *bucket = bucket.saturating_add(1);
     }
     letters
 }
 
 /// How many letters have to be put in, taken out, replaced or swapped with their neighbours, where that is less than
-/// `far`. The case of the second name does not matter.
-fn bounded_edit_distance(one: &[u8], other: &[u8], far: usize) -> Option<usize> {
+/// `limit_distance`. The case of the second name does not matter.
+fn bounded_edit_distance(one: &[u8], other: &[u8], limit_distance: usize) -> Option<usize> {
     let width = other.len() + 1;
     let mut before: Vec<usize> = vec![usize::MAX; width];
     let mut last: Vec<usize> = (0..width).collect();
     let mut row: Vec<usize> = vec![0; width];
     for (at, a) in one.iter().enumerate() {
-        row.fill(far);
+        row.fill(limit_distance);
         row[0] = at + 1;
         // Further from the diagonal than this, it is too far already.
-        let (from, to) = ((at + 1).saturating_sub(far).max(1), (at + 1 + far).min(width - 1));
-        let mut least = if from == 1 { row[0] } else { far };
+        let (from, to) = (
+            (at + 1).saturating_sub(limit_distance).max(1),
+            (at + 1 + limit_distance).min(width - 1),
+        );
+        let mut least = if from == 1 { row[0] } else { limit_distance };
         for there in from..=to {
             let b = other[there - 1].to_ascii_lowercase();
             let replaced = last[there - 1] + usize::from(*a != b);
@@ -100,16 +103,16 @@ fn bounded_edit_distance(one: &[u8], other: &[u8], far: usize) -> Option<usize> 
             if is_swapped {
                 best = best.min(before[there - 2].saturating_add(1));
             }
-            row[there] = best.min(far);
+            row[there] = best.min(limit_distance);
             least = least.min(best);
         }
-        if least >= far {
+        if least >= limit_distance {
             return None;
         }
         std::mem::swap(&mut before, &mut last);
         std::mem::swap(&mut last, &mut row);
     }
-    Some(last[other.len()]).filter(|it| *it < far)
+    Some(last[other.len()]).filter(|it| *it < limit_distance)
 }
 
 #[cfg(test)]
@@ -144,20 +147,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn steps_are_those_that_a_plain_comparison_finds(one in name(), other in name(), far in 1usize..9) {
+        fn steps_are_those_that_a_plain_comparison_finds(one in name(), other in name(), limit_distance in 1usize..9) {
             let one = one.to_lowercase();
             let plain = strsim::osa_distance(&one, &other.to_lowercase());
-            let expected = (plain < far).then_some(plain);
-            prop_assert_eq!(bounded_edit_distance(one.as_bytes(), other.as_bytes(), far), expected);
+            let expected = (plain < limit_distance).then_some(plain);
+            prop_assert_eq!(bounded_edit_distance(one.as_bytes(), other.as_bytes(), limit_distance), expected);
         }
 
         #[test]
         fn letters_never_tell_apart_what_is_close(one in name(), other in name()) {
-            let wanted = NameQuery::new(&one);
-            let far = 2 + other.len() / 5;
-            let plain = strsim::osa_distance(&wanted.name, &other.to_lowercase());
-            let expected = (plain < far).then_some(plain);
-            prop_assert_eq!(wanted.edit_distance(&other, usize::MAX), expected);
+            let query = NameQuery::new(&one);
+            let limit_distance = 2 + other.len() / 5;
+            let plain = strsim::osa_distance(&query.name, &other.to_lowercase());
+            let expected = (plain < limit_distance).then_some(plain);
+            prop_assert_eq!(query.edit_distance(&other, usize::MAX), expected);
         }
     }
 }

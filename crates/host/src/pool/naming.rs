@@ -24,9 +24,9 @@ use switchboard_config::scope::Scope;
 /// The longest name that model APIs take.
 pub const MAX_NAME_BYTES: usize = 64;
 /// The most contested names that are remembered.
-const MOST_CONTESTED: usize = 10_000;
+const MAX_CONTESTED: usize = 10_000;
 /// How many digits of the hash are added: none at first, more while names still meet.
-const DIGITS: [usize; 4] = [0, 8, 16, 32];
+const HASH_DIGITS: [usize; 4] = [0, 8, 16, 32];
 
 /// What kind of name a server has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl<'a> Candidate<'a> {
     /// plain and changed names never meet, and nobody can choose a name to push another from his.
     fn may_be_plain(&self) -> bool {
         let fits = self.plain.len() <= MAX_NAME_BYTES;
-        let looks_changed = DIGITS[1..].iter().any(|digits| {
+        let looks_changed = HASH_DIGITS[1..].iter().any(|digits| {
             let start = self.plain.len().saturating_sub(digits + 1);
             is_suffix(self.plain.get(start..).unwrap_or_default())
         });
@@ -142,7 +142,7 @@ impl<'a> Candidate<'a> {
 pub(super) fn is_suffix(text: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.strip_prefix('_')
-        .is_some_and(|it| DIGITS[1..].contains(&it.len()) && it.bytes().all(is_digit))
+        .is_some_and(|it| HASH_DIGITS[1..].contains(&it.len()) && it.bytes().all(is_digit))
 }
 
 /// Does another known server have the same prefix?
@@ -160,7 +160,7 @@ pub(super) fn names(
 ) -> (Vec<String>, Contested) {
     let mut names = vec![String::new(); candidates.len()];
     let mut waiting: Vec<usize> = (0..candidates.len()).collect();
-    for digits in DIGITS {
+    for digits in HASH_DIGITS {
         for at in &waiting {
             names[*at] = candidates[*at].name(digits);
         }
@@ -169,16 +169,16 @@ pub(super) fn names(
             *wanted.entry(&names[*at]).or_default() += 1;
         }
         // Those that may not have it want it all the same: who has it does not depend on why.
-        let (met, alone): (Vec<usize>, Vec<usize>) =
+        let (colliding, unique): (Vec<usize>, Vec<usize>) =
             waiting.iter().partition(|at| wanted[names[**at].as_str()] > 1);
         let is_refused = |at: &usize| {
             let name = names[*at].as_str();
             let is_forced = digits == 0 && !candidates[*at].may_be_plain();
             is_forced || is_reserved(name) || contested.contains(name)
         };
-        waiting = alone.into_iter().filter(is_refused).chain(met.iter().copied()).collect();
-        for at in met {
-            if contested.len() < MOST_CONTESTED && names[at].len() <= MAX_NAME_BYTES {
+        waiting = unique.into_iter().filter(is_refused).chain(colliding.iter().copied()).collect();
+        for at in colliding {
+            if contested.len() < MAX_CONTESTED && names[at].len() <= MAX_NAME_BYTES {
                 contested.insert(names[at].clone());
             }
         }

@@ -20,9 +20,9 @@ use super::suspicion::{HiddenText, inspect};
 /// The longest description that a model is shown, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 2048;
 /// What a description that was cut ends with.
-const CUT: &str = "… [truncated]";
+const TRUNCATION_MARK: &str = "… [truncated]";
 /// The longest title, in characters.
-const LONGEST_TITLE: usize = 256;
+const MAX_TITLE_CHARS: usize = 256;
 
 /// A tool under its exposed name.
 #[derive(Debug)]
@@ -258,7 +258,7 @@ pub(super) fn parse(
         prefix: owner.prefix.to_owned(),
         name: name.to_owned(),
         kind: owner.kind,
-        title: title.map(|it| it.chars().take(LONGEST_TITLE).collect()),
+        title: title.map(|it| it.chars().take(MAX_TITLE_CHARS).collect()),
         description: truncated(description),
         input_schema: shown,
         validation_schema: checked,
@@ -316,10 +316,10 @@ fn truncated(description: Cow<'_, str>) -> String {
         return description;
     }
     if description.char_indices().nth(MAX_DESCRIPTION_CHARS).is_some() {
-        let kept = MAX_DESCRIPTION_CHARS - CUT.chars().count();
+        let kept = MAX_DESCRIPTION_CHARS - TRUNCATION_MARK.chars().count();
         let end = description.char_indices().nth(kept).map_or(description.len(), |it| it.0);
         description.truncate(end);
-        description.push_str(CUT);
+        description.push_str(TRUNCATION_MARK);
     }
     description
 }
@@ -338,8 +338,8 @@ fn annotations(hints: &Hints<'_>) -> Annotations {
 
 /// A wish that cannot be met has taken the tool out of the catalogue already, where there are headers at all.
 fn mirror(schema: Option<&RawValue>) -> ParamHeaders {
-    const WISH: &[u8] = b"x-mcp-header";
-    let wishes = |it: &&str| memmem::find(it.as_bytes(), WISH).is_some();
+    const PARAM_HEADER_KEY: &[u8] = b"x-mcp-header";
+    let wishes = |it: &&str| memmem::find(it.as_bytes(), PARAM_HEADER_KEY).is_some();
     let schema = schema.map(RawValue::get).filter(wishes);
     let schema = schema.and_then(|it| serde_json::from_str(it).ok());
     schema.and_then(|it| ParamHeaders::from_schema(&it).ok()).unwrap_or_default()

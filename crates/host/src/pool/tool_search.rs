@@ -10,23 +10,23 @@ use serde::de::IgnoredAny;
 use super::tool::Tool;
 
 /// How much a word counts by where it stands.
-const IN_NAME: f32 = 5.0;
-const IN_TITLE: f32 = 3.0;
-const IN_SERVER: f32 = 2.5;
-const IN_ARGUMENTS: f32 = 1.5;
-const IN_DESCRIPTION: f32 = 1.0;
+const NAME_WEIGHT: f32 = 5.0;
+const TITLE_WEIGHT: f32 = 3.0;
+const SERVER_WEIGHT: f32 = 2.5;
+const ARGUMENT_WEIGHT: f32 = 1.5;
+const DESCRIPTION_WEIGHT: f32 = 1.0;
 /// BM25: how soon repetition stops to count, and how much length counts against.
 const SATURATION: f32 = 1.2;
-const LENGTH: f32 = 0.4;
+const LENGTH_PENALTY: f32 = 0.4;
 /// How much the beginning of a word counts against all of it.
-const BEGINNING: f32 = 0.6;
+const PREFIX_WEIGHT: f32 = 0.6;
 /// The most words that a beginning stands for.
-const MOST_EXPANSIONS: usize = 64;
+const MAX_EXPANSIONS: usize = 64;
 /// The most words of a query, and the longest word, that are read.
-const MOST_WORDS: usize = 16;
-const LONGEST_WORD: usize = 64;
+const MAX_QUERY_WORDS: usize = 16;
+const MAX_WORD_BYTES: usize = 64;
 /// How many words of one tool are indexed.
-const MOST_WORDS_OF_A_TOOL: usize = 512;
+const MAX_WORDS_PER_TOOL: usize = 512;
 
 /// A tool that was found.
 #[derive(Debug, Clone)]
@@ -53,13 +53,13 @@ impl SearchIndex {
         let mut gathered: HashMap<Box<str>, Vec<(u32, f32)>> = HashMap::new();
         let mut names: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         let mut lengths = Vec::with_capacity(tools.len());
-        for (place, tool) in (0u32..).zip(tools) {
-            lengths.push(index_tool(tool, place, &mut gathered));
+        for (position_of_tool, tool) in (0u32..).zip(tools) {
+            lengths.push(index_tool(tool, position_of_tool, &mut gathered));
             let title = tool.title.as_deref().unwrap_or_default();
             for name in [&tool.exposed_name, &tool.name, title] {
-                let places = names.entry(name.to_lowercase().into()).or_default();
-                if !name.is_empty() && places.last() != Some(&place) {
-                    places.push(place);
+                let positions = names.entry(name.to_lowercase().into()).or_default();
+                if !name.is_empty() && positions.last() != Some(&position_of_tool) {
+                    positions.push(position_of_tool);
                 }
             }
         }
@@ -73,17 +73,18 @@ impl SearchIndex {
             index.words.push((word, position(index.entries.len())));
             let having = found.len() as f32;
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
-            for (place, weight) in found {
-                let length = 1.0 - LENGTH + LENGTH * lengths[place as usize] / average;
+            for (position_of_tool, weight) in found {
+                let length = 1.0 - LENGTH_PENALTY
+                    + LENGTH_PENALTY * lengths[position_of_tool as usize] / average;
                 let saturated = weight * (SATURATION + 1.0) / (weight + SATURATION * length);
-                index.entries.push((place, rarity * saturated));
+                index.entries.push((position_of_tool, rarity * saturated));
             }
         }
         index
     }
 
     /// The best places for a query, best first.
-    pub(super) fn find(&self, query: &str, tools: usize, most: usize) -> Vec<(u32, f32)> {
+    pub(super) fn find(&self, query: &str, tools: usize, max: usize) -> Vec<(u32, f32)> {
         let exact = self.names.get(query.trim().to_lowercase().as_str());
         let words = query_words(query);
         let mut scores = vec![0f32; tools];
@@ -93,19 +94,19 @@ impl SearchIndex {
         for word in &words {
             let mut seen: Vec<u32> = Vec::new();
             for (at, factor) in self.expansions(word) {
-                for (place, value) in self.entries_of(at) {
-                    let best = &mut best[*place as usize];
+                for (position_of_tool, value) in self.entries_of(at) {
+                    let best = &mut best[*position_of_tool as usize];
                     if *best == 0.0 {
-                        seen.push(*place);
+                        seen.push(*position_of_tool);
                     }
                     // Several words for one beginning count once, with the best of them.
                     *best = best.max(value * factor);
                 }
             }
-            for place in seen {
-                let at = place as usize;
+            for position_of_tool in seen {
+                let at = position_of_tool as usize;
                 if hits[at] == 0 {
-                    touched.push(place);
+                    touched.push(position_of_tool);
                 }
                 hits[at] += 1;
                 scores[at] += std::mem::take(&mut best[at]);
@@ -115,27 +116,27 @@ impl SearchIndex {
         let all = words.len().max(1) as f32;
         let mut found: Vec<(bool, u32, f32)> = touched
             .into_iter()
-            .map(|place| {
-                let at = place as usize;
-                let is_exact = exact.is_some_and(|exact| exact.contains(&place));
-                (is_exact, place, scores[at] * f32::from(hits[at]) / all)
+            .map(|position_of_tool| {
+                let at = position_of_tool as usize;
+                let is_exact = exact.is_some_and(|exact| exact.contains(&position_of_tool));
+                (is_exact, position_of_tool, scores[at] * f32::from(hits[at]) / all)
             })
             .collect();
-        for place in exact.into_iter().flatten() {
-            if hits[*place as usize] == 0 {
-                found.push((true, *place, 0.0));
+        for position_of_tool in exact.into_iter().flatten() {
+            if hits[*position_of_tool as usize] == 0 {
+                found.push((true, *position_of_tool, 0.0));
             }
         }
         // Places are in the order of exposed names, which settles the rest.
         let order = |a: &(bool, u32, f32), b: &(bool, u32, f32)| {
             b.0.cmp(&a.0).then(b.2.total_cmp(&a.2)).then(a.1.cmp(&b.1))
         };
-        if found.len() > most && most > 0 {
-            found.select_nth_unstable_by(most - 1, order);
+        if found.len() > max && max > 0 {
+            found.select_nth_unstable_by(max - 1, order);
         }
-        found.truncate(most);
+        found.truncate(max);
         found.sort_unstable_by(order);
-        found.into_iter().map(|(_, place, score)| (place, score)).collect()
+        found.into_iter().map(|(_, position_of_tool, score)| (position_of_tool, score)).collect()
     }
 
     /// The words that a word of a query stands for: itself, its singular, and those that begin with it.
@@ -143,12 +144,12 @@ impl SearchIndex {
         let mut found = Vec::new();
         let first = self.words.partition_point(|(it, _)| it.as_ref() < word);
         let starting = self.words[first..].iter().take_while(|(it, _)| it.starts_with(word));
-        for (at, (it, _)) in (first..).zip(starting).take(MOST_EXPANSIONS) {
+        for (at, (it, _)) in (first..).zip(starting).take(MAX_EXPANSIONS) {
             match it.len() == word.len() {
                 true => found.push((at, 1.0)),
                 // One letter begins too much to mean anything.
                 false if word.len() < 2 => {}
-                false => found.push((at, BEGINNING * word.len() as f32 / it.len() as f32)),
+                false => found.push((at, PREFIX_WEIGHT * word.len() as f32 / it.len() as f32)),
             }
         }
         let singular = word.strip_suffix('s').filter(|it| it.len() > 2);
@@ -174,7 +175,7 @@ fn position(at: usize) -> u32 {
 fn query_words(query: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     split_words(query, &mut |word| {
-        if words.len() < MOST_WORDS && !words.iter().any(|it| it == word) {
+        if words.len() < MAX_QUERY_WORDS && !words.iter().any(|it| it == word) {
             words.push(word.to_owned());
         }
     });
@@ -182,35 +183,39 @@ fn query_words(query: &str) -> Vec<String> {
 }
 
 /// Adds a tool's words and gives their number.
-fn index_tool(tool: &Tool, place: u32, into: &mut HashMap<Box<str>, Vec<(u32, f32)>>) -> f32 {
+fn index_tool(
+    tool: &Tool,
+    position_of_tool: u32,
+    into: &mut HashMap<Box<str>, Vec<(u32, f32)>>,
+) -> f32 {
     let mut length = 0usize;
     let mut add = |word: &str, weight: f32| {
         length += 1;
-        if length > MOST_WORDS_OF_A_TOOL {
+        if length > MAX_WORDS_PER_TOOL {
             return;
         }
         // A word that is known already needs no copy.
         let Some(entries) = into.get_mut(word) else {
-            into.insert(word.into(), vec![(place, weight)]);
+            into.insert(word.into(), vec![(position_of_tool, weight)]);
             return;
         };
         match entries.last_mut() {
-            Some((last, sum)) if *last == place => *sum += weight,
-            Some(_) | None => entries.push((place, weight)),
+            Some((last, sum)) if *last == position_of_tool => *sum += weight,
+            Some(_) | None => entries.push((position_of_tool, weight)),
         }
     };
-    split_words(&tool.name, &mut |word| add(word, IN_NAME));
+    split_words(&tool.name, &mut |word| add(word, NAME_WEIGHT));
     // `readfile` finds `read_file`, too.
     let joined: String = tool.name.chars().filter(|it| it.is_alphanumeric()).collect();
-    if joined.len() <= LONGEST_WORD {
-        add(&joined.to_lowercase(), IN_NAME / 2.0);
+    if joined.len() <= MAX_WORD_BYTES {
+        add(&joined.to_lowercase(), NAME_WEIGHT / 2.0);
     }
-    split_words(tool.title.as_deref().unwrap_or_default(), &mut |word| add(word, IN_TITLE));
-    split_words(&tool.server, &mut |word| add(word, IN_SERVER));
+    split_words(tool.title.as_deref().unwrap_or_default(), &mut |word| add(word, TITLE_WEIGHT));
+    split_words(&tool.server, &mut |word| add(word, SERVER_WEIGHT));
     for argument in arguments(tool) {
-        split_words(&argument, &mut |word| add(word, IN_ARGUMENTS));
+        split_words(&argument, &mut |word| add(word, ARGUMENT_WEIGHT));
     }
-    split_words(&tool.description, &mut |word| add(word, IN_DESCRIPTION));
+    split_words(&tool.description, &mut |word| add(word, DESCRIPTION_WEIGHT));
     length as f32
 }
 
@@ -241,7 +246,7 @@ fn split_words(text: &str, act: &mut dyn FnMut(&str)) {
             act(&word);
             word.clear();
         }
-        if c.is_alphanumeric() && word.len() < LONGEST_WORD {
+        if c.is_alphanumeric() && word.len() < MAX_WORD_BYTES {
             match c.is_ascii() {
                 true => word.push(c.to_ascii_lowercase()),
                 false => word.extend(c.to_lowercase()),

@@ -69,7 +69,7 @@ pub(super) struct LinkMeta<'a> {
 }
 
 /// Longer than any URI that somebody means.
-pub(super) const LONGEST_URI: usize = 8192;
+pub(super) const MAX_URI_BYTES: usize = 8192;
 
 fn json_str<'a>(raw: Option<&'a RawValue>) -> Option<JsonStr<'a>> {
     raw.and_then(JsonStr::from_raw)
@@ -116,7 +116,7 @@ impl<'a> Block<'a> {
     }
 
     fn link(members: &RawBlock<'a>, raw: &'a RawValue) -> Option<Block<'a>> {
-        let uri = json_str(members.uri).filter(|uri| uri.raw_len() <= LONGEST_URI)?;
+        let uri = json_str(members.uri).filter(|uri| uri.raw_len() <= MAX_URI_BYTES)?;
         let about = LinkMeta {
             name: json_str(members.name),
             mime: json_str(members.mime),
@@ -129,20 +129,20 @@ impl<'a> Block<'a> {
 /// The pieces of a list, as many as are wanted, and how many there were beyond them.
 pub(super) struct RawItems<'a> {
     pub taken: Vec<&'a RawValue>,
-    pub left_out: usize,
+    pub omitted: usize,
 }
 
 impl<'a> RawItems<'a> {
     /// Reads a list; an error if it is none.
     pub(super) fn of(raw: &'a RawValue, most: usize) -> Result<RawItems<'a>, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(raw.get());
-        deserializer.deserialize_seq(AtMost(most))
+        deserializer.deserialize_seq(MaxItems(most))
     }
 }
 
-struct AtMost(usize);
+struct MaxItems(usize);
 
-impl<'de> Visitor<'de> for AtMost {
+impl<'de> Visitor<'de> for MaxItems {
     type Value = RawItems<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,7 +150,7 @@ impl<'de> Visitor<'de> for AtMost {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawItems<'de>, A::Error> {
-        let mut pieces = RawItems { taken: Vec::new(), left_out: 0 };
+        let mut pieces = RawItems { taken: Vec::new(), omitted: 0 };
         while pieces.taken.len() < self.0 {
             match list.next_element()? {
                 Some(raw) => pieces.taken.push(raw),
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for AtMost {
             }
         }
         while list.next_element::<IgnoredAny>()?.is_some() {
-            pieces.left_out += 1;
+            pieces.omitted += 1;
         }
         Ok(pieces)
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use switchboard_wire::message::Payload;
 
-use super::block::{Block, LONGEST_URI, LinkMeta, RawItems, RawResult, members};
+use super::block::{Block, LinkMeta, MAX_URI_BYTES, RawItems, RawResult, members};
 use super::keep::{BoundedFile, SpillBudget, SpillError, SpillFile, SpillStore, plain_name};
 use super::picture::{self, Animation, FittedImage, ImageRejection};
 use super::remark::Note;
@@ -21,13 +21,13 @@ use super::words::JsonStr;
 use super::{ContentBlock, OutputLimits, ToolOutput};
 
 /// Longer than any media type that means something.
-const LONGEST_MIME: usize = 128;
-const LONGEST_KIND: usize = 64;
-const LONGEST_NAME: usize = 1024;
-const LONGEST_DESCRIPTION: usize = 4096;
+const MAX_MIME_CHARS: usize = 128;
+const MAX_KIND_CHARS: usize = 64;
+const MAX_NAME_CHARS: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 4096;
 
 /// Padding is often forgotten, and means nothing.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
+const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -75,7 +75,7 @@ impl<'a> OutputBuilder<'a> {
                 },
                 Ok(pieces) => {
                     let blocks = pieces.taken.into_iter().map(Block::of_content).collect();
-                    self.finish(blocks, pieces.left_out, &answer)
+                    self.finish(blocks, pieces.omitted, &answer)
                 }
                 Err(_) => self.unrecognised_with(&answer),
             },
@@ -92,7 +92,7 @@ impl<'a> OutputBuilder<'a> {
         match pieces {
             Some(Ok(pieces)) => {
                 let blocks = pieces.taken.into_iter().map(Block::of_resource).collect();
-                self.finish(blocks, pieces.left_out, &answer)
+                self.finish(blocks, pieces.omitted, &answer)
             }
             Some(Err(_)) | None => self.unrecognised_with(&answer),
         }
@@ -126,32 +126,32 @@ impl<'a> OutputBuilder<'a> {
     fn finish(
         mut self,
         blocks: Vec<Block<'a>>,
-        left_out: usize,
+        omitted: usize,
         answer: &RawResult<'a>,
     ) -> ToolOutput {
-        let most = self.limits.max_characters();
+        let max = self.limits.max_characters();
         let texts: Vec<JsonStr<'a>> = blocks.iter().filter_map(text_of).collect();
         let at_most: usize = texts.iter().map(JsonStr::raw_len).sum();
         // Only what may be too much is counted.
-        let total = match at_most <= most {
+        let total = match at_most <= max {
             true => at_most,
             false => texts.iter().map(JsonStr::char_count).sum(),
         };
-        let full = if left_out > 0 {
+        let full = if omitted > 0 {
             self.spill_response()
-        } else if total > most {
+        } else if total > max {
             self.spill_text(&texts)
         } else {
             None
         };
         let id = || full.as_ref().map(|kept| kept.id.clone());
-        if left_out > 0 {
-            self.notes.push(Note::PartsOmitted { parts: left_out, id: id() });
+        if omitted > 0 {
+            self.notes.push(Note::PartsOmitted { parts: omitted, id: id() });
         }
-        if total > most {
-            self.notes.push(Note::Truncated { shown: most, of: total, id: id() });
+        if total > max {
+            self.notes.push(Note::Truncated { shown: max, of: total, id: id() });
         }
-        let mut characters = most;
+        let mut characters = max;
         for block in blocks {
             self.add_block(block, &mut characters);
         }
@@ -181,13 +181,13 @@ impl<'a> OutputBuilder<'a> {
                     return;
                 }
                 *characters -= text.chars().count();
-                ContentBlock::Text { text, from_uri: truncated(uri, LONGEST_URI) }
+                ContentBlock::Text { text, from_uri: truncated(uri, MAX_URI_BYTES) }
             }
             Block::Image { data, mime } => self.picture(data, mime),
             Block::Binary { data, mime, uri } => self.save(data, mime, uri),
             Block::Link { uri, about, raw } => self.link(uri, &about, raw),
             Block::Unknown { kind, raw } => ContentBlock::Unknown {
-                kind: truncated(kind, LONGEST_KIND).unwrap_or_default(),
+                kind: truncated(kind, MAX_KIND_CHARS).unwrap_or_default(),
                 raw: self.slice(raw),
             },
         };
@@ -196,10 +196,10 @@ impl<'a> OutputBuilder<'a> {
 
     fn link(&self, uri: JsonStr<'a>, about: &LinkMeta<'a>, raw: &RawValue) -> ContentBlock {
         ContentBlock::Link {
-            uri: uri.prefix(LONGEST_URI),
-            name: truncated(about.name, LONGEST_NAME),
-            mime: truncated(about.mime, LONGEST_MIME),
-            description: truncated(about.description, LONGEST_DESCRIPTION),
+            uri: uri.prefix(MAX_URI_BYTES),
+            name: truncated(about.name, MAX_NAME_CHARS),
+            mime: truncated(about.mime, MAX_MIME_CHARS),
+            description: truncated(about.description, MAX_DESCRIPTION_CHARS),
             raw: self.slice(raw),
         }
     }
@@ -218,7 +218,7 @@ impl<'a> OutputBuilder<'a> {
             },
             base64,
         ) = fitted;
-        if truncated(mime, LONGEST_MIME).is_some_and(|claimed| !is_same_type(&claimed, found)) {
+        if truncated(mime, MAX_MIME_CHARS).is_some_and(|claimed| !is_same_type(&claimed, found)) {
             self.notes.push(Note::MimeMismatch { actual: found });
         }
         match motion {
@@ -237,7 +237,7 @@ impl<'a> OutputBuilder<'a> {
         }
         self.images_left = self.images_left.checked_sub(1).ok_or(ImageRejection::TooMany)?;
         let mut bytes = Vec::with_capacity(data.raw_len() / 4 * 3 + 3);
-        DecoderReader::new(data.without_whitespace(), &LENIENT)
+        DecoderReader::new(data.without_whitespace(), &LENIENT_BASE64)
             .read_to_end(&mut bytes)
             .map_err(|_| ImageRejection::Corrupt)?;
         let fitted = picture::fit(&bytes, &self.limits.image)?;
@@ -251,8 +251,8 @@ impl<'a> OutputBuilder<'a> {
         mime: Option<JsonStr<'a>>,
         uri: Option<JsonStr<'a>>,
     ) -> ContentBlock {
-        let mime = truncated(mime, LONGEST_MIME);
-        let from_uri = truncated(uri, LONGEST_URI);
+        let mime = truncated(mime, MAX_MIME_CHARS);
+        let from_uri = truncated(uri, MAX_URI_BYTES);
         let server = plain_name(self.server);
         let decoded = self.budget.write(
             |to| write_decoded(data, to),
@@ -328,8 +328,8 @@ fn is_same_type(claimed: &str, found: &str) -> bool {
     claimed.eq_ignore_ascii_case(found)
 }
 
-fn truncated(words: Option<JsonStr<'_>>, most: usize) -> Option<String> {
-    words.map(|words| words.prefix(most))
+fn truncated(words: Option<JsonStr<'_>>, max: usize) -> Option<String> {
+    words.map(|words| words.prefix(max))
 }
 
 /// Texts one after the other, each on a line of its own.
@@ -346,7 +346,7 @@ fn write_strings(texts: &[JsonStr<'_>], to: &mut BoundedFile) -> io::Result<()> 
 
 /// Writes what base64 stands for, and gives back the beginning of it.
 fn write_decoded(data: JsonStr<'_>, to: &mut BoundedFile) -> Result<Vec<u8>, SpillError> {
-    let mut decoder = DecoderReader::new(data.without_whitespace(), &LENIENT);
+    let mut decoder = DecoderReader::new(data.without_whitespace(), &LENIENT_BASE64);
     let mut buffer = vec![0; 64 * 1024];
     let mut head = Vec::new();
     loop {

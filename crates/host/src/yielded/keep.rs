@@ -14,7 +14,7 @@ use thiserror::Error;
 
 const DRAFT_PREFIX: &str = ".swb-draft-";
 /// A draft that old belongs to a process that was killed.
-const DRAFT_LIFE: Duration = Duration::from_secs(60 * 60);
+const DRAFT_MAX_AGE: Duration = Duration::from_secs(60 * 60);
 const ID_LENGTH: usize = 24;
 
 /// Where results are kept, how many bytes of them, and how long.
@@ -53,12 +53,12 @@ impl SpillStore {
             if !metadata.is_file() {
                 continue;
             }
-            let longest = match role {
-                Role::Draft => DRAFT_LIFE,
+            let max_age = match role {
+                Role::Draft => DRAFT_MAX_AGE,
                 Role::Result => self.max_age,
             };
             let written = metadata.modified().unwrap_or(now);
-            if now.duration_since(written).is_ok_and(|age| age > longest) {
+            if now.duration_since(written).is_ok_and(|age| age > max_age) {
                 remove(&entry.path());
             } else if role == Role::Result {
                 kept.push((written, metadata.len(), entry.path()));
@@ -304,8 +304,8 @@ mod tests {
 
     use super::*;
 
-    fn put(keep: &SpillStore, text: &str) -> Result<WrittenFile<()>, SpillError> {
-        SpillBudget::new(keep, 1000, 10).write(
+    fn put(store: &SpillStore, text: &str) -> Result<WrittenFile<()>, SpillError> {
+        SpillBudget::new(store, 1000, 10).write(
             |to| Ok(to.write_all(text.as_bytes())?),
             |id, ()| format!("{}-{id}.bin", plain_name("../../a")),
         )
@@ -314,31 +314,31 @@ mod tests {
     #[test]
     fn what_is_kept_is_the_owners_alone_and_lies_in_the_folder() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore::in_data_folder(home.path());
-        let written = put(&keep, "x").expect("kept");
+        let store = SpillStore::in_data_folder(home.path());
+        let written = put(&store, "x").expect("kept");
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
-        assert_eq!((mode(&written.path), mode(&keep.folder)), (0o600, 0o700));
-        assert_eq!(written.path.parent(), Some(keep.folder.as_path()));
-        fs::set_permissions(&keep.folder, fs::Permissions::from_mode(0o755)).expect("rights");
-        put(&keep, "y").expect("kept");
-        assert_eq!(mode(&keep.folder), 0o700);
+        assert_eq!((mode(&written.path), mode(&store.folder)), (0o600, 0o700));
+        assert_eq!(written.path.parent(), Some(store.folder.as_path()));
+        fs::set_permissions(&store.folder, fs::Permissions::from_mode(0o755)).expect("rights");
+        put(&store, "y").expect("kept");
+        assert_eq!(mode(&store.folder), 0o700);
     }
 
     #[test]
     fn a_folder_that_is_a_link_is_refused() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore::in_data_folder(home.path());
+        let store = SpillStore::in_data_folder(home.path());
         fs::create_dir(home.path().join("elsewhere")).expect("a folder");
-        symlink("elsewhere", &keep.folder).expect("a link");
-        assert!(matches!(put(&keep, "x"), Err(SpillError::ForeignFolder)));
+        symlink("elsewhere", &store.folder).expect("a link");
+        assert!(matches!(put(&store, "x"), Err(SpillError::ForeignFolder)));
         assert_eq!(fs::read_dir(home.path().join("elsewhere")).expect("a folder").count(), 0);
     }
 
     #[test]
     fn an_answer_leaves_no_more_than_it_may_and_no_halves() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore::in_data_folder(home.path());
-        let mut allowance = SpillBudget::new(&keep, 10, 2);
+        let store = SpillStore::in_data_folder(home.path());
+        let mut allowance = SpillBudget::new(&store, 10, 2);
         let mut put = |text: &str| {
             let write = |to: &mut BoundedFile| Ok(to.write_all(text.as_bytes())?);
             allowance.write(write, |id, ()| format!("{id}.txt")).map(|written| written.bytes)
@@ -348,16 +348,16 @@ mod tests {
         assert!(matches!(put("12345"), Err(SpillError::TooManyBytes)));
         assert!(matches!(put("1234"), Ok(4)));
         assert!(matches!(put(""), Err(SpillError::TooManyFiles)));
-        assert_eq!(fs::read_dir(&keep.folder).expect("a folder").count(), 2);
+        assert_eq!(fs::read_dir(&store.folder).expect("a folder").count(), 2);
     }
 
     #[test]
     fn the_old_leave_then_the_oldest_and_strangers_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore { max_bytes: 25, ..SpillStore::in_data_folder(home.path()) };
+        let store = SpillStore { max_bytes: 25, ..SpillStore::in_data_folder(home.path()) };
         let now = SystemTime::now();
         let aged = |days: u64| {
-            let path = put(&keep, "0123456789").expect("kept").path;
+            let path = put(&store, "0123456789").expect("kept").path;
             let file = File::options().write(true).open(&path).expect("a file");
             file.set_modified(now - Duration::from_secs(days * 24 * 60 * 60)).expect("a time");
             path
@@ -365,12 +365,12 @@ mod tests {
         let (ancient, old, newer, newest) = (aged(31), aged(20), aged(2), aged(1));
         let target = home.path().join("target");
         fs::write(&target, [0; 100]).expect("a file");
-        let link = keep.folder.join(format!("{}.txt", "0".repeat(ID_LENGTH)));
+        let link = store.folder.join(format!("{}.txt", "0".repeat(ID_LENGTH)));
         symlink(&target, &link).expect("a link");
-        let stranger = keep.folder.join("holiday.txt");
+        let stranger = store.folder.join("holiday.txt");
         fs::write(&stranger, [0; 100]).expect("a file");
 
-        keep.sweep(now).expect("swept");
+        store.sweep(now).expect("swept");
 
         let left = [&ancient, &old, &newer, &newest, &target, &link, &stranger].map(|p| p.exists());
         assert_eq!(left, [false, false, true, true, true, true, true]);
@@ -379,15 +379,15 @@ mod tests {
     #[test]
     fn drafts_of_the_killed_leave_and_those_of_the_living_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore {
+        let store = SpillStore {
             folder: home.path().to_owned(),
             ..SpillStore::in_data_folder(home.path())
         };
         let draft = home.path().join(".swb-draft-x");
         fs::write(&draft, "half").expect("a file");
-        keep.sweep(SystemTime::now()).expect("swept");
+        store.sweep(SystemTime::now()).expect("swept");
         assert!(draft.exists());
-        keep.sweep(SystemTime::now() + DRAFT_LIFE * 2).expect("swept");
+        store.sweep(SystemTime::now() + DRAFT_MAX_AGE * 2).expect("swept");
         assert!(!draft.exists());
     }
 

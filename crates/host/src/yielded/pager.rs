@@ -10,9 +10,9 @@ use thiserror::Error;
 use super::keep::{self, ResultId, SpillStore};
 
 /// A line longer than this, in bytes, counts as several.
-const LONGEST_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 /// The most characters of one page.
-const LARGEST_PAGE: usize = 100_000;
+const MAX_PAGE_CHARS: usize = 100_000;
 
 /// Lines to read, the last one included. The first line of a text is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct SpillPageError {
 impl SpillStore {
     /// Reads lines of a kept text, as many of them as fit on a page.
     pub fn page(&self, id: &ResultId, lines: LineRange) -> Result<SpillPage, SpillPageError> {
-        self.page_within(id, lines, LARGEST_PAGE)
+        self.page_within(id, lines, MAX_PAGE_CHARS)
     }
 
     /// The same for a page of at most so many characters; one line is there in any case.
@@ -56,17 +56,17 @@ impl SpillStore {
         &self,
         id: &ResultId,
         lines: LineRange,
-        most: usize,
+        max: usize,
     ) -> Result<SpillPage, SpillPageError> {
         let read = || {
             let file = keep::open(&self.path(id))?;
-            read_page(file, lines, most)
+            read_page(file, lines, max)
         };
         read().map_err(|cause| SpillPageError { id: id.clone(), cause })
     }
 }
 
-fn read_page(file: File, lines: LineRange, most: usize) -> io::Result<SpillPage> {
+fn read_page(file: File, lines: LineRange, max: usize) -> io::Result<SpillPage> {
     let mut page = SpillPage { text: String::new(), last: 0, more: false };
     let (first, last) = (lines.first.get(), lines.last.get());
     let mut characters = 0;
@@ -77,7 +77,7 @@ fn read_page(file: File, lines: LineRange, most: usize) -> io::Result<SpillPage>
         }
         let text = String::from_utf8_lossy(line);
         characters += text.chars().count();
-        if number > last || (characters > most && number > first) {
+        if number > last || (characters > max && number > first) {
             page.more = true;
             return ControlFlow::Break(());
         }
@@ -91,12 +91,12 @@ fn read_page(file: File, lines: LineRange, most: usize) -> io::Result<SpillPage>
 /// Shows every line with its number, its line break with it.
 fn each_line(
     mut from: impl BufRead,
-    mut see: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
+    mut visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let mut line: Vec<u8> = Vec::with_capacity(LONGEST_LINE);
+    let mut line: Vec<u8> = Vec::with_capacity(MAX_LINE_BYTES);
     let mut number = 0;
     loop {
-        let room = LONGEST_LINE - line.len();
+        let room = MAX_LINE_BYTES - line.len();
         let count = (&mut from).take_line(room, &mut line)?;
         if line.is_empty() {
             return Ok(());
@@ -104,7 +104,7 @@ fn each_line(
         let is_whole = count == 0 || line.ends_with(b"\n");
         let end = if is_whole { line.len() } else { whole_characters(&line) };
         number += 1;
-        if see(number, &line[..end]).is_break() {
+        if visit(number, &line[..end]).is_break() {
             return Ok(());
         }
         line.drain(..end);

@@ -91,7 +91,7 @@ pub(super) enum Animation {
 }
 
 struct DecodedImage {
-    picture: DynamicImage,
+    image_data: DynamicImage,
     format: ImageFormat,
     was: (u32, u32),
     orientation: Orientation,
@@ -110,7 +110,7 @@ pub(super) fn fit(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, Ima
 }
 
 fn fit_unguarded(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, ImageRejection> {
-    let DecodedImage { mut picture, format, was, orientation, motion } = decode(bytes, limits)?;
+    let DecodedImage { mut image_data, format, was, orientation, motion } = decode(bytes, limits)?;
     let found = format.to_mime_type();
     let size = target_size(was, limits);
     let stays =
@@ -125,9 +125,9 @@ fn fit_unguarded(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, Imag
             animation: motion,
         });
     }
-    picture = resize(picture, size)?;
-    picture.apply_orientation(orientation);
-    let EncodedImage { mime, bytes, size } = encode(picture, format, limits)?;
+    image_data = resize(image_data, size)?;
+    image_data.apply_orientation(orientation);
+    let EncodedImage { mime, bytes, size } = encode(image_data, format, limits)?;
     let was = oriented_size(was, orientation);
     Ok(FittedImage { found, mime, bytes: Some(bytes), size, original_size: was, animation: motion })
 }
@@ -175,9 +175,9 @@ fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<DecodedImage, ImageRejec
         return Err(ImageRejection::Corrupt);
     }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let picture = DynamicImage::from_decoder(decoder).map_err(decode_rejection)?;
+    let image_data = DynamicImage::from_decoder(decoder).map_err(decode_rejection)?;
     let motion = detect_animation(bytes, format, &bounds);
-    Ok(DecodedImage { picture, format, was: (width, height), orientation, motion })
+    Ok(DecodedImage { image_data, format, was: (width, height), orientation, motion })
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder's list of failures is open")]
@@ -225,25 +225,25 @@ fn scaled(side: u32, scale: f64) -> u32 {
 }
 
 /// Eight bits a channel are all that is passed on, and what the resizing is quickest with.
-fn resize(picture: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, ImageRejection> {
-    let picture = if picture.color().has_alpha() {
-        DynamicImage::ImageRgba8(picture.into_rgba8())
+fn resize(image_data: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, ImageRejection> {
+    let image_data = if image_data.color().has_alpha() {
+        DynamicImage::ImageRgba8(image_data.into_rgba8())
     } else {
-        DynamicImage::ImageRgb8(picture.into_rgb8())
+        DynamicImage::ImageRgb8(image_data.into_rgb8())
     };
-    if (picture.width(), picture.height()) == size {
-        return Ok(picture);
+    if (image_data.width(), image_data.height()) == size {
+        return Ok(image_data);
     }
-    let mut smaller = DynamicImage::new(size.0, size.1, picture.color());
+    let mut smaller = DynamicImage::new(size.0, size.1, image_data.color());
     Resizer::new()
-        .resize(&picture, &mut smaller, &ResizeOptions::new())
+        .resize(&image_data, &mut smaller, &ResizeOptions::new())
         .map_err(|_| ImageRejection::Corrupt)?;
     Ok(smaller)
 }
 
 /// Drawings stay sharp as PNG where that is small; everything else becomes a JPEG, coarser until it fits.
 fn encode(
-    mut picture: DynamicImage,
+    mut image_data: DynamicImage,
     format: ImageFormat,
     limits: &ImageLimits,
 ) -> Result<EncodedImage, ImageRejection> {
@@ -251,14 +251,14 @@ fn encode(
     const QUALITIES: [u8; 4] = [85, 70, 50, 30];
     const HALVINGS: usize = 4;
     for _ in 0..=HALVINGS {
-        let size = (picture.width(), picture.height());
+        let size = (image_data.width(), image_data.height());
         if format != ImageFormat::Jpeg {
-            let bytes = as_png(&picture)?;
+            let bytes = as_png(&image_data)?;
             if base64_length(bytes.len()) <= limits.base64.min(SMALL) {
                 return Ok(EncodedImage { mime: "image/png", bytes, size });
             }
         }
-        let flat = flatten_on_white(&picture);
+        let flat = flatten_on_white(&image_data);
         for quality in QUALITIES {
             let mut bytes = Vec::new();
             JpegEncoder::new_with_quality(&mut bytes, quality)
@@ -268,25 +268,25 @@ fn encode(
                 return Ok(EncodedImage { mime: "image/jpeg", bytes, size });
             }
         }
-        picture = resize(picture, ((size.0 / 2).max(1), (size.1 / 2).max(1)))?;
+        image_data = resize(image_data, ((size.0 / 2).max(1), (size.1 / 2).max(1)))?;
     }
     Err(ImageRejection::Incompressible)
 }
 
-fn as_png(picture: &DynamicImage) -> Result<Vec<u8>, ImageRejection> {
+fn as_png(image_data: &DynamicImage) -> Result<Vec<u8>, ImageRejection> {
     let mut bytes = Vec::new();
     let encoder =
         PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive);
-    picture.write_with_encoder(encoder).map_err(|_| ImageRejection::Corrupt)?;
+    image_data.write_with_encoder(encoder).map_err(|_| ImageRejection::Corrupt)?;
     Ok(bytes)
 }
 
 /// A JPEG cannot be seen through; white is what is behind most drawings.
-fn flatten_on_white(picture: &DynamicImage) -> RgbImage {
-    if picture.color() != ColorType::Rgba8 {
-        return picture.to_rgb8();
+fn flatten_on_white(image_data: &DynamicImage) -> RgbImage {
+    if image_data.color() != ColorType::Rgba8 {
+        return image_data.to_rgb8();
     }
-    let rgba = picture.to_rgba8();
+    let rgba = image_data.to_rgba8();
     RgbImage::from_fn(rgba.width(), rgba.height(), |x, y| {
         let [red, green, blue, alpha] = rgba.get_pixel(x, y).0;
         let over = |channel: u8| {

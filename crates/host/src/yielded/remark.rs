@@ -68,10 +68,12 @@ impl fmt::Display for Note {
                 write!(f, "a picture of {w}x{h} pixels was made smaller, to {width}x{height}")
             }
             Note::AnimationFlattened => f.write_str("a moving picture is shown by its first frame"),
-            Note::MimeMismatch { actual: really } => {
-                write!(f, "a picture is {really} and not what the server says")
+            Note::MimeMismatch { actual: actual } => {
+                write!(f, "a picture is {actual} and not what the server says")
             }
-            Note::ImageNotShown(unfit) => write!(f, "a picture was saved and not shown: {unfit}"),
+            Note::ImageNotShown(rejection) => {
+                write!(f, "a picture was saved and not shown: {rejection}")
+            }
             Note::InvalidBase64 => f.write_str("data is not base64 and was saved as it came"),
             Note::UnexpectedShape => f.write_str("the answer is not shaped as the protocol says"),
             Note::FromStructured => {

@@ -29,11 +29,11 @@ impl<'a> JsonStr<'a> {
     /// The text that a piece of JSON is; none if it is something else.
     pub(super) fn from_raw(raw: &'a RawValue) -> Option<JsonStr<'a>> {
         let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-        let form = match memchr(b'\\', body.as_bytes()) {
+        let encoding = match memchr(b'\\', body.as_bytes()) {
             Some(_) => Encoding::Escaped,
             None => Encoding::Plain,
         };
-        Some(JsonStr { body, encoding: form })
+        Some(JsonStr { body, encoding })
     }
 
     /// JSON itself as a text.
@@ -47,11 +47,11 @@ impl<'a> JsonStr<'a> {
     }
 
     fn segments(&self) -> Segments<'a> {
-        Segments { rest: self.body, form: self.encoding }
+        Segments { rest: self.body, encoding: self.encoding }
     }
 
     pub(super) fn char_count(&self) -> usize {
-        let count = |piece| match piece {
+        let count = |segment| match segment {
             Segment::Span(span) => span.chars().count(),
             Segment::Character(_) => 1,
         };
@@ -59,23 +59,23 @@ impl<'a> JsonStr<'a> {
     }
 
     /// At most so many characters from its beginning.
-    pub(super) fn prefix(&self, most: usize) -> String {
-        let mut text = String::with_capacity(self.body.len().min(most));
-        if self.body.len() <= most {
-            for piece in self.segments() {
-                match piece {
+    pub(super) fn prefix(&self, max: usize) -> String {
+        let mut text = String::with_capacity(self.body.len().min(max));
+        if self.body.len() <= max {
+            for segment in self.segments() {
+                match segment {
                     Segment::Span(span) => text.push_str(span),
                     Segment::Character(character) => text.push(character),
                 }
             }
             return text;
         }
-        let mut left = most;
-        for piece in self.segments() {
+        let mut left = max;
+        for segment in self.segments() {
             if left == 0 {
                 break;
             }
-            match piece {
+            match segment {
                 Segment::Span(span) => match span.char_indices().nth(left) {
                     Some((end, _)) => {
                         text.push_str(&span[..end]);
@@ -96,8 +96,8 @@ impl<'a> JsonStr<'a> {
     }
 
     pub(super) fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
-        for piece in self.segments() {
-            match piece {
+        for segment in self.segments() {
+            match segment {
                 Segment::Span(span) => to.write_all(span.as_bytes())?,
                 Segment::Character(character) => {
                     to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
@@ -115,7 +115,7 @@ impl<'a> JsonStr<'a> {
 
 struct Segments<'a> {
     rest: &'a str,
-    form: Encoding,
+    encoding: Encoding,
 }
 
 impl<'a> Iterator for Segments<'a> {
@@ -125,7 +125,7 @@ impl<'a> Iterator for Segments<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = match self.form {
+        let end = match self.encoding {
             Encoding::Plain => self.rest.len(),
             Encoding::Escaped => backslash(self.rest.as_bytes()).unwrap_or(self.rest.len()),
         };
@@ -226,13 +226,13 @@ mod tests {
 
     fn check(json: &str, expected: &str) {
         let raw = raw(json);
-        let words = JsonStr::from_raw(&raw).expect("a text");
+        let json_str = JsonStr::from_raw(&raw).expect("a text");
         let mut written = Vec::new();
-        words.write_to(&mut written).expect("memory takes everything");
+        json_str.write_to(&mut written).expect("memory takes everything");
         assert_eq!(String::from_utf8(written).expect("text"), expected);
-        assert_eq!(words.char_count(), expected.chars().count());
-        for most in 0..expected.chars().count() + 2 {
-            assert_eq!(words.prefix(most), expected.chars().take(most).collect::<String>());
+        assert_eq!(json_str.char_count(), expected.chars().count());
+        for max in 0..expected.chars().count() + 2 {
+            assert_eq!(json_str.prefix(max), expected.chars().take(max).collect::<String>());
         }
     }
 
@@ -272,17 +272,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_reads_back_as_itself(text in ".{0,40}", most in 0usize..50) {
+        fn every_text_reads_back_as_itself(text in ".{0,40}", max in 0usize..50) {
             let raw = raw(&serde_json::Value::from(text.as_str()).to_string());
-            let words = JsonStr::from_raw(&raw).expect("a text");
-            prop_assert_eq!(words.char_count(), text.chars().count());
-            prop_assert_eq!(words.prefix(most), text.chars().take(most).collect::<String>());
+            let json_str = JsonStr::from_raw(&raw).expect("a text");
+            prop_assert_eq!(json_str.char_count(), text.chars().count());
+            prop_assert_eq!(json_str.prefix(max), text.chars().take(max).collect::<String>());
         }
 
         #[test]
         fn no_escape_makes_it_panic(body in "[\\\\ud8c0-9a-fü\"]{0,30}") {
-            let words = JsonStr { body: &body, encoding: Encoding::Escaped };
-            let _whatever_it_is = words.prefix(usize::MAX);
+            let json_str = JsonStr { body: &body, encoding: Encoding::Escaped };
+            let _whatever_it_is = json_str.prefix(usize::MAX);
         }
     }
 }

@@ -17,25 +17,25 @@ use testkit::authority::{AuthorizationConfig, AuthorizationServer, Consent};
 use url::Url;
 
 use crate::browser;
-use crate::support::{Bench, PATIENCE, cause, is_connected, remote, with_member};
+use crate::support::{TIMEOUT, TestHost, cause, is_connected, remote, with_member};
 
 const TOOL: &str = "mcp__s__authenticate";
 
 /// A host whose one server wants a login.
-async fn walled(authority: &AuthorizationServer) -> Bench {
-    let bench = Bench::new();
+async fn auth_required_host(authority: &AuthorizationServer) -> TestHost {
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("http", &authority.url()))]).await;
     bench.view_when("s", |it| matches!(it.status, Status::NeedsAuth(_))).await;
     bench.host.settled_pool().await;
     bench
 }
 
-fn of_server(pool: &Pool) -> Vec<&str> {
+fn server_tools(pool: &Pool) -> Vec<&str> {
     let all = pool.tools().iter().map(|it| it.exposed_name.as_str());
     all.filter(|it| it.starts_with("mcp__")).collect()
 }
 
-fn desk(bench: &Bench) -> CallContext {
+fn context(bench: &TestHost) -> CallContext {
     // Nothing is allowed beforehand, and nobody is there to ask.
     CallContext {
         mode: PermissionMode::Default,
@@ -55,8 +55,8 @@ fn text(yielded: &ToolOutput) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-async fn called(bench: &Bench, arguments: Json) -> ToolOutput {
-    bench.call_exposed(&desk(bench), TOOL, arguments).await.expect("it answers")
+async fn call_login_tool(bench: &TestHost, arguments: Json) -> ToolOutput {
+    bench.call_exposed(&context(bench), TOOL, arguments).await.expect("it answers")
 }
 
 /// The page in an answer.
@@ -77,19 +77,19 @@ fn listener(page: &str) -> String {
 #[tokio::test]
 async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
+    let bench = auth_required_host(&authority).await;
     let pool = bench.host.pool();
-    assert_eq!(of_server(&pool), [TOOL]);
+    assert_eq!(server_tools(&pool), [TOOL]);
     let tool = pool.find(TOOL).expect("it is there");
     assert!(!tool.annotations.read_only && !tool.is_built_in());
     let mut watch = bench.host.watch_pool_changes();
-    let page = page(&called(&bench, json!({})).await);
+    let page = page(&call_login_tool(&bench, json!({})).await);
     assert!(page.starts_with(&authority.issuer()), "{page}");
-    assert_eq!(of_server(&bench.host.pool()), [TOOL]);
+    assert_eq!(server_tools(&bench.host.pool()), [TOOL]);
     let back = browser::open(&page).await;
     assert_eq!(back.status, 200, "{}", back.text);
     bench.view_when("s", is_connected).await;
-    let changes = tokio::time::timeout(PATIENCE, watch.next()).await.expect("in time");
+    let changes = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("in time");
     let changes = changes.expect("the host is there");
     // In one step: at no time there was neither.
     assert!(changes.added.iter().any(|it| it.exposed_name == "mcp__s__echo"), "{changes:?}");
@@ -101,10 +101,11 @@ async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
 #[tokio::test]
 async fn two_calls_at_once_are_one_login_with_one_page() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
-    let (one, other) = tokio::join!(called(&bench, json!({})), called(&bench, json!({})));
+    let bench = auth_required_host(&authority).await;
+    let (one, other) =
+        tokio::join!(call_login_tool(&bench, json!({})), call_login_tool(&bench, json!({})));
     assert_eq!(page(&one), page(&other));
-    assert_eq!(page(&called(&bench, json!({})).await), page(&one));
+    assert_eq!(page(&call_login_tool(&bench, json!({})).await), page(&one));
     assert_eq!(authority.counters().registrations, 1);
     bench.stop().await;
 }
@@ -112,15 +113,16 @@ async fn two_calls_at_once_are_one_login_with_one_page() {
 #[tokio::test]
 async fn what_a_browser_elsewhere_ended_at_is_pasted() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
-    let nobody_waits = called(&bench, json!({"callback_url": "http://127.0.0.1:1/?code=a"})).await;
-    assert!(nobody_waits.is_error, "{nobody_waits:?}");
-    let page = page(&called(&bench, json!({})).await);
+    let bench = auth_required_host(&authority).await;
+    let unexpected =
+        call_login_tool(&bench, json!({"callback_url": "http://127.0.0.1:1/?code=a"})).await;
+    assert!(unexpected.is_error, "{unexpected:?}");
+    let page = page(&call_login_tool(&bench, json!({})).await);
     let foreign = json!({"callback_url": "http://127.0.0.1:1/callback?code=a&state=another"});
-    let refused = called(&bench, foreign).await;
+    let refused = call_login_tool(&bench, foreign).await;
     assert!(refused.is_error && text(&refused).contains(&page), "{}", text(&refused));
     let back = browser::sent_back(&page).await;
-    let answer = called(&bench, json!({"callback_url": back})).await;
+    let answer = call_login_tool(&bench, json!({"callback_url": back})).await;
     assert!(!answer.is_error, "{}", text(&answer));
     assert!(text(&answer).contains("it is connected"), "{}", text(&answer));
     assert!(bench.host.settled_pool().await.find("mcp__s__echo").is_some());
@@ -133,14 +135,14 @@ async fn somebody_who_says_no_is_told_of_with_the_next_page() {
         consent: Consent::Denies,
         ..AuthorizationConfig::compliant()
     });
-    let bench = walled(&authority).await;
-    let first = page(&called(&bench, json!({})).await);
+    let bench = auth_required_host(&authority).await;
+    let first = page(&call_login_tool(&bench, json!({})).await);
     browser::open(&first).await;
     authority.reconfigure(|it| it.consent = Consent::Approves);
-    let answer = called(&bench, json!({})).await;
+    let answer = call_login_tool(&bench, json!({})).await;
     assert!(text(&answer).contains("came to nothing"), "{}", text(&answer));
     assert_ne!(page(&answer), first);
-    assert_eq!(of_server(&bench.host.pool()), [TOOL]);
+    assert_eq!(server_tools(&bench.host.pool()), [TOOL]);
     browser::open(&page(&answer)).await;
     bench.view_when("s", is_connected).await;
     bench.stop().await;
@@ -149,8 +151,8 @@ async fn somebody_who_says_no_is_told_of_with_the_next_page() {
 #[tokio::test]
 async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
-    let listener = listener(&page(&called(&bench, json!({})).await));
+    let bench = auth_required_host(&authority).await;
+    let listener = listener(&page(&call_login_tool(&bench, json!({})).await));
     assert_eq!(
         browser::get(&listener.replace("/callback", "/")).await.expect("it is there").status,
         404
@@ -164,10 +166,10 @@ async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
 #[tokio::test]
 async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
-    let listener = listener(&page(&called(&bench, json!({})).await));
+    let bench = auth_required_host(&authority).await;
+    let listener = listener(&page(&call_login_tool(&bench, json!({})).await));
     bench.apply(&[]).await;
-    tokio::time::timeout(PATIENCE, async {
+    tokio::time::timeout(TIMEOUT, async {
         while browser::get(&listener.replace("/callback", "/")).await.is_ok() {}
     })
     .await
@@ -178,14 +180,14 @@ async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
 #[tokio::test]
 async fn a_rule_against_the_server_hides_the_tool_and_refuses_it() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = walled(&authority).await;
+    let bench = auth_required_host(&authority).await;
     let mut rules = PermissionRules::default();
     rules.add_for_session(PermissionEffect::Deny, ToolRule::parse("mcp__s").expect("a rule"));
-    let refusing = CallContext { rules: ActiveRules::new(rules.clone()), ..desk(&bench) };
+    let refusing = CallContext { rules: ActiveRules::new(rules.clone()), ..context(&bench) };
     let refused = bench.call_exposed(&refusing, TOOL, json!({})).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     bench.host.set_rules(rules).await;
-    assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
+    assert_eq!(server_tools(&*bench.host.settled_pool().await), [""; 0]);
     assert_eq!(authority.counters().registrations, 0);
     bench.stop().await;
 }
@@ -200,33 +202,33 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
         ("machine", with_member(&http, "oauth", json!({"grant": "client_credentials"}))),
         ("filtered", with_member(&http, "tools", json!({"allow": ["echo"]}))),
     ];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&servers).await;
     bench.settled().await;
     // A filter is about the server's own tools.
-    assert_eq!(of_server(&*bench.host.settled_pool().await), ["mcp__filtered__authenticate"]);
+    assert_eq!(server_tools(&*bench.host.settled_pool().await), ["mcp__filtered__authenticate"]);
     bench.stop().await;
     // Where nobody stays until the browser comes back, nobody is sent away.
-    let bench = Bench::with(|options| options.retry_policy = RetryPolicy::NoRetry);
+    let bench = TestHost::with(|options| options.retry_policy = RetryPolicy::NoRetry);
     bench.apply(&servers).await;
     bench.settled().await;
-    assert_eq!(of_server(&*bench.host.settled_pool().await), [""; 0]);
+    assert_eq!(server_tools(&*bench.host.settled_pool().await), [""; 0]);
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_connector_is_left_to_its_account() {
     let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let connector = remote("connector-proxy", &authority.url());
     bench.apply_in(Scope::Connectors, &[("claude.ai A  b", connector)]).await;
     let view = bench.view("claude.ai A  b").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:?}");
     assert!(cause(&view).evidence.iter().any(|it| it.text().contains("no connector account")));
     let pool: Arc<Pool> = bench.host.settled_pool().await;
-    assert_eq!(of_server(&pool), ["mcp__claude_ai_A_b__authenticate"]);
+    assert_eq!(server_tools(&pool), ["mcp__claude_ai_A_b__authenticate"]);
     let tool = "mcp__claude_ai_A_b__authenticate";
-    let answer = bench.call_exposed(&desk(&bench), tool, json!({})).await.expect("it answers");
+    let answer = bench.call_exposed(&context(&bench), tool, json!({})).await.expect("it answers");
     assert!(text(&answer).contains("use `/mcp`"), "{}", text(&answer));
     bench.stop().await;
 }

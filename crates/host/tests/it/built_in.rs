@@ -10,27 +10,27 @@ use switchboard::wire::message::Payload;
 use switchboard::yielded::{ContentBlock, OutputLimits, ToolOutput};
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
-use crate::support::{Bench, PATIENCE, is_connected, remote};
+use crate::support::{TIMEOUT, TestHost, is_connected, remote};
 
 const LIST: &str = "ListMcpResources";
 const READ: &str = "ReadMcpResource";
 const RESULT: &str = "ReadMcpResult";
 
-async fn bench(servers: &[(&str, String)]) -> (Bench, CallContext) {
-    let bench = Bench::without_retries();
+async fn bench(servers: &[(&str, String)]) -> (TestHost, CallContext) {
+    let bench = TestHost::without_retries();
     bench.apply(servers).await;
     bench.settled().await;
     bench.host.settled_pool().await;
     // Nobody is asked and nothing is bypassed: that they only read is enough.
-    let desk = CallContext {
+    let context = CallContext {
         mode: PermissionMode::DontAsk,
         ..bench.permissive_context(bench.host.watch_pool())
     };
-    (bench, desk)
+    (bench, context)
 }
 
-async fn call(bench: &Bench, desk: &CallContext, tool: &str, arguments: Json) -> ToolOutput {
-    bench.call_exposed(desk, tool, arguments).await.expect("it answers")
+async fn call(bench: &TestHost, context: &CallContext, tool: &str, arguments: Json) -> ToolOutput {
+    bench.call_exposed(context, tool, arguments).await.expect("it answers")
 }
 
 /// All texts of an answer, one a line.
@@ -46,15 +46,20 @@ fn text(yielded: &ToolOutput) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-async fn failing(bench: &Bench, desk: &CallContext, tool: &str, arguments: Json) -> String {
-    let yielded = call(bench, desk, tool, arguments).await;
+async fn error_text(
+    bench: &TestHost,
+    context: &CallContext,
+    tool: &str,
+    arguments: Json,
+) -> String {
+    let yielded = call(bench, context, tool, arguments).await;
     assert!(yielded.is_error, "{}", text(&yielded));
     text(&yielded)
 }
 
 #[tokio::test]
 async fn resources_of_all_servers_or_of_one_are_listed() {
-    let (bench, desk) = bench(&[
+    let (bench, context) = bench(&[
         ("one", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
         ("two", ScriptedProgram::config_entry(&Script::modern().resources(1))),
         ("none", ScriptedProgram::config_entry(&Script::legacy())),
@@ -67,14 +72,15 @@ async fn resources_of_all_servers_or_of_one_are_listed() {
             "name": format!("resource_{number}"), "mimeType": "text/plain",
         })
     };
-    let all = text(&call(&bench, &desk, LIST, json!({})).await);
+    let all = text(&call(&bench, &context, LIST, json!({})).await);
     let (listed, missing) = all.split_once('\n').expect("two lines");
     let listed: Json = serde_json::from_str(listed).expect("JSON");
     assert_eq!(listed, json!([resource("one", 0), resource("one", 1), resource("two", 0)]));
     assert!(missing.starts_with("not connected: `gone` ("), "{missing}");
-    let two = text(&call(&bench, &desk, LIST, json!({"server": "two"})).await);
+    let two = text(&call(&bench, &context, LIST, json!({"server": "two"})).await);
     assert_eq!(serde_json::from_str::<Json>(&two).expect("JSON"), json!([resource("two", 0)]));
-    let listing = |server: &'static str| failing(&bench, &desk, LIST, json!({"server": server}));
+    let listing =
+        |server: &'static str| error_text(&bench, &context, LIST, json!({"server": server}));
     assert_eq!(listing("none").await, "`none` has no resources");
     assert_eq!(listing("nobody").await, "there is no server `nobody`");
     assert!(listing("gone").await.starts_with("`gone` is not connected: "));
@@ -83,31 +89,31 @@ async fn resources_of_all_servers_or_of_one_are_listed() {
 
 #[tokio::test]
 async fn a_resource_is_text_in_the_answer_or_a_file() {
-    let (bench, desk) = bench(&[
+    let (bench, context) = bench(&[
         ("s", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
         ("none", ScriptedProgram::config_entry(&Script::legacy())),
         ("gone", r#"{"command": "/there/is/no/such/program"}"#.to_owned()),
     ])
     .await;
     let of = |server: &str, uri: &str| json!({"server": server, "uri": uri});
-    let read = call(&bench, &desk, READ, of("s", "scripted://resource/1")).await;
+    let read = call(&bench, &context, READ, of("s", "scripted://resource/1")).await;
     let part = ContentBlock::Text {
         text: "the text of resource 1".to_owned(),
         from_uri: Some("scripted://resource/1".to_owned()),
     };
     assert_eq!((read.blocks, read.is_error), (vec![part], false));
-    let saved = text(&call(&bench, &desk, READ, of("s", "scripted://blob")).await);
+    let saved = text(&call(&bench, &context, READ, of("s", "scripted://blob")).await);
     let saved: Json = serde_json::from_str(&saved).expect("JSON");
     assert_eq!((&saved["uri"], &saved["bytes"]), (&json!("scripted://blob"), &json!(4)));
     let path = saved["blobSavedTo"].as_str().expect("a path");
     assert_eq!(std::fs::read(path).expect("it is there"), [0, 1, 2, 3]);
-    let reading = |server: &'static str| failing(&bench, &desk, READ, of(server, "a:b"));
+    let reading = |server: &'static str| error_text(&bench, &context, READ, of(server, "a:b"));
     assert_eq!(reading("none").await, "`none` has no resources");
     assert_eq!(reading("nobody").await, "there is no server `nobody`");
     assert!(reading("gone").await.starts_with("`gone` is not connected: "));
-    let refused = bench.call_exposed(&desk, READ, of("s", "a:b")).await;
+    let refused = bench.call_exposed(&context, READ, of("s", "a:b")).await;
     assert!(refused.expect_err("there is none").to_string().contains("no resource `a:b`"));
-    let unfit = bench.call_exposed(&desk, READ, json!({"uri": "a:b"})).await;
+    let unfit = bench.call_exposed(&context, READ, json!({"uri": "a:b"})).await;
     assert!(unfit.expect_err("of which server?").to_string().contains("do not fit"));
     bench.stop().await;
 }
@@ -115,7 +121,7 @@ async fn a_resource_is_text_in_the_answer_or_a_file() {
 #[tokio::test]
 async fn a_rule_that_denies_a_server_hides_its_resources_too() {
     let script = Script::legacy().resources(1);
-    let (bench, desk) = bench(&[
+    let (bench, context) = bench(&[
         ("open", ScriptedProgram::config_entry(&script)),
         ("closed", ScriptedProgram::config_entry(&script)),
         ("partly", ScriptedProgram::config_entry(&script)),
@@ -125,14 +131,14 @@ async fn a_rule_that_denies_a_server_hides_its_resources_too() {
     for rule in ["mcp__closed", "mcp__partly__echo"] {
         rules.add_for_session(PermissionEffect::Deny, ToolRule::parse(rule).expect("a rule"));
     }
-    desk.rules.replace(rules);
-    let listed = text(&call(&bench, &desk, LIST, json!({})).await);
+    context.rules.replace(rules);
+    let listed = text(&call(&bench, &context, LIST, json!({})).await);
     assert!(listed.contains("open") && listed.contains("partly"), "{listed}");
     assert!(!listed.contains("closed"), "{listed}");
     let no_such = "there is no server `closed`";
-    assert_eq!(failing(&bench, &desk, LIST, json!({"server": "closed"})).await, no_such);
+    assert_eq!(error_text(&bench, &context, LIST, json!({"server": "closed"})).await, no_such);
     let uri = json!({"server": "closed", "uri": "scripted://resource/0"});
-    assert_eq!(failing(&bench, &desk, READ, uri).await, no_such);
+    assert_eq!(error_text(&bench, &context, READ, uri).await, no_such);
     bench.stop().await;
 }
 
@@ -145,7 +151,7 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
     let lasting = ScriptedServer::http(Script { ttl_ms: 600_000, ..Script::modern().resources(2) });
     let passing = ScriptedServer::http(Script { ttl_ms: 0, ..Script::modern().resources(2) });
     let silent = ScriptedServer::http(Script::legacy().resources(2));
-    let (bench, desk) = bench(&[
+    let (bench, context) = bench(&[
         ("lasting", remote("http", lasting.url())),
         ("passing", remote("http", passing.url())),
         ("silent", remote("http", silent.url())),
@@ -153,7 +159,7 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
     .await;
     let read = async |server: &str, number: usize| {
         let uri = format!("scripted://resource/{number}");
-        let read = call(&bench, &desk, READ, json!({"server": server, "uri": uri})).await;
+        let read = call(&bench, &context, READ, json!({"server": server, "uri": uri})).await;
         assert_eq!(text(&read), format!("the text of resource {number}"));
     };
     for server in ["lasting", "passing", "silent"] {
@@ -178,13 +184,13 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
 #[tokio::test]
 async fn what_a_server_says_of_a_change_is_believed() {
     let served = ScriptedServer::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
-    let (bench, desk) = bench(&[("s", remote("ws", served.url()))]).await;
+    let (bench, context) = bench(&[("s", remote("ws", served.url()))]).await;
     let uri = "scripted://resource/0";
-    let read = async || call(&bench, &desk, READ, json!({"server": "s", "uri": uri})).await;
+    let read = async || call(&bench, &context, READ, json!({"server": "s", "uri": uri})).await;
     read().await;
     read().await;
     assert_eq!(reads(&served), 1);
-    let mut listen = ServerRequest::idempotent("subscriptions/listen", PATIENCE);
+    let mut listen = ServerRequest::idempotent("subscriptions/listen", TIMEOUT);
     let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
     listen.params = Some(Payload::encode(&wanted).expect("JSON"));
     let said_and_read = async {
@@ -195,23 +201,24 @@ async fn what_a_server_says_of_a_change_is_believed() {
     };
     tokio::select! {
         answer = bench.host.request("s", listen) => panic!("it listens for ever: {answer:?}"),
-        done = tokio::time::timeout(PATIENCE, said_and_read) => done.expect("it is believed"),
+        done = tokio::time::timeout(TIMEOUT, said_and_read) => done.expect("it is believed"),
     }
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_result_that_was_cut_is_read_to_its_end() {
-    let (bench, mut desk) = bench(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
-    desk.mode = PermissionMode::Bypass;
-    desk.limits = OutputLimits { characters: 10_000, ..OutputLimits::default() };
-    let big = call(&bench, &desk, "mcp__s__big", json!({"bytes": 50_000})).await;
+    let (bench, mut context) =
+        bench(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    context.mode = PermissionMode::Bypass;
+    context.limits = OutputLimits { characters: 10_000, ..OutputLimits::default() };
+    let big = call(&bench, &context, "mcp__s__big", json!({"bytes": 50_000})).await;
     let note = big.notes.iter().map(ToString::to_string).collect::<String>();
     assert!(note.contains(RESULT), "{note}");
     let id = big.full_text.expect("it is kept").id.to_string();
     let (mut rest, mut first) = (String::new(), 1);
     loop {
-        let page = call(&bench, &desk, RESULT, json!({"id": id, "firstLine": first})).await;
+        let page = call(&bench, &context, RESULT, json!({"id": id, "firstLine": first})).await;
         assert!(page.full_text.is_none() && page.notes.is_empty(), "{:?}", page.notes);
         let page = text(&page);
         let Some((text, more)) = page.split_once('\n') else {
@@ -224,10 +231,10 @@ async fn a_result_that_was_cut_is_read_to_its_end() {
         first = next;
     }
     assert_eq!(rest, "x".repeat(50_000));
-    let past = call(&bench, &desk, RESULT, json!({"id": id, "firstLine": 999})).await;
+    let past = call(&bench, &context, RESULT, json!({"id": id, "firstLine": 999})).await;
     assert!(text(&past).starts_with("the result ends with line "), "{}", text(&past));
     for id in ["../../etc/passwd", "0123456789abcdef01234567"] {
-        failing(&bench, &desk, RESULT, json!({"id": id})).await;
+        error_text(&bench, &context, RESULT, json!({"id": id})).await;
     }
     bench.stop().await;
 }

@@ -11,15 +11,16 @@ use switchboard::connection::state::RetryPolicy;
 use testkit::{Quirk, ResponseFormat, Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, PATIENCE, SOON, TestCall, is_connected, remote};
+use crate::support::{CALL_TIMEOUT, TIMEOUT, TestCall, TestHost, is_connected, remote};
 
 #[tokio::test]
 async fn a_tool_cannot_be_called_without_leave() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let journal = bench.folder.path().join("journal");
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))]).await;
     bench.view("s").await;
-    let error = bench.host.request("s", ServerRequest::idempotent("tools/call", SOON)).await;
+    let error =
+        bench.host.request("s", ServerRequest::idempotent("tools/call", CALL_TIMEOUT)).await;
     let error = error.expect_err("that way leads past the rules");
     assert!(
         matches!(error, RequestError::PermitRequired) && error.to_string().contains("Host::call")
@@ -43,8 +44,8 @@ fn calls_of(journal: &Path, tool: &str) -> usize {
 
 #[tokio::test]
 async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answered() {
-    for persistence in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
-        let bench = Bench::with(|options| options.retry_policy = persistence);
+    for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
+        let bench = TestHost::with(|options| options.retry_policy = retry_policy);
         let journal = bench.folder.path().join("journal");
         bench
             .apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))])
@@ -69,7 +70,7 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
         remote("http", json.url()),
         remote("http", events.url()),
     ] {
-        let bench = Bench::without_retries();
+        let bench = TestHost::without_retries();
         let other = ScriptedProgram::config_entry(&Script::modern());
         bench.apply(&[("s", entry.clone()), ("other", other)]).await;
         bench.view("s").await;
@@ -94,14 +95,14 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
 
 #[tokio::test]
 async fn a_lost_program_comes_back_without_anybodys_doing() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let first = bench.view("s").await.pid.expect("a program");
     bench.call("s", "crash", json!({})).await.expect_err("it crashes");
-    let resting = bench.view_when("s", |it| !is_connected(it)).await;
+    let backing_off = bench.view_when("s", |it| !is_connected(it)).await;
     assert!(
-        matches!(resting.status, Status::Pending { attempt: 2, cause: Some(_), .. }),
-        "{resting:#?}"
+        matches!(backing_off.status, Status::Pending { attempt: 2, cause: Some(_), .. }),
+        "{backing_off:#?}"
     );
     let second = bench.view_when("s", is_connected).await.pid.expect("a program");
     assert_ne!(first, second);
@@ -110,7 +111,7 @@ async fn a_lost_program_comes_back_without_anybodys_doing() {
 
 #[tokio::test]
 async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
     bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
     bench.view("s").await;
@@ -121,8 +122,8 @@ async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
 
 #[tokio::test]
 async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
-    for persistence in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
-        let bench = Bench::with(|options| options.retry_policy = persistence);
+    for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
+        let bench = TestHost::with(|options| options.retry_policy = retry_policy);
         let journal = bench.folder.path().join("journal");
         let script = Script::legacy().journal(&journal);
         bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
@@ -138,7 +139,7 @@ async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
 #[tokio::test]
 async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
     let served = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
     for number in 0..12 {
@@ -155,8 +156,8 @@ async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
 }
 
 /// Asks a server until it says that one call of `slow` was cancelled.
-async fn until_cancelled(bench: &Bench, name: &str) {
-    let asking = async {
+async fn until_cancelled(bench: &TestHost, name: &str) {
+    let request = async {
         loop {
             let counts = bench.call_idempotent(name, "count", json!({})).await.expect("answered");
             if counts["cancelled"] == json!(["slow"]) {
@@ -164,12 +165,12 @@ async fn until_cancelled(bench: &Bench, name: &str) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.expect("it is told");
+    tokio::time::timeout(TIMEOUT, request).await.expect("it is told");
 }
 
 #[tokio::test]
 async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench
         .apply(&[
             ("legacy", ScriptedProgram::config_entry(&Script::legacy())),
@@ -178,18 +179,18 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
         .await;
     bench.settled().await;
     for name in ["legacy", "modern"] {
-        let (progress, mut signs) = mpsc::channel(16);
-        let patience = Duration::from_millis(500);
+        let (progress, mut progress_events) = mpsc::channel(16);
+        let timeout = Duration::from_millis(500);
         let slow = |steps: u32| TestCall {
-            timeout: patience,
+            timeout,
             ..TestCall::new("slow", json!({"ms": 1200, "steps": steps}))
         };
         let steady = TestCall { progress: Some(progress), ..slow(12) };
         bench.run_call(name, steady).await.expect("it shows progress all the time");
-        assert!(signs.try_recv().is_ok(), "{name}");
+        assert!(progress_events.try_recv().is_ok(), "{name}");
         let error = bench.run_call(name, slow(1)).await.expect_err("it shows none");
         assert!(
-            matches!(&error, RequestError::Timeout { after, .. } if *after == patience),
+            matches!(&error, RequestError::Timeout { after, .. } if *after == timeout),
             "{error:?}"
         );
         // The server was told, and the connection is as good as before.
@@ -200,7 +201,7 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let modern = ScriptedServer::http(Script::modern());
     bench
         .apply(&[
@@ -210,13 +211,13 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
         .await;
     bench.settled().await;
     for name in ["stdio", "http"] {
-        let (progress, mut signs) = mpsc::channel(16);
+        let (progress, mut progress_events) = mpsc::channel(16);
         let arguments = json!({"ms": 60_000, "steps": 6000});
         let slow = TestCall { progress: Some(progress), ..TestCall::new("slow", arguments) };
-        let asking = bench.run_call(name, slow);
+        let request = bench.run_call(name, slow);
         tokio::select! {
-            answer = asking => panic!("{name}: {answer:?}"),
-            sign = signs.recv() => assert!(sign.is_some()),
+            answer = request => panic!("{name}: {answer:?}"),
+            sign = progress_events.recv() => assert!(sign.is_some()),
         }
         until_cancelled(&bench, name).await;
     }
@@ -227,7 +228,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
 async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew() {
     // Modern, so that no standing stream tells sooner.
     let served = ScriptedServer::http(Script::modern());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
     let bad = Quirk::HttpStatus {
@@ -252,7 +253,7 @@ async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew
 
 #[tokio::test]
 async fn a_call_to_a_failed_server_tries_once_more() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let flag = bench.folder.path().join("flag");
     let script = "test -e \"$1\" || { echo not yet >&2; exit 4; }; shift; exec \"$@\"";
     let entry = json!({
@@ -272,21 +273,21 @@ async fn a_call_to_a_failed_server_tries_once_more() {
 
 #[tokio::test]
 async fn somebody_may_have_a_connection_made_anew() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let first = bench.view("s").await.pid.expect("a program");
     bench.host.reconnect("s").await.expect("there is one");
     let view =
         bench.view_when("s", |it| is_connected(it) && it.pid.is_some_and(|now| now != first)).await;
     assert_ne!(view.pid, Some(first));
-    processes::wait_until_exited(first, PATIENCE);
+    processes::wait_until_exited(first, TIMEOUT);
     assert!(bench.host.reconnect("nobody").await.is_none());
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn everybody_who_asks_shares_one_connection() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let journal = bench.folder.path().join("journal");
     let served = ScriptedServer::http(Script::legacy());
     bench
@@ -296,17 +297,17 @@ async fn everybody_who_asks_shares_one_connection() {
         ])
         .await;
     let bench = Arc::new(bench);
-    let mut asking = tokio::task::JoinSet::new();
+    let mut request = tokio::task::JoinSet::new();
     for number in 0..50 {
         for name in ["stdio", "http"] {
             let bench = bench.clone();
-            asking.spawn(async move {
+            request.spawn(async move {
                 let sum = bench.call(name, "add", json!({"a": number, "b": 1})).await;
                 assert_eq!(sum.expect("answered")["sum"], f64::from(number + 1));
             });
         }
     }
-    while let Some(asked) = asking.join_next().await {
+    while let Some(asked) = request.join_next().await {
         asked.expect("it was answered");
     }
     let heard = testkit::scripted::read_journal(&journal);
@@ -329,7 +330,7 @@ async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport()
         ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy())),
         ("ws-modern", "ws", ScriptedServer::ws(Script::modern())),
     ];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let servers: Vec<(&str, String)> =
         served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
     bench.apply(&servers).await;
@@ -356,15 +357,15 @@ async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
         ("ws", "ws", ScriptedServer::ws(Script::legacy())),
         ("sse", "sse", ScriptedServer::sse(Script::legacy())),
     ];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let servers: Vec<(&str, String)> =
         served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
     bench.apply(&servers).await;
     bench.settled().await;
     for (name, _, it) in &served {
         // A stream that can be taken up again is waited for as long as the caller waits.
-        let patience = Duration::from_millis(1500);
-        let crash = TestCall { timeout: patience, ..TestCall::new("crash", json!({})) };
+        let timeout = Duration::from_millis(1500);
+        let crash = TestCall { timeout, ..TestCall::new("crash", json!({})) };
         let error = bench.run_call(name, crash).await.expect_err("it breaks off");
         let is_told =
             matches!(&error, RequestError::Interrupted { .. } | RequestError::Timeout { .. });

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use switchboard::connection::ServerView;
 use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
 
-use crate::support::{Bench, PATIENCE, is_connected, remote, tools, with_member};
+use crate::support::{TIMEOUT, TestHost, is_connected, remote, tools, with_member};
 
 fn has(view: &ServerView, tool: &str) -> bool {
     is_connected(view) && tools(view).contains(&tool)
@@ -19,7 +19,7 @@ async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
         ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy())),
         ("ws-modern", "ws", ScriptedServer::ws(Script::modern())),
     ];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let mut servers = vec![
         ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy())),
         ("stdio-modern", ScriptedProgram::config_entry(&Script::modern())),
@@ -46,7 +46,7 @@ async fn a_storm_of_changes_costs_few_fetches() {
     let storm = Quirk::ListChangedStorm { n: 3000 };
     let legacy = ScriptedServer::http(Script::legacy().quirk(storm.clone()));
     let modern = ScriptedServer::ws(Script::modern().quirk(storm));
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench
         .apply(&[("legacy", remote("http", legacy.url())), ("modern", remote("ws", modern.url()))])
         .await;
@@ -63,10 +63,10 @@ async fn a_storm_of_changes_costs_few_fetches() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stream_of_changes_that_ended_is_listened_to_again() {
     let served = ScriptedServer::http(Script::modern());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.view("s").await;
-    processes::wait_until(PATIENCE, "it is listened to again", || {
+    processes::wait_until(TIMEOUT, "it is listened to again", || {
         served.end_subscriptions();
         let requests = served.requests();
         let asked = requests.iter().filter(|it| it.rpc_method() == Some("subscriptions/listen"));
@@ -81,7 +81,7 @@ async fn a_stream_of_changes_that_ended_is_listened_to_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_again() {
     let served = ScriptedServer::http(Script::modern());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let entry = with_member(&remote("http", served.url()), "timeout", json!(500));
     bench.apply(&[("s", entry)]).await;
     let before = bench.view("s").await;
@@ -90,10 +90,10 @@ async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_agai
     // The stream ends with it, so that everything is fetched anew.
     let mute = Script::modern().quirk(Quirk::NeverAnswers).quirks_on("tools/list");
     let served = served.restart(mute);
-    let notes =
+    let issues =
         |it: &ServerView| it.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>();
     let is_noted =
-        |it: &ServerView| notes(it).iter().any(|it| it.starts_with("tools could not be"));
+        |it: &ServerView| issues(it).iter().any(|it| it.starts_with("tools could not be"));
     let unsure = bench.view_when("s", is_noted).await;
     assert!(has(&unsure, "echo"), "{unsure:#?}");
     let served = served.restart(Script::modern());
@@ -107,7 +107,7 @@ async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_agai
 async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer() {
     let legacy = ScriptedServer::http(Script::legacy());
     let modern = ScriptedServer::http(Script::modern());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench
         .apply(&[
             ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy())),
@@ -138,7 +138,7 @@ async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer()
 
 #[tokio::test]
 async fn only_servers_whose_entry_changed_are_touched() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let entry = |name: &str| ScriptedProgram::config_entry(&Script::legacy().name(name));
     let first = [("a", entry("a")), ("b", entry("b")), ("c", entry("c"))];
     bench.apply(&first).await;
@@ -155,8 +155,8 @@ async fn only_servers_whose_entry_changed_are_touched() {
     assert!(after.servers.values().all(|it| is_connected(it)), "{after:#?}");
     assert_eq!(number(&after, "a"), number(&before, "a"));
     assert_ne!(number(&after, "b"), number(&before, "b"));
-    processes::wait_until_exited(number(&before, "b"), PATIENCE);
-    processes::wait_until_exited(number(&before, "c"), PATIENCE);
+    processes::wait_until_exited(number(&before, "b"), TIMEOUT);
+    processes::wait_until_exited(number(&before, "c"), TIMEOUT);
     let gone = bench.call("c", "echo", json!({})).await.expect_err("it is gone");
     assert_eq!(gone.to_string(), "there is no server `c`");
     bench.stop().await;
@@ -165,7 +165,7 @@ async fn only_servers_whose_entry_changed_are_touched() {
 
 #[tokio::test]
 async fn a_successor_begins_when_its_predecessor_is_gone() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let stubborn = Script::legacy().quirk(Quirk::IgnoresSigterm).quirk(Quirk::IgnoresStdinClose);
     let entry = ScriptedProgram::config_entry(&stubborn);
     bench.apply(&[("s", entry.clone())]).await;
@@ -181,7 +181,7 @@ async fn a_successor_begins_when_its_predecessor_is_gone() {
 
 #[tokio::test]
 async fn one_host_that_stops_leaves_the_servers_of_another_alone() {
-    let (one, other) = (Bench::new(), Bench::new());
+    let (one, other) = (TestHost::new(), TestHost::new());
     one.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     other.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     one.view("s").await;

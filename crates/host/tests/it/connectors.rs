@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use testkit::connector_account::Connector;
 use testkit::{ConnectorService, Script, ScriptedServer};
 
-use crate::support::{Bench, cause, is_connected, remote};
+use crate::support::{TestHost, cause, is_connected, remote};
 
 fn started(names: &[&str]) -> ConnectorService {
     let connectors: Vec<Connector> = names.iter().map(|it| Connector::new(it)).collect();
@@ -39,18 +39,18 @@ fn account(url: &str, token: Option<&str>) -> ConnectorAccount {
 }
 
 /// A host that uses an account, whose token is in a file.
-fn using(folder: &Arc<TempDir>, url: &str, token: &str) -> Bench {
+fn host_with_account(folder: &Arc<TempDir>, url: &str, token: &str) -> TestHost {
     let path = folder.path().join("token");
     std::fs::write(&path, token).expect("written");
     let account = account(url, Some(&format!("${{file:{}}}", path.display())));
-    Bench::in_folder(folder.clone(), |options| options.login.account = Some(account))
+    TestHost::in_folder(folder.clone(), |options| options.login.account = Some(account))
 }
 
 fn folder() -> Arc<TempDir> {
     Arc::new(tempfile::tempdir().expect("a temp folder"))
 }
 
-async fn apply(bench: &Bench, listing: &ConnectorList) {
+async fn apply(bench: &TestHost, listing: &ConnectorList) {
     let layers = vec![listing.layer()];
     bench.host.apply(&resolve(MergeInputs { layers, ..MergeInputs::default() })).await;
 }
@@ -61,17 +61,17 @@ fn names(listing: &ConnectorList) -> Vec<&str> {
 
 #[tokio::test]
 async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_network() {
-    let office = started(&["Slack", "My Files", "Slack"]);
+    let account_server = started(&["Slack", "My Files", "Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer_token());
+    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     let expected = ["claude.ai Slack", "claude.ai My Files", "claude.ai Slack 2"];
     assert_eq!((names(&listing), listing.skipped), (expected.to_vec(), 0));
     assert_eq!(listing.stale_reason, None);
     bench.stop().await;
-    let url = office.url();
-    drop(office);
-    let bench = using(&folder, &url, "whatever");
+    let url = account_server.url();
+    drop(account_server);
+    let bench = host_with_account(&folder, &url, "whatever");
     let again = bench.host.connectors().await.expect("what is remembered");
     assert_eq!(names(&again), expected);
     assert!(again.age().as_secs() < 60 && again.listed_at == listing.listed_at);
@@ -82,7 +82,7 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
     let settings = json!({"connectorAccount": {"apiUrl": url}}).to_string();
     std::fs::create_dir_all(&places.config).expect("a folder");
     std::fs::write(places.user_settings(), settings).expect("written");
-    let looked_at = load(&LoadOptions {
+    let loaded = load(&LoadOptions {
         working_folder: folder.path().canonicalize().expect("it is there"),
         paths: places.clone(),
         environment: Environment::default(),
@@ -91,7 +91,7 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
         embedded: Vec::new(),
         fallback: None,
     });
-    let servers = looked_at.effective.servers.iter().map(|it| (it.name.as_str(), it.scope()));
+    let servers = loaded.effective.servers.iter().map(|it| (it.name.as_str(), it.scope()));
     let mut seen = expected.map(|it| (it, Scope::Connectors));
     seen.sort_unstable();
     assert_eq!(servers.collect::<Vec<_>>(), seen);
@@ -102,15 +102,15 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
 #[tokio::test]
 async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_when_that_is_refused()
 {
-    let office = started(&["Slack"]);
+    let account_server = started(&["Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer_token());
+    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     apply(&bench, &listing).await;
     assert!(is_connected(&*bench.view("claude.ai Slack").await));
     let pool = bench.host.settled_pool().await;
     assert!(pool.find("mcp__claude_ai_Slack__echo").is_some());
-    std::fs::write(folder.path().join("token"), office.rotate_token()).expect("written");
+    std::fs::write(folder.path().join("token"), account_server.rotate_token()).expect("written");
     bench
         .call_idempotent("claude.ai Slack", "echo", json!({"text": "a"}))
         .await
@@ -120,12 +120,12 @@ async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_whe
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
-    let office = started(&["Slack"]);
+    let account_server = started(&["Slack"]);
     let folder = folder();
-    let bench = using(&folder, &office.url(), &office.bearer_token());
+    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
     let listing = bench.host.connectors().await.expect("a list");
     bench.stop().await;
-    let bench = using(&folder, &office.url(), "canary");
+    let bench = host_with_account(&folder, &account_server.url(), "canary");
     let stale = bench.host.connectors().await.expect("what is remembered");
     let refused = "the token of your connector account is refused";
     assert_eq!(stale.stale_reason.as_deref(), Some(refused));
@@ -139,16 +139,16 @@ async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
 
 #[tokio::test]
 async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
-    let office = started(&["Slack"]);
-    let (url, folder) = (office.url(), folder());
+    let account_server = started(&["Slack"]);
+    let (url, folder) = (account_server.url(), folder());
     let open = || {
         let account = account(&url, None);
-        Bench::in_folder(folder.clone(), |options| options.login.account = Some(account))
+        TestHost::in_folder(folder.clone(), |options| options.login.account = Some(account))
     };
     let bench = open();
     let error = bench.host.connectors().await.expect_err("nothing is kept");
     assert!(matches!(error, ConnectorsError::TokenRefused), "{error:?}");
-    let token = Secret::new(office.bearer_token());
+    let token = Secret::new(account_server.bearer_token());
     bench.host.store_account_token(token, None).await.expect("kept");
     bench.stop().await;
     let bench = open();
@@ -160,9 +160,9 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
 
 #[tokio::test]
 async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
-    let office = started(&[]);
+    let account_server = started(&[]);
     let elsewhere = ScriptedServer::http(Script::both());
-    let bench = using(&folder(), &office.url(), &office.bearer_token());
+    let bench = host_with_account(&folder(), &account_server.url(), &account_server.bearer_token());
     let servers = [("claude.ai Away", remote("connector-proxy", elsewhere.url()))];
     bench.apply_in(Scope::Connectors, &servers).await;
     assert!(is_connected(&*bench.view("claude.ai Away").await));
@@ -170,7 +170,7 @@ async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
     assert!(!requests.is_empty());
     assert!(requests.iter().all(|it| it.header("authorization").is_none()));
     bench.stop().await;
-    let nobody = Bench::new();
+    let nobody = TestHost::new();
     let error = nobody.host.connectors().await.expect_err("there is no account");
     assert!(matches!(error, ConnectorsError::NoAccount), "{error:?}");
     nobody.stop().await;
@@ -179,7 +179,7 @@ async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
 #[tokio::test]
 async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
     let served = ScriptedServer::http(Script::both());
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let servers = [("claude.ai My  (Mail)", remote("http", served.url()))];
     bench.apply_in(Scope::Connectors, &servers).await;
     bench.settled().await;
@@ -192,20 +192,24 @@ async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
     );
     let mut allowing = PermissionRules::default();
     allowing.add_for_session(PermissionEffect::Allow, ToolRule::parse(exposed).expect("a rule"));
-    let desk = |rules: &PermissionRules| CallContext {
+    let context = |rules: &PermissionRules| CallContext {
         rules: ActiveRules::new(rules.clone()),
         mode: PermissionMode::Default,
         ..bench.permissive_context(bench.host.watch_pool())
     };
-    let call = |desk: CallContext| {
+    let call = |context: CallContext| {
         let bench = &bench;
-        async move { bench.call_exposed(&desk, exposed, json!({"text": "a"})).await }
+        async move { bench.call_exposed(&context, exposed, json!({"text": "a"})).await }
     };
-    assert!(call(desk(&allowing)).await.is_ok());
-    let refused = call(desk(&rules)).await;
+    assert!(call(context(&allowing)).await.is_ok());
+    let refused = call(context(&rules)).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     let listed = bench
-        .call_exposed(&desk(&rules), "ListMcpResources", json!({"server": "claude.ai My  (Mail)"}))
+        .call_exposed(
+            &context(&rules),
+            "ListMcpResources",
+            json!({"server": "claude.ai My  (Mail)"}),
+        )
         .await
         .expect("it answers");
     assert!(listed.is_error, "{listed:?}");

@@ -12,37 +12,35 @@ use switchboard::inquiry::{ElicitFuture, ElicitResult, Elicitation, ElicitationK
 use testkit::{Script, ScriptedProgram};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, PATIENCE, is_connected};
+use crate::support::{TIMEOUT, TestHost, is_connected};
 
 /// Says yes in one way, and counts how often it was asked.
-struct Says {
-    holds: fn(&PermissionRequest<'_>) -> GrantScope,
+struct GrantingPrompt {
+    scope: fn(&PermissionRequest<'_>) -> GrantScope,
     asked: mpsc::UnboundedSender<String>,
 }
 
-impl PermissionPrompt for Says {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
-        let _nobody_counts = self.asked.send(ask.tool.name.clone());
-        let holds = (self.holds)(ask);
-        Box::pin(async {
-            PermissionDecision::Allow { decided_by: "a test".to_owned(), scope: holds }
-        })
+impl PermissionPrompt for GrantingPrompt {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        let _nobody_counts = self.asked.send(request.tool.name.clone());
+        let scope = (self.scope)(request);
+        Box::pin(async { PermissionDecision::Allow { decided_by: "a test".to_owned(), scope } })
     }
 }
 
-async fn asked_how_often(holds: fn(&PermissionRequest<'_>) -> GrantScope) -> usize {
-    let bench = Bench::new();
+async fn prompt_count(scope: fn(&PermissionRequest<'_>) -> GrantScope) -> usize {
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     bench.host.settled().await;
     let (asked, mut questions) = mpsc::unbounded_channel();
-    let consent = Arc::new(Says { holds, asked });
-    let desk = CallContext {
+    let consent = Arc::new(GrantingPrompt { scope, asked });
+    let context = CallContext {
         mode: PermissionMode::Default,
         prompt: consent,
         ..bench.permissive_context(bench.host.watch_pool())
     };
     for _ in 0..3 {
-        let said = bench.call_exposed(&desk, "mcp__s__echo", json!({"text": "x"})).await;
+        let said = bench.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
         assert_eq!(said.expect("allowed").text(), "x");
     }
     bench.stop().await;
@@ -54,69 +52,69 @@ async fn asked_how_often(holds: fn(&PermissionRequest<'_>) -> GrantScope) -> usi
 }
 
 #[tokio::test]
-async fn a_yes_holds_for_as_long_as_it_was_said() {
-    fn rule(ask: &PermissionRequest<'_>) -> switchboard::config::permission::ToolRule {
-        let of_tool = ask.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool);
+async fn a_grant_lasts_for_its_scope() {
+    fn rule(request: &PermissionRequest<'_>) -> switchboard::config::permission::ToolRule {
+        let of_tool = request.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool);
         of_tool.expect("a suggestion").rule.clone()
     }
-    assert_eq!(asked_how_often(|_| GrantScope::Once).await, 3);
-    assert_eq!(asked_how_often(|ask| GrantScope::Session(rule(ask))).await, 1);
-    assert_eq!(asked_how_often(|ask| GrantScope::Always(rule(ask))).await, 1);
+    assert_eq!(prompt_count(|_| GrantScope::Once).await, 3);
+    assert_eq!(prompt_count(|request| GrantScope::Session(rule(request))).await, 1);
+    assert_eq!(prompt_count(|request| GrantScope::Always(rule(request))).await, 1);
 }
 
 #[tokio::test]
-async fn a_desk_without_anybody_refuses_what_nobody_trusts() {
-    let bench = Bench::new();
+async fn a_context_without_a_prompt_denies_untrusted_servers() {
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     bench.host.settled().await;
     let places = switchboard::places::Paths::in_dir(bench.folder.path());
-    let desk = CallContext::new(&bench.host, &places).expect("a desk");
-    let refused = bench.call_exposed(&desk, "mcp__s__echo", json!({"text": "x"})).await;
+    let context = CallContext::new(&bench.host, &places).expect("a desk");
+    let refused = bench.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
-    let desk = desk.with_trusted_server("s");
-    let said = bench.call_exposed(&desk, "mcp__s__echo", json!({"text": "x"})).await;
+    let context = context.with_trusted_server("s");
+    let said = bench.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
     assert_eq!(said.expect("trusted").text(), "x");
     bench.stop().await;
 }
 
 /// Never answers, and tells when it is asked and when it is left in peace.
-struct Thinks(mpsc::UnboundedSender<&'static str>);
+struct PendingElicitor(mpsc::UnboundedSender<&'static str>);
 
-struct Peace(mpsc::UnboundedSender<&'static str>);
+struct DropNotice(mpsc::UnboundedSender<&'static str>);
 
-impl Drop for Peace {
+impl Drop for DropNotice {
     fn drop(&mut self) {
         let _nobody_listens = self.0.send("left in peace");
     }
 }
 
-impl Elicitor for Thinks {
+impl Elicitor for PendingElicitor {
     fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a> {
         assert!(matches!(inquiry.kind, ElicitationKind::Form(_)));
         let _nobody_listens = self.0.send("asked");
-        let peace = Peace(self.0.clone());
+        let drop_notice = DropNotice(self.0.clone());
         Box::pin(async move {
             std::future::pending::<()>().await;
-            drop(peace);
+            drop(drop_notice);
             ElicitResult::Cancel(String::new())
         })
     }
 }
 
 #[tokio::test]
-async fn whoever_is_asked_is_left_in_peace_when_the_connection_ends() {
+async fn an_elicitation_is_dropped_when_the_connection_ends() {
     let (tell, mut told) = mpsc::unbounded_channel();
-    let bench = Bench::with(|options| options.elicitor = Arc::new(Thinks(tell)));
+    let bench = TestHost::with(|options| options.elicitor = Arc::new(PendingElicitor(tell)));
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     bench.view_when("s", is_connected).await;
     bench.host.settled().await;
-    let desk = bench.permissive_context(bench.host.watch_pool());
-    let call = bench.call_exposed(&desk, "mcp__s__ask", json!({}));
+    let context = bench.permissive_context(bench.host.watch_pool());
+    let call = bench.call_exposed(&context, "mcp__s__ask", json!({}));
     tokio::select! {
         answer = call => panic!("nobody answered: {answer:?}"),
         asked = told.recv() => assert_eq!(asked, Some("asked")),
     }
     bench.stop().await;
-    let peace = tokio::time::timeout(PATIENCE, told.recv()).await;
-    assert_eq!(peace.expect("soon"), Some("left in peace"));
+    let drop_notice = tokio::time::timeout(TIMEOUT, told.recv()).await;
+    assert_eq!(drop_notice.expect("soon"), Some("left in peace"));
 }

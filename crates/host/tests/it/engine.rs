@@ -8,11 +8,11 @@ use switchboard::connection::Status;
 use switchboard::wire::era::Era;
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
-use crate::support::{Bench, remote};
+use crate::support::{TestHost, remote};
 
 #[tokio::test]
 async fn every_transport_is_connected_to_in_both_eras() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let mut servers = Vec::new();
     let mut served = Vec::new();
     for (era, script) in [("legacy", Script::legacy()), ("modern", Script::modern())] {

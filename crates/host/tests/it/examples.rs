@@ -17,8 +17,8 @@ fn example(name: &str) -> PathBuf {
 #[track_caller]
 fn run(name: &str, arguments: &[&str]) -> String {
     let output = Command::new(example(name)).args(arguments).output().expect("it can be run");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -48,10 +48,10 @@ fn an_example_sees_the_catalogue_change() {
 
 #[test]
 fn an_example_answers_questions_and_permits_by_itself() {
-    let said = run("own_ask_port", &[]);
-    assert!(said.starts_with("inn asks: "), "{said}");
-    assert!(said.contains("Ada") && said.contains('4'), "{said}");
-    assert!(said.ends_with("not permitted: only tables are booked here\n"), "{said}");
+    let output = run("own_ask_port", &[]);
+    assert!(output.starts_with("inn asks: "), "{output}");
+    assert!(output.contains("Ada") && output.contains('4'), "{output}");
+    assert!(output.ends_with("not permitted: only tables are booked here\n"), "{output}");
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn the_client_of_the_conformance_suite_goes_on_where_calls_are_refused() {
     for script in [Script::legacy(), Script::modern()] {
         let script = script.resources(2).prompts(1).quirk(refusal.clone()).quirks_on("tools/call");
         let served = ScriptedServer::http(script);
-        let said = run("conformance_client", &["a word of the suite", served.url()]);
-        assert_eq!(said.matches("resources/read: ").count(), 2, "{said}");
-        assert_eq!(said.matches("prompts/get: ").count(), 1, "{said}");
+        let output = run("conformance_client", &["a word of the suite", served.url()]);
+        assert_eq!(output.matches("resources/read: ").count(), 2, "{output}");
+        assert_eq!(output.matches("prompts/get: ").count(), 1, "{output}");
         let asked = served.requests();
         let called = asked.iter().filter(|it| it.rpc_method() == Some("tools/call"));
         let called = called.filter_map(|it| it.body.as_ref()?["params"]["name"].as_str());

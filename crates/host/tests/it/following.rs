@@ -10,9 +10,9 @@ use switchboard::places::Paths;
 use switchboard::reload::ConfigWatcher;
 use testkit::{Script, ScriptedProgram};
 
-use crate::support::{Bench, PATIENCE, is_connected};
+use crate::support::{TIMEOUT, TestHost, is_connected};
 
-fn surroundings(root: &Path) -> LoadOptions {
+fn options(root: &Path) -> LoadOptions {
     let root = root.canonicalize().expect("it is there");
     fs::create_dir_all(root.join("project")).expect("a folder");
     LoadOptions {
@@ -43,86 +43,85 @@ fn names(configuration: &Configuration) -> Vec<&str> {
 }
 
 /// Waits until a configuration has exactly these servers.
-async fn until(follower: &mut ConfigWatcher, expected: &[&str]) {
+async fn until(watcher: &mut ConfigWatcher, expected: &[&str]) {
     let mut last = Vec::new();
     let waiting = async {
         loop {
-            let configuration = follower.next().await.expect("it follows");
+            let configuration = watcher.next().await.expect("it follows");
             if names(&configuration) == expected {
                 return;
             }
             last = names(&configuration).into_iter().map(str::to_owned).collect();
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    let waited = tokio::time::timeout(TIMEOUT, waiting).await;
     assert!(waited.is_ok(), "never {expected:?}, last {last:?}");
 }
 
 #[tokio::test]
 async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    let user = surroundings.paths.user_settings();
-    let project = surroundings.working_folder.join(".mcp.json");
-    let first = load(&surroundings);
+    let options = options(home.path());
+    let user = options.paths.user_settings();
+    let project = options.working_folder.join(".mcp.json");
+    let first = load(&options);
     assert_eq!(names(&first), [""; 0]);
-    let mut follower =
-        ConfigWatcher::start(surroundings.clone(), &first).expect("it can be watched");
+    let mut watcher = ConfigWatcher::start(options.clone(), &first).expect("it can be watched");
     // Made, in folders that were not there.
     write(&user, &["a"]);
-    until(&mut follower, &["a"]).await;
+    until(&mut watcher, &["a"]).await;
     // Edited.
     write(&user, &["a", "b"]);
-    until(&mut follower, &["a", "b"]).await;
+    until(&mut watcher, &["a", "b"]).await;
     // Replaced, as editors do.
     let draft = user.with_extension("draft");
     write(&draft, &["c"]);
     fs::rename(&draft, &user).expect("it takes its place");
-    until(&mut follower, &["c"]).await;
+    until(&mut watcher, &["c"]).await;
     // Another scope.
     write(&project, &["p"]);
-    until(&mut follower, &["c", "p"]).await;
+    until(&mut watcher, &["c", "p"]).await;
     fs::remove_file(&project).expect("it goes");
-    until(&mut follower, &["c"]).await;
+    until(&mut watcher, &["c"]).await;
     // Deleted with its folder, and made anew.
     fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
-    until(&mut follower, &[]).await;
+    until(&mut watcher, &[]).await;
     write(&user, &["d"]);
-    until(&mut follower, &["d"]).await;
+    until(&mut watcher, &["d"]).await;
     write(&user, &["e"]);
-    until(&mut follower, &["e"]).await;
+    until(&mut watcher, &["e"]).await;
 }
 
 #[tokio::test]
 async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    let user = surroundings.paths.user_settings();
+    let options = options(home.path());
+    let user = options.paths.user_settings();
     write(&user, &["a"]);
-    let first = load(&surroundings);
-    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
     fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
     write(&user, &["b"]);
-    until(&mut follower, &["b"]).await;
+    until(&mut watcher, &["b"]).await;
     write(&user, &["c"]);
-    until(&mut follower, &["c"]).await;
+    until(&mut watcher, &["c"]).await;
 }
 
 #[tokio::test]
 async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_told() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    let user = surroundings.paths.user_settings();
-    let project = surroundings.working_folder.join(".mcp.json");
+    let options = options(home.path());
+    let user = options.paths.user_settings();
+    let project = options.working_folder.join(".mcp.json");
     write(&user, &["a"]);
     write(&project, &["p"]);
     let text = r#"{"mcpServers": {"a": {"command": "a"}}, "permissions": {"deny": ["mcp__a"]}}"#;
     fs::write(&user, text).expect("a file");
-    let first = load(&surroundings);
-    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
     for (path, broken) in [(&user, "{\"mcpServers\": {"), (&project, "{"), (&user, "\0")] {
         fs::write(path, broken).expect("a file");
-        let next = tokio::time::timeout(PATIENCE, follower.next()).await.expect("it is seen");
+        let next = tokio::time::timeout(TIMEOUT, watcher.next()).await.expect("it is seen");
         let next = next.expect("it follows");
         assert_eq!(names(&next), ["a", "p"], "{broken:?}");
         assert_eq!(next.rules.entries().len(), 1, "{broken:?}");
@@ -130,43 +129,43 @@ async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_tol
     }
     // What is whole again counts again, and what is gone is gone.
     write(&user, &["b"]);
-    until(&mut follower, &["b", "p"]).await;
+    until(&mut watcher, &["b", "p"]).await;
     fs::remove_file(&project).expect("it goes");
-    until(&mut follower, &["b"]).await;
+    until(&mut watcher, &["b"]).await;
 }
 
 #[tokio::test]
 async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    let managed = surroundings.paths.managed_servers();
+    let options = options(home.path());
+    let managed = options.paths.managed_servers();
     write(&managed, &["a"]);
-    let first = load(&surroundings);
-    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
     fs::write(&managed, "{").expect("a file");
-    until(&mut follower, &[]).await;
+    until(&mut watcher, &[]).await;
 }
 
 #[tokio::test]
 async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
-    let bench = Bench::new();
-    let surroundings = surroundings(bench.folder.path());
-    let user = surroundings.paths.user_settings();
-    let first = load(&surroundings);
-    let mut follower = ConfigWatcher::start(surroundings, &first).expect("it can be watched");
+    let bench = TestHost::new();
+    let options = options(bench.folder.path());
+    let user = options.paths.user_settings();
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
     let entry = ScriptedProgram::config_entry(&Script::legacy());
     fs::create_dir_all(user.parent().expect("a folder")).expect("a folder");
     fs::write(&user, format!("{{\"mcpServers\": {{\"s\": {entry}}}}}")).expect("a file");
     let applying = async {
         loop {
-            let configuration = follower.next().await.expect("it follows");
+            let configuration = watcher.next().await.expect("it follows");
             bench.host.apply(&configuration.effective).await;
             if !configuration.effective.servers.is_empty() {
                 return;
             }
         }
     };
-    tokio::time::timeout(PATIENCE, applying).await.expect("it is picked up");
+    tokio::time::timeout(TIMEOUT, applying).await.expect("it is picked up");
     bench.view_when("s", is_connected).await;
     bench.stop().await;
 }

@@ -12,7 +12,7 @@ use switchboard::load::{LoadOptions, load};
 use switchboard::places::Paths;
 use testkit::{Quirk, Script, ScriptedServer};
 
-use crate::support::{Bench, cause, is_connected, remote, with_member};
+use crate::support::{TestHost, cause, is_connected, remote, with_member};
 
 /// A helper that prints the next token of a file with every run, and notes that it ran.
 fn helper(folder: &Path, tokens: &[&str]) -> String {
@@ -42,7 +42,7 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
         [("http", ScriptedServer::http(guarded())), ("sse", ScriptedServer::sse(guarded()))]
     {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let bench = Bench::without_retries();
+        let bench = TestHost::without_retries();
         let helper = helper(folder.path(), &["canary-1", "canary-2", "canary-3"]);
         bench.apply(&[("s", entry(kind, &served, &helper))]).await;
         let view = bench.view("s").await;
@@ -62,7 +62,7 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
 async fn what_is_refused_twice_is_told_without_what_was_printed() {
     let served = ScriptedServer::http(guarded());
     let folder = tempfile::tempdir().expect("a temp folder");
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let helper = helper(folder.path(), &["canary-a", "canary-b", "canary-2"]);
     bench.apply(&[("s", entry("http", &served, &helper))]).await;
     let view = bench.view("s").await;
@@ -80,7 +80,7 @@ async fn what_is_refused_twice_is_told_without_what_was_printed() {
 #[tokio::test]
 async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
     let served = ScriptedServer::http(Script::both());
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let helper = "echo 'it is shut' >&2; exit 7";
     bench.apply(&[("s", entry("http", &served, helper))]).await;
     let view = bench.view("s").await;
@@ -94,7 +94,7 @@ async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
 #[tokio::test]
 async fn a_helper_has_the_last_word_over_fixed_headers() {
     let served = ScriptedServer::http(Script::both());
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let entry = entry("http", &served, r#"echo '{"B": "3"}'"#);
     let entry = with_member(&entry, "headers", json!({"A": "1", "B": "2"}));
     bench.apply(&[("s", entry)]).await;
@@ -108,7 +108,7 @@ async fn a_helper_has_the_last_word_over_fixed_headers() {
 #[tokio::test]
 async fn a_project_that_nobody_approved_runs_no_helper() {
     let served = ScriptedServer::http(Script::both());
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let folder = bench.folder.path().canonicalize().expect("it is there");
     let project = folder.join("project");
     fs::create_dir(&project).expect("a folder");

@@ -4,7 +4,7 @@ use serde_json::json;
 use switchboard::config::scope::Scope;
 use testkit::{Script, ScriptedServer};
 
-use crate::support::{Bench, is_connected, remote, with_member};
+use crate::support::{TestHost, is_connected, remote, with_member};
 
 const HEADER: &str = "x-claude-code-ide-authorization";
 
@@ -12,7 +12,7 @@ const HEADER: &str = "x-claude-code-ide-authorization";
 async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
     let (sse, ws) = (ScriptedServer::sse(Script::legacy()), ScriptedServer::ws(Script::legacy()));
     let other = ScriptedServer::http(Script::both());
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let with_token = |kind: &str, served: &ScriptedServer, token: &str| {
         with_member(&remote(kind, served.url()), "authToken", json!(token))
     };

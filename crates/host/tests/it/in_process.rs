@@ -14,18 +14,18 @@ use switchboard::load;
 use switchboard::wire::era::Era;
 use switchboard_builtin::demonstration;
 
-use crate::support::{Bench, cause, is_connected, tools};
+use crate::support::{TestHost, cause, is_connected, tools};
 
 /// Counts the conversations that are being held.
 #[derive(Clone, Default)]
-pub struct Count(Arc<AtomicUsize>);
+pub struct SessionCount(Arc<AtomicUsize>);
 
-struct Held(Count);
+struct OpenSession(SessionCount);
 
-impl Count {
-    fn begin(&self) -> Held {
+impl SessionCount {
+    fn begin(&self) -> OpenSession {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Held(self.clone())
+        OpenSession(self.clone())
     }
 
     pub fn now(&self) -> usize {
@@ -33,7 +33,7 @@ impl Count {
     }
 }
 
-impl Drop for Held {
+impl Drop for OpenSession {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -42,7 +42,7 @@ impl Drop for Held {
 const ENTRY: &str = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
 
 /// A host with the demonstration server in it, applied as `notes`.
-pub async fn bench(count: &Count) -> Bench {
+pub async fn bench(count: &SessionCount) -> TestHost {
     let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
     let server = demonstration::server(folder.path().join("notes.json"));
     let count = count.clone();
@@ -53,23 +53,23 @@ pub async fn bench(count: &Count) -> Bench {
             drop(held);
         }
     };
-    let bench = Bench::in_folder(folder, |options| {
+    let bench = TestHost::in_folder(folder, |options| {
         options.in_process.insert("demo".to_owned(), InProcessServer::new(serve));
     });
     bench.host.apply(&load::from_program("test", ENTRY)).await;
     bench
 }
 
-async fn text(bench: &Bench, tool: &'static str, arguments: Json) -> String {
+async fn text(bench: &TestHost, tool: &'static str, arguments: Json) -> String {
     bench.host.settled().await;
-    let desk = bench.permissive_context(bench.host.watch_pool());
-    let answer = bench.call_exposed(&desk, &format!("mcp__notes__{tool}"), arguments).await;
+    let context = bench.permissive_context(bench.host.watch_pool());
+    let answer = bench.call_exposed(&context, &format!("mcp__notes__{tool}"), arguments).await;
     answer.expect("an answer").text()
 }
 
 #[tokio::test]
 async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
-    let count = Count::default();
+    let count = SessionCount::default();
     let bench = bench(&count).await;
     let view = bench.view_when("notes", is_connected).await;
     assert_eq!(view.server_info.as_ref().map(|it| it.era), Some(Era::Modern));
@@ -92,7 +92,7 @@ async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
 
 #[tokio::test]
 async fn a_host_that_is_dropped_leaves_no_conversation() {
-    let count = Count::default();
+    let count = SessionCount::default();
     let bench = bench(&count).await;
     bench.view_when("notes", is_connected).await;
     bench.drop_host().await;
@@ -101,7 +101,7 @@ async fn a_host_that_is_dropped_leaves_no_conversation() {
 
 #[tokio::test]
 async fn what_changes_in_it_changes_in_the_catalogue() {
-    let bench = bench(&Count::default()).await;
+    let bench = bench(&SessionCount::default()).await;
     let notes =
         |it: &switchboard::connection::ServerView| it.catalogue.items(ListKind::Resources).len();
     let view = bench.view_when("notes", is_connected).await;
@@ -116,7 +116,7 @@ async fn what_changes_in_it_changes_in_the_catalogue() {
 
 #[tokio::test]
 async fn its_questions_are_declined_where_nobody_answers_them() {
-    let bench = bench(&Count::default()).await;
+    let bench = bench(&SessionCount::default()).await;
     let booked = bench.call("notes", "book_table", json!({})).await.expect("an answer");
     assert_eq!(booked, json!({"action": "decline"}));
     bench.stop().await;
@@ -124,7 +124,7 @@ async fn its_questions_are_declined_where_nobody_answers_them() {
 
 #[tokio::test]
 async fn a_name_that_nobody_registered_is_not_here() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     bench.host.apply(&load::from_program("test", ENTRY)).await;
     let view = bench.view("notes").await;
     assert_eq!(cause(&view).kind, FailureKind::NotRegistered);
@@ -133,7 +133,7 @@ async fn a_name_that_nobody_registered_is_not_here() {
 
 #[tokio::test]
 async fn one_that_ends_at_once_has_failed_and_nothing_else_has() {
-    let bench = Bench::with(|options| {
+    let bench = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.in_process =
             BTreeMap::from([("demo".to_owned(), InProcessServer::new(async |link| drop(link)))]);

@@ -10,16 +10,16 @@ use switchboard::wire::message::{Payload, RpcError};
 use switchboard::wire::peer::{CallOwner, Propagation};
 use tokio::time::{advance, pause, resume};
 
-use crate::in_process::{Count, bench};
-use crate::support::{Bench, SOON, is_connected};
+use crate::in_process::{SessionCount, bench};
+use crate::support::{CALL_TIMEOUT, TestHost, is_connected};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A client that answers nothing and hears nothing.
 #[derive(Debug)]
-struct Mute;
+struct SilentHandler;
 
-impl RequestHandler for Mute {
+impl RequestHandler for SilentHandler {
     fn respond<'a>(
         &'a self,
         method: &'a str,
@@ -29,7 +29,7 @@ impl RequestHandler for Mute {
     }
 }
 
-impl CallOwner for Mute {
+impl CallOwner for SilentHandler {
     fn principal(&self) -> u64 {
         0
     }
@@ -48,15 +48,16 @@ fn lane(key: &str) -> DedicatedConnection {
 }
 
 /// Asks something on a lane.
-async fn used(bench: &Bench, key: &str) {
-    let behest = OnBehalfOf {
-        handler: Arc::new(Mute),
+async fn send_dedicated(bench: &TestHost, key: &str) {
+    let on_behalf_of = OnBehalfOf {
+        handler: Arc::new(SilentHandler),
         client_meta: ClientMeta::default(),
         on_input_required: OnInputRequired::PassThrough,
         dedicated_connection: Some(lane(key)),
     };
-    let question = ServerRequest::idempotent("prompts/list", SOON).on_behalf_of(behest);
-    bench.host.request_on_behalf("notes", question).await.expect("an answer");
+    let request =
+        ServerRequest::idempotent("prompts/list", CALL_TIMEOUT).on_behalf_of(on_behalf_of);
+    bench.host.request_on_behalf("notes", request).await.expect("an answer");
 }
 
 /// Lets so many minutes pass, one at a time, with enough in between for everybody to do what is due.
@@ -72,8 +73,8 @@ async fn pass(minutes: usize) {
 }
 
 /// Waits until so many conversations are held.
-async fn until(count: &Count, expected: usize) {
-    let waited = tokio::time::timeout(SOON, async {
+async fn until(count: &SessionCount, expected: usize) {
+    let waited = tokio::time::timeout(CALL_TIMEOUT, async {
         while count.now() != expected {
             tokio::task::yield_now().await;
         }
@@ -82,33 +83,33 @@ async fn until(count: &Count, expected: usize) {
 }
 
 #[tokio::test]
-async fn a_lane_that_nobody_uses_for_ten_minutes_is_ended() {
-    let count = Count::default();
+async fn an_idle_dedicated_connection_closes_after_ten_minutes() {
+    let count = SessionCount::default();
     let bench = bench(&count).await;
     bench.view_when("notes", is_connected).await;
     assert_eq!(count.now(), 1);
-    used(&bench, "ada").await;
-    used(&bench, "ada").await;
-    used(&bench, "bob").await;
+    send_dedicated(&bench, "ada").await;
+    send_dedicated(&bench, "ada").await;
+    send_dedicated(&bench, "bob").await;
     assert_eq!(count.now(), 3, "each has one, whoever uses it again");
     pass(9).await;
     assert_eq!(count.now(), 3, "nobody's time is over");
-    used(&bench, "ada").await;
+    send_dedicated(&bench, "ada").await;
     pass(3).await;
     until(&count, 2).await;
     pass(6).await;
     assert_eq!(count.now(), 2, "it was used nine minutes ago");
     pass(3).await;
     until(&count, 1).await;
-    used(&bench, "ada").await;
+    send_dedicated(&bench, "ada").await;
     assert_eq!(count.now(), 2, "who comes back has a new one");
     bench.stop().await;
     assert_eq!(count.now(), 0);
 }
 
 #[tokio::test]
-async fn a_lane_on_which_somebody_follows_something_is_in_use() {
-    let count = Count::default();
+async fn a_subscription_keeps_a_dedicated_connection_in_use() {
+    let count = SessionCount::default();
     let bench = bench(&count).await;
     bench.view_when("notes", is_connected).await;
     let following = bench.host.subscribe_dedicated("notes", "note://1", Some(&lane("ada"))).await;

@@ -11,7 +11,7 @@ use switchboard::config::template::Environment;
 use switchboard::load::{Configuration, DynamicConfig, LoadOptions, SourceContent, load};
 use switchboard::places::Paths;
 
-fn surroundings(root: &Path) -> LoadOptions {
+fn options(root: &Path) -> LoadOptions {
     fs::create_dir_all(root.join("project")).expect("a folder");
     LoadOptions {
         paths: Paths {
@@ -61,12 +61,12 @@ fn states(configuration: &Configuration) -> Vec<String> {
 #[test]
 fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let mut surroundings = surroundings(home.path());
+    let mut options = options(home.path());
     write(
-        &surroundings.paths.user_settings(),
+        &options.paths.user_settings(),
         r#"{"mcpServers": {"vendor": {"type": "http", "url": "https://mcp.vendor.example/"}, "db": {"command": "db"}}}"#,
     );
-    surroundings.embedded = vec![
+    options.embedded = vec![
         embedded(Scope::Dynamic, Naming::Plain, r#""ide": {"type": "sdk", "name": "ide"}"#),
         embedded(
             Scope::Connectors,
@@ -81,7 +81,7 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
         ),
     ];
     assert_eq!(
-        states(&load(&surroundings)),
+        states(&load(&options)),
         [
             "claude.ai Other connectors ready",
             "claude.ai Vendor connectors same as vendor",
@@ -97,21 +97,18 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
 #[test]
 fn connectors_rank_between_dynamic_and_project() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let mut surroundings = surroundings(home.path());
-    write(&surroundings.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
-    surroundings.embedded = vec![embedded(
+    let mut options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
+    options.embedded = vec![embedded(
         Scope::Connectors,
         Naming::Plain,
         r#""s": {"type": "http", "url": "https://h/"}"#,
     )];
-    assert_eq!(
-        states(&load(&surroundings)),
-        ["s connectors ready", "s user shadowed by connectors"]
-    );
-    surroundings.dynamic =
+    assert_eq!(states(&load(&options)), ["s connectors ready", "s user shadowed by connectors"]);
+    options.dynamic =
         vec![DynamicConfig::Inline(r#"{"mcpServers": {"s": {"command": "d"}}}"#.to_owned())];
     assert_eq!(
-        states(&load(&surroundings)),
+        states(&load(&options)),
         ["s dynamic ready", "s connectors shadowed by dynamic", "s user shadowed by dynamic"]
     );
 }
@@ -119,10 +116,10 @@ fn connectors_rank_between_dynamic_and_project() {
 #[test]
 fn everything_that_was_looked_at_is_on_record() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    write(&surroundings.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
-    write(&surroundings.working_folder.join(".mcp.json"), "{");
-    let configuration = load(&surroundings);
+    let options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
+    write(&options.working_folder.join(".mcp.json"), "{");
+    let configuration = load(&options);
     let found = |path: &Path| {
         configuration
             .sources
@@ -130,37 +127,33 @@ fn everything_that_was_looked_at_is_on_record() {
             .find(|it| it.source.path() == Some(path))
             .map(|it| it.content.clone())
     };
-    assert_eq!(found(&surroundings.paths.user_settings()), Some(SourceContent::Servers(1)));
-    assert_eq!(found(&surroundings.working_folder.join(".mcp.json")), Some(SourceContent::Failure));
-    assert_eq!(found(&surroundings.paths.managed_servers()), Some(SourceContent::Nothing));
+    assert_eq!(found(&options.paths.user_settings()), Some(SourceContent::Servers(1)));
+    assert_eq!(found(&options.working_folder.join(".mcp.json")), Some(SourceContent::Failure));
+    assert_eq!(found(&options.paths.managed_servers()), Some(SourceContent::Nothing));
 }
 
 #[test]
 fn variables_come_from_the_caller_alone() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let mut surroundings = surroundings(home.path());
-    write(
-        &surroundings.paths.user_settings(),
-        r#"{"mcpServers": {"s": {"command": "$HOME/run"}}}"#,
-    );
-    let warned =
-        |surroundings: &LoadOptions| load(surroundings).effective.servers[0].problems.len();
-    assert_eq!(warned(&surroundings), 1);
-    surroundings.environment = surroundings.environment.with("HOME", "/somewhere");
-    assert_eq!(warned(&surroundings), 0);
+    let mut options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "$HOME/run"}}}"#);
+    let warned = |options: &LoadOptions| load(options).effective.servers[0].problems.len();
+    assert_eq!(warned(&options), 1);
+    options.environment = options.environment.with("HOME", "/somewhere");
+    assert_eq!(warned(&options), 0);
 }
 
 #[test]
 fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let surroundings = surroundings(home.path());
-    let plugins = surroundings.paths.plugins();
+    let options = options(home.path());
+    let plugins = options.paths.plugins();
     let manifest = r#"{"name": "x", "version": "1.0", "mcpServers": {"s": {"command": "${SWITCHBOARD_PLUGIN_ROOT}/run"}}}"#;
     write(&plugins.join("one/plugin.json"), manifest);
     write(&plugins.join("two/.claude-plugin/plugin.json"), manifest);
     write(&plugins.join("three/.mcp.json"), r#"{"own": {"command": "x"}}"#);
     write(&plugins.join("three/plugin.json"), manifest);
-    let configuration = load(&surroundings);
+    let configuration = load(&options);
     assert_eq!(
         states(&configuration),
         [

@@ -10,14 +10,14 @@ use switchboard::pool::tool::Tool;
 use switchboard::upkeep::PoolWatch;
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
-use crate::support::{Bench, PATIENCE, remote, with_member};
+use crate::support::{TIMEOUT, TestHost, remote, with_member};
 
 fn names(tools: &[Arc<Tool>]) -> Vec<&str> {
     tools.iter().map(|it| it.exposed_name.as_str()).collect()
 }
 
 async fn next(watch: &mut PoolWatch) -> PoolDiff {
-    tokio::time::timeout(PATIENCE, watch.next())
+    tokio::time::timeout(TIMEOUT, watch.next())
         .await
         .expect("it is told")
         .expect("the host is there")
@@ -31,7 +31,7 @@ fn two_tools() -> String {
 
 #[tokio::test]
 async fn a_watcher_is_told_what_came_and_went() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let mut watch = bench.host.watch_pool_changes();
     bench.apply(&[("s", two_tools())]).await;
     assert_eq!(names(&next(&mut watch).await.added), ["mcp__s__add", "mcp__s__echo"]);
@@ -52,7 +52,7 @@ async fn a_watcher_is_told_what_came_and_went() {
 
 #[tokio::test]
 async fn rules_hide_tools_from_the_moment_they_are_set() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", two_tools())]).await;
     bench.settled().await;
     let before = bench.host.settled_pool().await;
@@ -71,7 +71,7 @@ async fn rules_hide_tools_from_the_moment_they_are_set() {
 #[tokio::test]
 async fn a_pool_is_made_anew_only_where_tools_changed() {
     let served = ScriptedServer::http(Script::legacy().resources(1));
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("http", served.url()))]).await;
     bench.settled().await;
     let before = bench.host.settled_pool().await;
@@ -86,7 +86,7 @@ async fn a_pool_is_made_anew_only_where_tools_changed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn many_tools_hold_up_nobody() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench
         .apply(&[
             ("large", ScriptedProgram::config_entry(&Script::legacy().tools(5000))),

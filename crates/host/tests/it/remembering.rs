@@ -5,7 +5,7 @@ use std::fs;
 use switchboard::wire::era::Era;
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
-use crate::support::{Bench, is_connected, remote};
+use crate::support::{TestHost, is_connected, remote};
 
 fn era(view: &switchboard::connection::ServerView) -> Option<Era> {
     view.server_info.as_ref().map(|it| it.era)
@@ -13,7 +13,7 @@ fn era(view: &switchboard::connection::ServerView) -> Option<Era> {
 
 #[tokio::test]
 async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let journals = ["legacy", "modern"].map(|it| bench.folder.path().join(it));
     let servers = [
         ("legacy", ScriptedProgram::config_entry(&Script::legacy().journal(&journals[0]))),
@@ -23,7 +23,7 @@ async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
     bench.settled().await;
     let folder = bench.folder.clone();
     bench.stop().await;
-    let again = Bench::in_folder(folder.clone(), |_| {});
+    let again = TestHost::in_folder(folder.clone(), |_| {});
     again.apply(&servers).await;
     let snapshot = again.settled().await;
     assert_eq!(era(&snapshot.servers["legacy"]), Some(Era::Legacy));
@@ -40,7 +40,7 @@ async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
 
 #[tokio::test]
 async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherwise() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let served = ScriptedServer::http(Script::legacy());
     let servers = [("s", remote("http", served.url()))];
     bench.apply(&servers).await;
@@ -48,7 +48,7 @@ async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherw
     let folder = bench.folder.clone();
     bench.stop().await;
     let _served = served.restart(Script::modern());
-    let again = Bench::in_folder(folder, |_| {});
+    let again = TestHost::in_folder(folder, |_| {});
     again.apply(&servers).await;
     let view = again.view("s").await;
     assert!(is_connected(&view), "{view:#?}");
@@ -59,7 +59,7 @@ async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherw
 #[tokio::test]
 async fn damaged_memories_cost_nothing() {
     for damage in ["", "{", "[1, 2]", "\u{0}\u{0}", r#"{"s": {"value": 7}}"#] {
-        let bench = Bench::new();
+        let bench = TestHost::new();
         let state = bench.folder.path().join("state");
         fs::create_dir_all(&state).expect("a folder");
         for name in ["eras.json", "mcp-needs-auth-cache.json"] {

@@ -9,7 +9,7 @@ use switchboard::cause::FailureKind;
 use switchboard::connection::Status;
 use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
 
-use crate::support::{Bench, cause, is_connected, remote, with_member};
+use crate::support::{TestHost, cause, is_connected, remote, with_member};
 
 fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
     servers.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect()
@@ -17,7 +17,7 @@ fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
 
 #[tokio::test]
 async fn a_server_that_never_answers_holds_up_nobody() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
     let mut servers = vec![("a-mute".to_owned(), mute)];
     let good = ScriptedProgram::config_entry(&Script::legacy());
@@ -32,7 +32,7 @@ async fn a_server_that_never_answers_holds_up_nobody() {
 
 #[tokio::test]
 async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
-    let bench = Bench::with(|options| {
+    let bench = TestHost::with(|options| {
         options.max_concurrent_remote = 2;
         options.max_concurrent_local = 2;
     });
@@ -65,7 +65,7 @@ async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
 
 #[tokio::test]
 async fn a_server_has_as_long_as_its_entry_says_and_then_all_of_it_is_gone() {
-    let bench = Bench::with(|options| options.connect_timeout = Duration::from_millis(1200));
+    let bench = TestHost::with(|options| options.connect_timeout = Duration::from_millis(1200));
     let marker = format!("ZOO_MARK=late-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 }).quirk(Quirk::NeverAnswers);
@@ -107,7 +107,7 @@ async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
         .expect("it may be more");
-    let bench = Bench::with(|options| options.max_concurrent_local = 100);
+    let bench = TestHost::with(|options| options.max_concurrent_local = 100);
     let marker = format!("ZOO_MARK=many-{}", std::process::id());
     let entry = json!({
         "command": "sh",
@@ -121,7 +121,7 @@ async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind
     let mut watch = bench.host.watch();
     while !watch.borrow_and_update().is_settled() {
         most = most.max(threads());
-        let changed = tokio::time::timeout(crate::support::PATIENCE, watch.changed()).await;
+        let changed = tokio::time::timeout(crate::support::TIMEOUT, watch.changed()).await;
         changed.expect("something happens").expect("the host is there");
     }
     let snapshot = bench.host.snapshot();

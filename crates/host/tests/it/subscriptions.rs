@@ -7,13 +7,13 @@ use switchboard::subscription::{ResourceEvent, SubscribeError, Subscription};
 use testkit::{Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::time::timeout;
 
-use crate::support::{Bench, PATIENCE, is_connected, remote, tools};
+use crate::support::{TIMEOUT, TestHost, is_connected, remote, tools};
 
 const URI: &str = "scripted://resource/0";
 
 async fn next(subscription: &mut Subscription) -> ResourceEvent {
-    let news = timeout(PATIENCE, subscription.next()).await.expect("something comes");
-    news.expect("the server is still wanted")
+    let event = timeout(TIMEOUT, subscription.next()).await.expect("something comes");
+    event.expect("the server is still wanted")
 }
 
 /// How often the server was asked for a method.
@@ -34,7 +34,7 @@ async fn a_change_is_heard_of_over_every_transport() {
         ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy().resources(2))),
         ("ws-modern", "ws", ScriptedServer::ws(Script::modern().resources(2))),
     ];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let mut servers = vec![
         ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
         ("stdio-modern", ScriptedProgram::config_entry(&Script::modern().resources(2))),
@@ -59,7 +59,7 @@ async fn a_change_is_heard_of_over_every_transport() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn many_holders_share_one_subscription_which_the_last_one_ends() {
     let served = ScriptedServer::ws(Script::legacy().resources(1));
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("ws", served.url()))]).await;
     let mut one = bench.host.subscribe("s", URI).await.expect("it can");
     let mut other = bench.host.subscribe("s", URI).await.expect("it can");
@@ -74,13 +74,13 @@ async fn many_holders_share_one_subscription_which_the_last_one_ends() {
     assert_eq!(asked(&served, "resources/unsubscribe"), 0);
     drop(other);
     let is_told = || (asked(&served, "resources/unsubscribe") == 1).then_some(());
-    processes::wait_until(PATIENCE, "the server is told", is_told);
+    processes::wait_until(TIMEOUT, "the server is told", is_told);
     bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_holder_that_reads_late_hears_of_many_changes_once() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().resources(1)))]).await;
     let mut subscription = bench.host.subscribe("s", URI).await.expect("it can");
     assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed);
@@ -99,7 +99,7 @@ async fn a_holder_that_reads_late_hears_of_many_changes_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
     for script in [Script::legacy(), Script::modern()] {
-        let bench = Bench::new();
+        let bench = TestHost::new();
         bench.apply(&[("s", ScriptedProgram::config_entry(&script.resources(1)))]).await;
         let mut subscription = bench.host.subscribe("s", URI).await.expect("it can");
         assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed);
@@ -111,14 +111,14 @@ async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
         bench.call("s", "touch", json!({"uri": URI})).await.expect("it touches");
         assert_eq!(next(&mut subscription).await, updated());
         bench.stop().await;
-        assert_eq!(timeout(PATIENCE, subscription.next()).await.expect("it ends"), None);
+        assert_eq!(timeout(TIMEOUT, subscription.next()).await.expect("it ends"), None);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_it() {
     let served = ScriptedServer::ws(Script::modern().resources(2));
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", remote("ws", served.url()))]).await;
     let mut one = bench.host.subscribe("s", URI).await.expect("it can");
     assert_eq!(next(&mut one).await, ResourceEvent::Subscribed);
@@ -128,11 +128,11 @@ async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_i
     // Nothing is lost while one stream takes over from the other; both may tell of it.
     assert_eq!(next(&mut one).await, updated());
     served.end_subscriptions();
-    let mut news = next(&mut one).await;
-    if news == updated() {
-        news = next(&mut one).await;
+    let mut event = next(&mut one).await;
+    if event == updated() {
+        event = next(&mut one).await;
     }
-    assert_eq!(news, ResourceEvent::Resubscribed);
+    assert_eq!(event, ResourceEvent::Resubscribed);
     assert_eq!(next(&mut two).await, ResourceEvent::Resubscribed);
     served.notify_resource_updated(URI);
     assert_eq!(next(&mut one).await, updated());
@@ -141,7 +141,7 @@ async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_i
 
 #[tokio::test]
 async fn who_cannot_tell_is_not_asked() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let error = bench.host.subscribe("s", URI).await.expect_err("it has no resources");
     assert!(matches!(error, SubscribeError::Unsupported(_)), "{error:?}");

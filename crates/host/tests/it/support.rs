@@ -39,13 +39,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a call may take.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A host and the folder it lives in.
-pub struct Bench {
+pub struct TestHost {
     pub host: Host,
     pub folder: Arc<TempDir>,
     audit: AuditLog,
@@ -68,35 +68,35 @@ impl TestCall {
             tool,
             arguments,
             idempotency: Idempotency::NotIdempotent,
-            timeout: SOON,
+            timeout: CALL_TIMEOUT,
             progress: None,
         }
     }
 }
 
-impl Bench {
+impl TestHost {
     /// A patient host.
-    pub fn new() -> Bench {
-        Bench::with(|_| {})
+    pub fn new() -> TestHost {
+        TestHost::with(|_| {})
     }
 
     /// A host with other options.
-    pub fn with(change: impl FnOnce(&mut HostOptions)) -> Bench {
-        Bench::in_folder(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
+    pub fn with(change: impl FnOnce(&mut HostOptions)) -> TestHost {
+        TestHost::in_folder(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
     }
 
     /// A host that tries everything once.
-    pub fn without_retries() -> Bench {
-        Bench::with(|options| options.retry_policy = RetryPolicy::NoRetry)
+    pub fn without_retries() -> TestHost {
+        TestHost::with(|options| options.retry_policy = RetryPolicy::NoRetry)
     }
 
     /// A host in a folder where another one may have been.
-    pub fn in_folder(folder: Arc<TempDir>, change: impl FnOnce(&mut HostOptions)) -> Bench {
+    pub fn in_folder(folder: Arc<TempDir>, change: impl FnOnce(&mut HostOptions)) -> TestHost {
         let mut options = options(folder.path());
         change(&mut options);
         let audit = AuditLog::open(&options.paths.audit()).expect("a thread can be started");
         let (host, task) = Host::start(options).expect("a host can be started");
-        Bench { host, folder, audit, task }
+        TestHost { host, folder, audit, task }
     }
 
     /// Makes these the servers, each a name and its entry's JSON.
@@ -112,7 +112,7 @@ impl Bench {
     /// Waits until something is true of all servers.
     pub async fn until(&self, is_so: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
         let mut watch = self.host.watch();
-        let waited = tokio::time::timeout(PATIENCE, watch.wait_for(|it| is_so(it))).await;
+        let waited = tokio::time::timeout(TIMEOUT, watch.wait_for(|it| is_so(it))).await;
         match waited {
             Ok(Ok(snapshot)) => snapshot.clone(),
             Ok(Err(_)) => panic!("the host is gone"),
@@ -166,15 +166,15 @@ impl Bench {
     }
 
     /// Makes a call that everybody permits, whether the server has listed the tool or not.
-    pub async fn run_call(&self, name: &str, called: TestCall) -> Result<Json, RequestError> {
-        let TestCall { tool, arguments, idempotency: repeat, timeout: patience, progress } = called;
-        let pool = Arc::new(pool_of(name, tool, repeat));
+    pub async fn run_call(&self, name: &str, call: TestCall) -> Result<Json, RequestError> {
+        let TestCall { tool, arguments, idempotency: idempotency, timeout: timeout, progress } =
+            call;
+        let pool = Arc::new(pool_of(name, tool, idempotency));
         let exposed = pool.tools()[0].exposed_name.clone();
-        let desk = self.permissive_context(watch::channel(pool).1);
+        let context = self.permissive_context(watch::channel(pool).1);
         let caller = "test".to_owned();
-        let call =
-            ToolCall { caller, exposed_name: exposed, arguments, timeout: patience, progress };
-        match self.host.call(&desk, call).await {
+        let call = ToolCall { caller, exposed_name: exposed, arguments, timeout, progress };
+        match self.host.call(&context, call).await {
             Ok(yielded) => {
                 Ok(yielded.structured.map_or(Json::Null, |it| it.decode().expect("JSON")))
             }
@@ -195,7 +195,7 @@ impl Bench {
             tool_pins: ToolPins::open(&self.folder.path().join("pins.json")),
             mode: PermissionMode::Bypass,
             trusted_servers: BTreeSet::new(),
-            prompt: Arc::new(Nobody),
+            prompt: Arc::new(NoPrompt),
             audit: self.audit.clone(),
             limits: OutputLimits::default(),
             spill: SpillStore::in_data_folder(self.folder.path()),
@@ -205,28 +205,33 @@ impl Bench {
     /// Calls one of the tools of the host's own pool.
     pub async fn call_exposed(
         &self,
-        desk: &CallContext,
+        context: &CallContext,
         exposed: &str,
         arguments: Json,
     ) -> Result<ToolOutput, ToolCallError> {
         let (caller, exposed) = ("test".to_owned(), exposed.to_owned());
-        let call =
-            ToolCall { caller, exposed_name: exposed, arguments, timeout: SOON, progress: None };
-        self.host.call(desk, call).await
+        let call = ToolCall {
+            caller,
+            exposed_name: exposed,
+            arguments,
+            timeout: CALL_TIMEOUT,
+            progress: None,
+        };
+        self.host.call(context, call).await
     }
 
     /// Drops the host without a word, and waits until it is gone.
     pub async fn drop_host(self) {
-        let Bench { host, folder, audit: _, task } = self;
+        let TestHost { host, folder, audit: _, task } = self;
         drop(host);
-        tokio::time::timeout(PATIENCE, task).await.expect("it ends").expect("without a panic");
+        tokio::time::timeout(TIMEOUT, task).await.expect("it ends").expect("without a panic");
         drop(folder);
     }
 
     /// Ends everything.
     pub async fn stop(self) {
         self.host.shutdown().await;
-        tokio::time::timeout(PATIENCE, self.task).await.expect("it ends").expect("without a panic");
+        tokio::time::timeout(TIMEOUT, self.task).await.expect("it ends").expect("without a panic");
     }
 }
 
@@ -235,8 +240,8 @@ pub fn options(folder: &Path) -> HostOptions {
     let folder = folder.canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = BTreeMap::from([("PATH".to_owned(), path)]);
-    let around = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
-    let mut options = HostOptions::new(Paths::in_dir(&folder), around);
+    let env = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
+    let mut options = HostOptions::new(Paths::in_dir(&folder), env);
     options.connect_timeout = Duration::from_secs(10);
     options.network.connect_timeout = Duration::from_secs(5);
     options
@@ -258,8 +263,8 @@ pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> EffectiveConfig
 }
 
 /// A pool with one tool.
-fn pool_of(server: &str, tool: &str, repeat: Idempotency) -> Pool {
-    let hints = json!({"readOnlyHint": repeat == Idempotency::Idempotent});
+fn pool_of(server: &str, tool: &str, idempotency: Idempotency) -> Pool {
+    let hints = json!({"readOnlyHint": idempotency == Idempotency::Idempotent});
     let raw = Payload::encode(&json!({"name": tool, "annotations": hints})).expect("JSON");
     let tools = [ListItem { name: tool.to_owned(), raw }];
     let filter = ToolFilter::default();
@@ -275,9 +280,9 @@ fn pool_of(server: &str, tool: &str, repeat: Idempotency) -> Pool {
 }
 
 /// Nobody to ask.
-struct Nobody;
+struct NoPrompt;
 
-impl PermissionPrompt for Nobody {
+impl PermissionPrompt for NoPrompt {
     fn decide<'a>(&'a self, _ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(std::future::ready(PermissionDecision::Deny("nobody is here".to_owned())))
     }

@@ -8,7 +8,7 @@ use switchboard::connection::Status;
 use switchboard::wire::fault::UnreachableReason;
 use testkit::{Quirk, Script, ScriptedServer};
 
-use crate::support::{Bench, cause, is_connected, remote};
+use crate::support::{TestHost, cause, is_connected, remote};
 
 fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> ScriptedServer {
     let headers: BTreeMap<String, String> =
@@ -37,7 +37,7 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
         ("page", answering(200, "<!doctype html><p>Welcome", &html), FailureKind::NotMcp),
         ("sends-away", sends_away, FailureKind::CrossOriginRedirect(origin)),
     ];
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let servers: Vec<(&str, String)> =
         cases.iter().map(|(name, served, _)| (*name, remote("http", served.url()))).collect();
     bench.apply(&servers).await;
@@ -56,7 +56,7 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
 
 #[tokio::test]
 async fn what_cannot_be_reached_says_how_far_we_came() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let port = {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address").port()
@@ -88,7 +88,7 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     let challenge = [("www-authenticate", "Bearer realm=\"x\"")];
     let served = answering(401, "", &challenge);
     let servers = [("walled", remote("http", served.url()))];
-    let bench = Bench::new();
+    let bench = TestHost::new();
     bench.apply(&servers).await;
     let view = bench.view("walled").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
@@ -98,7 +98,7 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     bench.stop().await;
     let asked = served.requests().len();
 
-    let second = Bench::in_folder(folder.clone(), |_| {});
+    let second = TestHost::in_folder(folder.clone(), |_| {});
     second.apply(&servers).await;
     let view = second.view("walled").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
@@ -113,7 +113,7 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     second.stop().await;
     drop(served.requests());
 
-    let third = Bench::in_folder(folder, |_| {});
+    let third = TestHost::in_folder(folder, |_| {});
     third.apply(&servers).await;
     let view = third.view("walled").await;
     assert!(is_connected(&view), "{view:#?}");

@@ -18,21 +18,21 @@ use switchboard::yielded::{
     ContentBlock, LineRange, OutputLimits, ToolOutput, from_resource_read, from_tool_call,
 };
 
-struct Desk {
+struct Fixture {
     home: tempfile::TempDir,
     keep: SpillStore,
     limits: OutputLimits,
 }
 
-impl Desk {
-    fn new() -> Desk {
+impl Fixture {
+    fn new() -> Fixture {
         let home = tempfile::tempdir().expect("a temp folder");
         let keep = SpillStore::in_data_folder(home.path());
-        Desk { home, keep, limits: OutputLimits::default() }
+        Fixture { home, keep, limits: OutputLimits::default() }
     }
 
-    fn with(limits: OutputLimits) -> Desk {
-        Desk { limits, ..Desk::new() }
+    fn with(limits: OutputLimits) -> Fixture {
+        Fixture { limits, ..Fixture::new() }
     }
 
     fn raw(&self, text: &str) -> ToolOutput {
@@ -58,7 +58,7 @@ impl Desk {
     }
 }
 
-fn remarks(yielded: &ToolOutput) -> Vec<String> {
+fn notes(yielded: &ToolOutput) -> Vec<String> {
     yielded.notes.iter().map(ToString::to_string).collect()
 }
 
@@ -107,18 +107,18 @@ fn saved(part: &ContentBlock) -> (&Path, Option<&str>, Vec<u8>) {
 fn a_small_picture_of_each_kind_is_passed_on_as_it_came() {
     let picture = DynamicImage::ImageRgb8(noise(40, 30));
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let bytes = encoded(&picture, format);
-        let yielded = desk.picture(&bytes, format.to_mime_type());
+        let yielded = fixture.picture(&bytes, format.to_mime_type());
         assert_eq!(shown(&yielded), (format.to_mime_type(), (40, 30), bytes), "{format:?}");
-        assert_eq!((remarks(&yielded), desk.files()), (Vec::new(), 0), "{format:?}");
+        assert_eq!((notes(&yielded), fixture.files()), (Vec::new(), 0), "{format:?}");
     }
 }
 
 #[test]
 fn a_large_picture_is_made_smaller_in_the_same_shape() {
     let picture = ImageLimits { longest_side: 100, pixels: 20_000, ..ImageLimits::default() };
-    let desk = Desk::with(OutputLimits { image: picture, ..OutputLimits::default() });
+    let fixture = Fixture::with(OutputLimits { image: picture, ..OutputLimits::default() });
     let large = DynamicImage::ImageRgb8(RgbImage::from_pixel(300, 150, Rgb([9, 99, 200])));
     for (format, mime) in [
         (ImageFormat::Png, "image/png"),
@@ -126,14 +126,14 @@ fn a_large_picture_is_made_smaller_in_the_same_shape() {
         (ImageFormat::WebP, "image/png"),
         (ImageFormat::Jpeg, "image/jpeg"),
     ] {
-        let yielded = desk.picture(&encoded(&large, format), format.to_mime_type());
+        let yielded = fixture.picture(&encoded(&large, format), format.to_mime_type());
         let (found, size, _) = shown(&yielded);
         assert_eq!((found, size), (mime, (100, 50)), "{format:?}");
-        let remark = "a picture of 300x150 pixels was made smaller, to 100x50";
-        assert_eq!(remarks(&yielded), [remark]);
+        let note = "a picture of 300x150 pixels was made smaller, to 100x50";
+        assert_eq!(notes(&yielded), [note]);
     }
     let strip = DynamicImage::ImageRgb8(RgbImage::new(16_000, 2));
-    let yielded = desk.picture(&encoded(&strip, ImageFormat::Png), "image/png");
+    let yielded = fixture.picture(&encoded(&strip, ImageFormat::Png), "image/png");
     assert_eq!(shown(&yielded).1, (100, 1));
 }
 
@@ -145,8 +145,8 @@ fn a_drawing_that_is_large_as_png_becomes_a_jpeg_on_white() {
     }
     let bytes = encoded(&DynamicImage::ImageRgba8(picture), ImageFormat::Png);
     let picture = ImageLimits { base64: 150_000, ..ImageLimits::default() };
-    let desk = Desk::with(OutputLimits { image: picture, ..OutputLimits::default() });
-    let yielded = desk.picture(&bytes, "image/png");
+    let fixture = Fixture::with(OutputLimits { image: picture, ..OutputLimits::default() });
+    let yielded = fixture.picture(&bytes, "image/png");
     let (mime, size, bytes) = shown(&yielded);
     assert_eq!((mime, size), ("image/jpeg", (300, 400)));
     let read = image::load_from_memory(&bytes).expect("a picture").into_rgb8();
@@ -160,15 +160,15 @@ fn a_picture_gets_coarser_then_smaller_until_it_fits_or_is_saved() {
         ..OutputLimits::default()
     };
     let bytes = encoded(&DynamicImage::ImageRgb8(noise(160, 160)), ImageFormat::Jpeg);
-    let desk = Desk::with(limits(4_000));
-    let yielded = desk.picture(&bytes, "image/jpeg");
+    let fixture = Fixture::with(limits(4_000));
+    let yielded = fixture.picture(&bytes, "image/jpeg");
     let (_, (width, _), small) = shown(&yielded);
     assert!(small.len() <= 3_000 && width < 160, "{} bytes, {width} wide", small.len());
-    let desk = Desk::with(limits(100));
-    let yielded = desk.picture(&bytes, "image/jpeg");
+    let fixture = Fixture::with(limits(100));
+    let yielded = fixture.picture(&bytes, "image/jpeg");
     assert_eq!(saved(&yielded.blocks[0]).2, bytes);
-    let remark = "a picture was saved and not shown: it cannot be made small enough";
-    assert_eq!(remarks(&yielded), [remark]);
+    let note = "a picture was saved and not shown: it cannot be made small enough";
+    assert_eq!(notes(&yielded), [note]);
 }
 
 #[test]
@@ -180,11 +180,11 @@ fn a_moving_picture_is_shown_by_its_first_frame() {
         encoder.encode_frame(Frame::new(frame)).expect("a frame");
     }
     drop(encoder);
-    let desk = Desk::new();
-    let yielded = desk.picture(&bytes, "image/gif");
+    let fixture = Fixture::new();
+    let yielded = fixture.picture(&bytes, "image/gif");
     let (mime, size, bytes) = shown(&yielded);
     assert_eq!((mime, size), ("image/png", (20, 10)));
-    assert_eq!(remarks(&yielded), ["a moving picture is shown by its first frame"]);
+    assert_eq!(notes(&yielded), ["a moving picture is shown by its first frame"]);
     let first = image::load_from_memory(&bytes).expect("a picture").into_rgb8();
     assert!(first.get_pixel(5, 5).0[0] < 30);
 }
@@ -192,12 +192,12 @@ fn a_moving_picture_is_shown_by_its_first_frame() {
 #[test]
 fn what_a_server_says_of_a_picture_is_not_believed() {
     let bytes = encoded(&DynamicImage::ImageRgb8(noise(10, 10)), ImageFormat::Png);
-    let desk = Desk::new();
-    let yielded = desk.picture(&bytes, "image/jpeg\u{1b}[31m");
+    let fixture = Fixture::new();
+    let yielded = fixture.picture(&bytes, "image/jpeg\u{1b}[31m");
     assert_eq!(shown(&yielded).0, "image/png");
-    assert_eq!(remarks(&yielded), ["a picture is image/png and not what the server says"]);
+    assert_eq!(notes(&yielded), ["a picture is image/png and not what the server says"]);
     let jpeg = encoded(&DynamicImage::ImageRgb8(noise(10, 10)), ImageFormat::Jpeg);
-    assert_eq!(remarks(&Desk::new().picture(&jpeg, "image/jpg")), Vec::<String>::new());
+    assert_eq!(notes(&Fixture::new().picture(&jpeg, "image/jpg")), Vec::<String>::new());
 }
 
 /// A chunk of a PNG.
@@ -223,11 +223,11 @@ fn png_that_claims(width: u32, height: u32, body: &[u8]) -> Vec<u8> {
 fn a_picture_that_claims_to_be_huge_is_saved_and_not_decoded() {
     for (width, height) in [(60_000, 60_000), (u32::MAX >> 1, 1), (16_000, 16_000), (1, 60_000)] {
         let bytes = png_that_claims(width, height, b"\x78\x01\x03\x00\x00\x00\x00\x01");
-        let desk = Desk::new();
-        let yielded = desk.picture(&bytes, "image/png");
+        let fixture = Fixture::new();
+        let yielded = fixture.picture(&bytes, "image/png");
         assert_eq!(saved(&yielded.blocks[0]).2, bytes);
-        let remark = "a picture was saved and not shown: it is too large to look at";
-        assert_eq!(remarks(&yielded), [remark], "{width}x{height}");
+        let note = "a picture was saved and not shown: it is too large to look at";
+        assert_eq!(notes(&yielded), [note], "{width}x{height}");
     }
 }
 
@@ -236,39 +236,40 @@ fn a_few_bytes_that_would_fill_the_memory_are_saved_and_not_decoded() {
     let huge = DynamicImage::ImageLuma8(image::GrayImage::new(15_000, 4_000));
     let bytes = encoded(&huge, ImageFormat::Png);
     assert!(bytes.len() < 400_000, "{} bytes", bytes.len());
-    let desk = Desk::new();
-    let yielded = desk.picture(&bytes, "image/png");
+    let fixture = Fixture::new();
+    let yielded = fixture.picture(&bytes, "image/png");
     assert_eq!(saved(&yielded.blocks[0]).1, Some("image/png"));
-    let remark = "a picture was saved and not shown: it is too large to look at";
-    assert_eq!(remarks(&yielded), [remark]);
+    let note = "a picture was saved and not shown: it is too large to look at";
+    assert_eq!(notes(&yielded), [note]);
 }
 
 #[test]
 fn a_broken_picture_is_saved_as_it_came() {
     let mut bytes = encoded(&DynamicImage::ImageRgb8(noise(50, 50)), ImageFormat::Png);
     bytes.truncate(bytes.len() / 2);
-    let desk = Desk::new();
-    let yielded = desk.picture(&bytes, "image/png");
+    let fixture = Fixture::new();
+    let yielded = fixture.picture(&bytes, "image/png");
     let (path, mime, content) = saved(&yielded.blocks[0]);
     assert_eq!((mime, content), (Some("image/png"), bytes));
-    assert_eq!(path.parent(), Some(desk.keep.folder.as_path()));
-    assert_eq!(remarks(&yielded), ["a picture was saved and not shown: it is broken"]);
+    assert_eq!(path.parent(), Some(fixture.keep.folder.as_path()));
+    assert_eq!(notes(&yielded), ["a picture was saved and not shown: it is broken"]);
 }
 
 #[test]
 fn a_picture_too_long_to_look_at_and_one_too_many_are_saved() {
     let picture = ImageLimits { max_input_base64: 400, ..ImageLimits::default() };
-    let desk = Desk::with(OutputLimits { image: picture, images: 1, ..OutputLimits::default() });
+    let fixture =
+        Fixture::with(OutputLimits { image: picture, images: 1, ..OutputLimits::default() });
     let small = STANDARD.encode(encoded(&DynamicImage::new_rgb8(4, 4), ImageFormat::Png));
     let long = STANDARD.encode(encoded(&DynamicImage::ImageRgb8(noise(30, 30)), ImageFormat::Png));
     let one = |data: &str| json!({ "type": "image", "data": data, "mimeType": "image/png" });
-    let yielded = desk.call(json!([one(&small), one(&long), one(&small)]));
+    let yielded = fixture.call(json!([one(&small), one(&long), one(&small)]));
     assert!(matches!(
         &yielded.blocks[..],
         [ContentBlock::Image { .. }, ContentBlock::Saved { .. }, ContentBlock::Saved { .. }]
     ));
     assert_eq!(
-        remarks(&yielded),
+        notes(&yielded),
         [
             "a picture was saved and not shown: it is too large to look at",
             "a picture was saved and not shown: the answer holds too many pictures"
@@ -279,20 +280,20 @@ fn a_picture_too_long_to_look_at_and_one_too_many_are_saved() {
 #[test]
 fn a_vector_graphic_is_saved_and_not_interpreted() {
     let svg = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>1</script></svg>";
-    let desk = Desk::new();
-    let yielded = desk.picture(svg, "image/svg+xml");
+    let fixture = Fixture::new();
+    let yielded = fixture.picture(svg, "image/svg+xml");
     let (path, mime, content) = saved(&yielded.blocks[0]);
     assert_eq!((mime, content.as_slice()), (Some("image/svg+xml"), &svg[..]));
     assert_eq!(path.extension().and_then(|e| e.to_str()), Some("svg"));
-    let remark = "a picture was saved and not shown: it is no PNG, JPEG, GIF or WebP";
-    assert_eq!(remarks(&yielded), [remark]);
+    let note = "a picture was saved and not shown: it is no PNG, JPEG, GIF or WebP";
+    assert_eq!(notes(&yielded), [note]);
 }
 
 #[test]
 fn sound_and_blobs_lie_in_files_of_our_naming() {
     let wav = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00";
-    let desk = Desk::new();
-    let yielded = desk.call(json!([
+    let fixture = Fixture::new();
+    let yielded = fixture.call(json!([
         { "type": "audio", "data": STANDARD.encode(wav), "mimeType": "audio/../../x" },
         { "type": "resource", "resource": {
             "uri": "file:///../../etc/passwd", "mimeType": "text/csv", "blob": "YSxi" } },
@@ -301,7 +302,7 @@ fn sound_and_blobs_lie_in_files_of_our_naming() {
     assert_eq!((mime, content.as_slice()), (Some("audio/x-wav"), &wav[..]));
     let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
     assert!(name.starts_with("plugin+a++++b-") && name.ends_with(".wav"), "{name}");
-    assert_eq!(path.parent(), Some(desk.keep.folder.as_path()));
+    assert_eq!(path.parent(), Some(fixture.keep.folder.as_path()));
     let (path, mime, content) = saved(&yielded.blocks[1]);
     assert_eq!((mime, content.as_slice()), (Some("text/csv"), &b"a,b"[..]));
     assert_eq!(path.extension().and_then(|e| e.to_str()), Some("csv"));
@@ -311,24 +312,24 @@ fn sound_and_blobs_lie_in_files_of_our_naming() {
 
 #[test]
 fn what_is_not_base64_is_saved_as_it_came() {
-    let desk = Desk::new();
-    let yielded = desk.call(json!([{ "type": "audio", "data": "not base64! ü" }]));
+    let fixture = Fixture::new();
+    let yielded = fixture.call(json!([{ "type": "audio", "data": "not base64! ü" }]));
     assert_eq!(saved(&yielded.blocks[0]).2, "not base64! ü".as_bytes());
-    assert_eq!(remarks(&yielded), ["data is not base64 and was saved as it came"]);
+    assert_eq!(notes(&yielded), ["data is not base64 and was saved as it came"]);
 }
 
 #[test]
 fn base64_with_breaks_and_without_padding_is_base64() {
-    let desk = Desk::new();
-    let yielded = desk.call(json!([{ "type": "audio", "data": "YWJj\r\nZGU" }]));
+    let fixture = Fixture::new();
+    let yielded = fixture.call(json!([{ "type": "audio", "data": "YWJj\r\nZGU" }]));
     assert_eq!(saved(&yielded.blocks[0]).2, b"abcde");
 }
 
 #[test]
 fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
-    let desk =
-        Desk::with(OutputLimits { spill_bytes: 2, characters: 3, ..OutputLimits::default() });
-    let yielded = desk.call(json!([
+    let fixture =
+        Fixture::with(OutputLimits { spill_bytes: 2, characters: 3, ..OutputLimits::default() });
+    let yielded = fixture.call(json!([
         { "type": "text", "text": "abcdef" },
         { "type": "audio", "data": "YWJj", "mimeType": "audio/wav" },
     ]));
@@ -336,23 +337,24 @@ fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
     assert_eq!(yielded.blocks, [text("abc"), unsaved]);
     assert_eq!(yielded.full_text, None);
     assert_eq!(
-        remarks(&yielded),
+        notes(&yielded),
         [
             "something could not be kept: one answer may leave no more on disk",
             "the text is cut: 3 of 6 characters are shown; the rest is lost",
             "something could not be kept: one answer may leave no more on disk",
         ]
     );
-    fs::write(desk.home.path().join("file"), "").expect("a file");
-    let keep = SpillStore { folder: desk.home.path().join("file"), ..desk.keep.clone() };
-    let yielded = Desk { keep, ..Desk::new() }.call(json!([{ "type": "audio", "data": "YWJj" }]));
+    fs::write(fixture.home.path().join("file"), "").expect("a file");
+    let keep = SpillStore { folder: fixture.home.path().join("file"), ..fixture.keep.clone() };
+    let yielded =
+        Fixture { keep, ..Fixture::new() }.call(json!([{ "type": "audio", "data": "YWJj" }]));
     assert!(matches!(&yielded.blocks[..], [ContentBlock::NotSaved { .. }]));
 }
 
 #[test]
 fn a_resource_is_its_text_or_a_file() {
-    let desk = Desk::new();
-    let yielded = desk.read(json!([
+    let fixture = Fixture::new();
+    let yielded = fixture.read(json!([
         { "uri": "a:1", "mimeType": "text/plain", "text": "hé" },
         { "uri": "a:2", "mimeType": "image/png", "blob": "iVBORw0KGgo=" },
         { "uri": "a:3" },
@@ -369,8 +371,8 @@ fn an_embedded_text_a_link_and_the_unknown_stay_what_they_are() {
     let link = json!({ "type": "resource_link", "uri": "a:b", "name": "n\u{1b}", "size": 5 });
     let strange = json!({ "type": "hologram", "data": "AAAA", "x": [1.0] });
     let lame = json!({ "type": "image", "mimeType": "image/png" });
-    let desk = Desk::new();
-    let yielded = desk.call(json!([
+    let fixture = Fixture::new();
+    let yielded = fixture.call(json!([
         { "type": "resource", "resource": { "uri": "a:1", "text": "inner" } },
         link, strange, lame, 5,
     ]));
@@ -395,8 +397,8 @@ fn an_embedded_text_a_link_and_the_unknown_stay_what_they_are() {
 
 #[test]
 fn structured_content_and_meta_are_kept_to_the_byte() {
-    let desk = Desk::new();
-    let yielded = desk.raw(
+    let fixture = Fixture::new();
+    let yielded = fixture.raw(
         r#"{"isError": true, "structuredContent": {"b": 1.0,  "a":[ ]}, "_meta": { "x/y":1e2 },
             "content":[{"type":"text","text":"no\u0020luck"}]}"#,
     );
@@ -409,11 +411,11 @@ fn structured_content_and_meta_are_kept_to_the_byte() {
 #[test]
 fn structured_content_stands_in_for_content_that_is_not_there() {
     for content in ["", r#","content":[]"#] {
-        let desk = Desk::new();
-        let yielded = desk.raw(&format!(r#"{{"structuredContent":{{"a":1}}{content}}}"#));
+        let fixture = Fixture::new();
+        let yielded = fixture.raw(&format!(r#"{{"structuredContent":{{"a":1}}{content}}}"#));
         assert_eq!(yielded.blocks, [text(r#"{"a":1}"#)]);
-        let remark = "the answer has no content; its structured content is shown";
-        assert_eq!(remarks(&yielded), [remark]);
+        let note = "the answer has no content; its structured content is shown";
+        assert_eq!(notes(&yielded), [note]);
     }
 }
 
@@ -423,26 +425,26 @@ fn an_answer_of_no_known_shape_is_passed_on_as_it_came() {
     for odd in
         ["null", "5", "[]", "{}", r#"{"content":"x"}"#, r#"{"toolResult":1}"#, "{\"a", listed]
     {
-        let desk = Desk::new();
-        let yielded = desk.raw(odd);
+        let fixture = Fixture::new();
+        let yielded = fixture.raw(odd);
         let raw = Payload::from_json(odd.to_owned().into());
         assert_eq!(yielded.blocks, [ContentBlock::Unknown { kind: String::new(), raw }], "{odd}");
-        assert_eq!(remarks(&yielded), ["the answer is not shaped as the protocol says"]);
+        assert_eq!(notes(&yielded), ["the answer is not shaped as the protocol says"]);
     }
 }
 
 #[test]
 fn a_part_that_is_a_list_is_of_no_kind_whatever_stands_in_it() {
     let listed = r#"["text","by place"]"#;
-    let yielded = Desk::new().raw(&format!(r#"{{"content":[{listed}]}}"#));
+    let yielded = Fixture::new().raw(&format!(r#"{{"content":[{listed}]}}"#));
     let raw = Payload::from_json(listed.to_owned().into());
     assert_eq!(yielded.blocks, [ContentBlock::Unknown { kind: String::new(), raw }]);
 }
 
 #[test]
 fn a_long_text_is_cut_between_characters_and_kept_whole() {
-    let desk = Desk::with(OutputLimits { characters: 7, ..OutputLimits::default() });
-    let yielded = desk.call(json!([
+    let fixture = Fixture::with(OutputLimits { characters: 7, ..OutputLimits::default() });
+    let yielded = fixture.call(json!([
         { "type": "text", "text": "ü€\n😀" },
         { "type": "text", "text": "日本語です" },
         { "type": "text", "text": "nothing of this" },
@@ -455,7 +457,7 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
     assert_eq!(fs::read_to_string(&full.path).expect("a file"), whole);
     let id = &full.id;
     assert_eq!(
-        remarks(&yielded),
+        notes(&yielded),
         [format!(
             "the text is cut: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
         )]
@@ -464,7 +466,7 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
         first: NonZeroU64::new(3).expect("a line"),
         last: NonZeroU64::new(3).expect("a line"),
     };
-    assert_eq!(desk.keep.page(id, lines).expect("a page").text, "日本語です\n");
+    assert_eq!(fixture.keep.page(id, lines).expect("a page").text, "日本語です\n");
 }
 
 #[test]
@@ -474,18 +476,18 @@ fn tokens_are_four_characters_and_the_tighter_limit_counts() {
             .max_characters()
     };
     assert_eq!((most(100, 5), most(10, 5), most(10, usize::MAX)), (20, 10, 10));
-    let desk = Desk::with(OutputLimits { tokens: Some(1), ..OutputLimits::default() });
-    let yielded = desk.call(json!([{ "type": "text", "text": "abcde" }]));
+    let fixture = Fixture::with(OutputLimits { tokens: Some(1), ..OutputLimits::default() });
+    let yielded = fixture.call(json!([{ "type": "text", "text": "abcde" }]));
     assert_eq!(yielded.blocks, [text("abcd")]);
-    let yielded = desk.call(json!([{ "type": "text", "text": "abcd" }]));
+    let yielded = fixture.call(json!([{ "type": "text", "text": "abcd" }]));
     assert_eq!((yielded.blocks, yielded.full_text), (vec![text("abcd")], None));
 }
 
 #[test]
 fn of_too_many_parts_the_rest_is_left_out_and_the_answer_is_kept() {
-    let desk = Desk::with(OutputLimits { blocks: 2, ..OutputLimits::default() });
+    let fixture = Fixture::with(OutputLimits { blocks: 2, ..OutputLimits::default() });
     let one = json!({ "type": "text", "text": "x" });
-    let yielded = desk.call(json!([one, one, one, one]));
+    let yielded = fixture.call(json!([one, one, one, one]));
     assert_eq!(yielded.blocks, [text("x"), text("x")]);
     let full = yielded.full_text.as_ref().expect("it is kept");
     assert_eq!(
@@ -493,10 +495,10 @@ fn of_too_many_parts_the_rest_is_left_out_and_the_answer_is_kept() {
         json!({ "content": [one, one, one, one] }).to_string()
     );
     let id = &full.id;
-    let remark = format!(
+    let note = format!(
         "2 parts of the answer are left out; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
     );
-    assert_eq!(remarks(&yielded), [remark]);
+    assert_eq!(notes(&yielded), [note]);
 }
 
 fn any_block() -> impl Strategy<Value = Value> {
@@ -540,21 +542,21 @@ proptest! {
         blocks in prop::collection::vec(any_block(), 0..6),
         characters in 0usize..20,
     ) {
-        let desk = Desk::with(OutputLimits { characters, ..OutputLimits::default() });
-        let yielded = desk.call(Value::from(blocks.clone()));
+        let fixture = Fixture::with(OutputLimits { characters, ..OutputLimits::default() });
+        let yielded = fixture.call(Value::from(blocks.clone()));
         let shown: usize = yielded.blocks.iter().map(|part| match part {
             ContentBlock::Text { text, .. } => text.chars().count(),
             ContentBlock::Image { .. } | ContentBlock::Saved { .. } | ContentBlock::NotSaved { .. }
             | ContentBlock::Link { .. } | ContentBlock::Unknown { .. } => 0,
         }).sum();
         prop_assert!(shown <= characters);
-        let _whatever_it_is = desk.read(Value::from(blocks));
+        let _whatever_it_is = fixture.read(Value::from(blocks));
     }
 
     #[test]
     fn no_bytes_make_it_panic(text in ".{0,60}", tail in "[\\[\\]{}\":,a-z0-9\\\\]{0,30}") {
-        let _whatever_it_is = Desk::new().raw(&text);
-        let _whatever_it_is = Desk::new().raw(&format!("{{\"content\":[{{\"type\":{tail}"));
+        let _whatever_it_is = Fixture::new().raw(&text);
+        let _whatever_it_is = Fixture::new().raw(&format!("{{\"content\":[{{\"type\":{tail}"));
     }
 
     #[test]
@@ -571,7 +573,7 @@ proptest! {
             bytes[at] = byte;
         }
         let end = end.index(bytes.len());
-        let _whatever_it_is = Desk::new().picture(&bytes, "image/png");
-        let _whatever_it_is = Desk::new().picture(&bytes[..end], "image/png");
+        let _whatever_it_is = Fixture::new().picture(&bytes, "image/png");
+        let _whatever_it_is = Fixture::new().picture(&bytes[..end], "image/png");
     }
 }

@@ -11,13 +11,13 @@ use switchboard::connection::state::RetryPolicy;
 use switchboard::wire::dial::Fallback;
 use testkit::{Cursors, Quirk, Script, ScriptedProgram, processes};
 
-use crate::support::{Bench, PATIENCE, cause, is_connected, tools, with_member};
+use crate::support::{TIMEOUT, TestHost, cause, is_connected, tools, with_member};
 
 /// Long enough for a program to start on a busy machine, short enough to wait for.
 const SHORT: u64 = 1500;
 
-fn said(cause: &ConnectionFailure) -> String {
-    let said = cause.evidence.iter().find_map(|it| match it {
+fn stderr_of(cause: &ConnectionFailure) -> String {
+    let stderr_of = cause.evidence.iter().find_map(|it| match it {
         Evidence::Stderr(text) => Some(text.clone()),
         Evidence::SearchedPath(_)
         | Evidence::Body(_)
@@ -25,7 +25,7 @@ fn said(cause: &ConnectionFailure) -> String {
         | Evidence::RetryAfter(_)
         | Evidence::Detail(_) => None,
     });
-    said.unwrap_or_default()
+    stderr_of.unwrap_or_default()
 }
 
 fn exited(code: i32) -> FailureKind {
@@ -34,7 +34,7 @@ fn exited(code: i32) -> FailureKind {
 
 #[tokio::test]
 async fn a_program_that_does_not_begin_to_talk_says_why() {
-    let bench = Bench::with(|options| {
+    let bench = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.max_concurrent_local = 20;
     });
@@ -73,13 +73,16 @@ async fn a_program_that_does_not_begin_to_talk_says_why() {
         assert!(matches!(view.status, Status::Failed(_)), "{name}: {view:#?}");
         assert_eq!(&cause(view).kind, expected, "{name}: {view:#?}");
     }
-    assert_eq!(said(cause(&snapshot.servers["at-once"])), "line 1 of 3\nline 2 of 3\nline 3 of 3");
+    assert_eq!(
+        stderr_of(cause(&snapshot.servers["at-once"])),
+        "line 1 of 3\nline 2 of 3\nline 3 of 3"
+    );
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn a_program_that_cannot_be_started_says_what_was_tried() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let plain = bench.folder.path().join("plain.txt");
     fs::write(&plain, "no program").expect("a file");
     let plain = plain.canonicalize().expect("it is there").display().to_string();
@@ -111,7 +114,7 @@ async fn a_program_that_cannot_be_started_says_what_was_tried() {
 
 #[tokio::test]
 async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
-    let bench = Bench::with(|options| {
+    let bench = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.max_concurrent_local = 20;
     });
@@ -145,7 +148,7 @@ async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
 
 #[tokio::test]
 async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_twice() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let journal = bench.folder.path().join("journal");
     let script = Script::legacy().quirk(Quirk::ExitsOnProbe).journal(&journal);
     let servers = [("shy", ScriptedProgram::config_entry(&script))];
@@ -160,7 +163,7 @@ async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_t
         heard.iter().filter(|it| it["method"] == "server/discover").count()
     };
     assert_eq!(probes(), 1);
-    let again = Bench::in_folder(folder, |_| {});
+    let again = TestHost::in_folder(folder, |_| {});
     again.apply(&servers).await;
     let view = again.view("shy").await;
     assert!(is_connected(&view), "{view:#?}");
@@ -170,7 +173,7 @@ async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_t
 
 #[tokio::test]
 async fn a_message_without_end_is_refused_and_never_kept() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let flood = "read -r line; head -c 69206016 /dev/zero; cat >/dev/null";
     bench.apply(&[("huge", json!({"command": "sh", "args": ["-c", flood]}).to_string())]).await;
     let view = bench.view("huge").await;
@@ -186,7 +189,7 @@ fn resident_kilobytes() -> u64 {
 
 #[tokio::test]
 async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let flood = "head -c 209715200 /dev/zero | tr '\\0' 'x' >&2; exec \"$@\"";
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 2 });
     let entry = json!({
@@ -208,7 +211,7 @@ async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
 
 #[tokio::test]
 async fn what_a_program_says_on_standard_error_is_in_its_log() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 500 });
     bench.apply(&[("talks", ScriptedProgram::config_entry(&script))]).await;
     bench.view("talks").await;
@@ -222,7 +225,7 @@ async fn what_a_program_says_on_standard_error_is_in_its_log() {
 
 #[tokio::test]
 async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() {
-    let bench = Bench::new();
+    let bench = TestHost::new();
     let marker = format!("ZOO_MARK=stubborn-{}", std::process::id());
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
     let entry = |quirks: &[Quirk]| {
@@ -238,7 +241,7 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
         .await;
     let snapshot = bench.settled().await;
     assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
-    processes::wait_until(PATIENCE, "everybody is there", || {
+    processes::wait_until(TIMEOUT, "everybody is there", || {
         (processes::processes_with_environment(&marker).len() == 7).then_some(())
     });
     let began = Instant::now();
@@ -250,14 +253,14 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
 
 #[tokio::test]
 async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let marker = format!("ZOO_MARK=mute-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 1 }).quirk(Quirk::NeverAnswers);
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
     let entry = with_member(&ScriptedProgram::config_entry(&script), "env", env);
     let there = |count: usize| {
-        processes::wait_until(PATIENCE, "as many are there", || {
+        processes::wait_until(TIMEOUT, "as many are there", || {
             (processes::processes_with_environment(&marker).len() == count).then_some(())
         });
     };
@@ -272,7 +275,7 @@ async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
             let _woken = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
         }
     };
-    tokio::time::timeout(PATIENCE, until_there).await.expect("it starts");
+    tokio::time::timeout(TIMEOUT, until_there).await.expect("it starts");
     // Not wanted any more, in the middle of the first question.
     bench.apply(&[]).await;
     bench.stop().await;
@@ -281,7 +284,7 @@ async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
 
 #[tokio::test]
 async fn a_program_that_closes_its_output_is_not_waited_for() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::ClosesStreamMidAnswer).quirks_on("initialize");
     bench.apply(&[("closes", ScriptedProgram::config_entry(&script))]).await;
     let view = bench.view("closes").await;
@@ -292,7 +295,7 @@ async fn a_program_that_closes_its_output_is_not_waited_for() {
 
 #[tokio::test]
 async fn lists_that_do_not_end_are_cut_and_said_to_be() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     // Its tools would take long; what is true of one list is true of all.
     let endless = |cursors| {
         let script = Script::legacy().quirk(Quirk::FailsToolList).prompts(3);
@@ -305,8 +308,8 @@ async fn lists_that_do_not_end_are_cut_and_said_to_be() {
     {
         let view = &snapshot.servers[name];
         assert!(is_connected(view), "{name}: {:?}", view.status);
-        let notes: Vec<_> = view.catalogue.issues().map(|it| (it.list, &it.kind)).collect();
-        assert!(notes.contains(&(ListKind::Prompts, &oddity)), "{name}: {notes:?}");
+        let issues: Vec<_> = view.catalogue.issues().map(|it| (it.list, &it.kind)).collect();
+        assert!(issues.contains(&(ListKind::Prompts, &oddity)), "{name}: {issues:?}");
         assert_eq!(view.catalogue.items(ListKind::Prompts).len(), count, "{name}");
     }
     bench.stop().await;
@@ -326,7 +329,7 @@ done"#;
 
 #[tokio::test]
 async fn ten_thousand_tools_in_pages_are_all_there() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     let write = |name: &str, result: Json| {
         let text = json!({"result": result}).to_string();
         let path = bench.folder.path().join(name);
@@ -358,7 +361,7 @@ async fn ten_thousand_tools_in_pages_are_all_there() {
 
 #[tokio::test]
 async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
-    let bench = Bench::without_retries();
+    let bench = TestHost::without_retries();
     bench
         .apply(&[
             (
@@ -374,16 +377,16 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
         ])
         .await;
     let snapshot = bench.settled().await;
-    let notes = |name: &str| {
+    let issues = |name: &str| {
         let view = &snapshot.servers[name];
         assert!(is_connected(view), "{view:#?}");
         view.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
-    assert_eq!(notes("misshapen"), "1 of tools left out: no name, or one that is taken");
+    assert_eq!(issues("misshapen"), "1 of tools left out: no name, or one that is taken");
     assert!(
-        notes("secretive").starts_with("tools could not be listed: "),
+        issues("secretive").starts_with("tools could not be listed: "),
         "{}",
-        notes("secretive")
+        issues("secretive")
     );
     assert_eq!(snapshot.servers["secretive"].catalogue.items(ListKind::Prompts).len(), 1);
     bench.stop().await;
@@ -391,7 +394,7 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
 
 #[tokio::test]
 async fn a_program_sees_what_its_entry_says_and_none_of_our_credentials() {
-    let bench = Bench::with(|options| {
+    let bench = TestHost::with(|options| {
         for name in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "PLAIN"] {
             options.env.variables.insert(name.to_owned(), "ours".to_owned());
         }

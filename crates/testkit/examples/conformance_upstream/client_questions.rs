@@ -94,29 +94,29 @@ pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// Asks everything at once. `given` is what a newer client has answered already.
+/// Asks everything at once. `responses` is what a newer client has answered already.
 pub async fn request_input(
     context: &RequestContext<RoleServer>,
-    given: Option<&InputResponses>,
-    questions: &[ClientInput],
+    responses: Option<&InputResponses>,
+    inputs: &[ClientInput],
 ) -> Result<InputOutcome, ErrorData> {
-    if let Some(question) = questions.iter().find(|it| !it.is_supported_by(context)) {
-        return Err(missing_capability(question.required_capability().0));
+    if let Some(input) = inputs.iter().find(|it| !it.is_supported_by(context)) {
+        return Err(missing_capability(input.required_capability().0));
     }
     if !is_modern(context) {
-        let answers = questions.iter().map(|question| send_request(context, question));
+        let answers = inputs.iter().map(|input| send_request(context, input));
         return Ok(InputOutcome::Responses(try_join_all(answers).await?.into_iter().collect()));
     }
-    let answer_to = |question: &ClientInput| {
-        given.and_then(|it| it.get(question.key)).filter(|it| question.accepts(it))
+    let answer_to = |input: &ClientInput| {
+        responses.and_then(|it| it.get(input.key)).filter(|it| input.accepts(it))
     };
-    let open: InputRequests = questions
+    let open: InputRequests = inputs
         .iter()
-        .filter(|question| answer_to(question).is_none())
-        .map(|question| (question.key.to_owned(), question.to_input_request()))
+        .filter(|input| answer_to(input).is_none())
+        .map(|input| (input.key.to_owned(), input.to_input_request()))
         .collect();
     if open.is_empty() {
-        return Ok(InputOutcome::Responses(given.cloned().unwrap_or_default()));
+        return Ok(InputOutcome::Responses(responses.cloned().unwrap_or_default()));
     }
     Ok(InputOutcome::Required(InputRequiredResult::from_input_requests(open)))
 }
@@ -128,12 +128,12 @@ pub fn missing_capability(name: &str) -> ErrorData {
 
 async fn send_request(
     context: &RequestContext<RoleServer>,
-    question: &ClientInput,
+    input: &ClientInput,
 ) -> Result<(String, Json), ErrorData> {
-    let request: ServerRequest = from_json(question.request.clone());
+    let request: ServerRequest = from_json(input.request.clone());
     let options = PeerRequestOptions::with_timeout(CLIENT_TIMEOUT);
     let failed = |error: rmcp::ServiceError| ErrorData::internal_error(error.to_string(), None);
     let handle = context.peer.send_request_with_option(request, options).await.map_err(failed)?;
     let answer = handle.await_response().await.map_err(failed)?;
-    Ok((question.key.to_owned(), json!(answer)))
+    Ok((input.key.to_owned(), json!(answer)))
 }

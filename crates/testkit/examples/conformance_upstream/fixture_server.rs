@@ -55,8 +55,8 @@ impl std::fmt::Debug for FixtureServer {
 impl FixtureServer {
     /// A server that nobody is connected to.
     pub fn new(era: SupportedEras) -> FixtureServer {
-        let (crier, tasks, seal) = (ChangeNotifier::new(), TaskManager::new(), Seal::new());
-        FixtureServer::with_shared(Arc::new(SharedFixtures { notifier: crier, tasks, seal }), era)
+        let (notifier, tasks, seal) = (ChangeNotifier::new(), TaskManager::new(), Seal::new());
+        FixtureServer::with_shared(Arc::new(SharedFixtures { notifier, tasks, seal }), era)
     }
 
     /// The same server for somebody else.
@@ -71,21 +71,21 @@ impl FixtureServer {
 
     /// Says a line to the client, if it wants to hear such lines.
     pub async fn log(&self, context: &RequestContext<RoleServer>, line: &str) {
-        let wanted = match is_modern(context) {
+        let minimum_level = match is_modern(context) {
             true => context.meta.log_level(),
             false => Some(*self.level.lock().expect("nobody panics with it")),
         };
-        if wanted.is_some_and(|it| it as u8 <= LoggingLevel::Info as u8) {
+        if minimum_level.is_some_and(|it| it as u8 <= LoggingLevel::Info as u8) {
             let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(line));
             let _client_left = context.peer.notify_logging_message(message).await;
         }
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let is_here =
+        let is_listed =
             |it: &&Tool| self.era.has_tasks() || !TASK_ONLY_TOOLS.contains(&it.name.as_ref());
         let changing = self.shared.notifier.has_tool().then_some(&fixtures().changing_tool);
-        fixtures().tools.iter().filter(is_here).chain(changing).cloned().collect()
+        fixtures().tools.iter().filter(is_listed).chain(changing).cloned().collect()
     }
 
     fn prompts(&self) -> Vec<Prompt> {
@@ -230,9 +230,8 @@ impl ServerHandler for FixtureServer {
             }
             "test_input_required_result_prompt" => {
                 let message = "What context should the prompt use?";
-                let question = ClientInput::field("user_context", message, ("context", "string"));
-                match request_input(&context, request.input_responses.as_ref(), &[question]).await?
-                {
+                let input = ClientInput::field("user_context", message, ("context", "string"));
+                match request_input(&context, request.input_responses.as_ref(), &[input]).await? {
                     InputOutcome::Required(later) => return Ok(later.into()),
                     InputOutcome::Responses(answers) => {
                         let answer = &answers["user_context"]["content"]["context"];
@@ -255,8 +254,8 @@ impl ServerHandler for FixtureServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let typed = request.argument.value;
-        let fitting = COMPLETION_WORDS.iter().filter(|word| word.starts_with(&typed));
-        let values: Vec<String> = fitting.map(|word| (*word).to_owned()).collect();
+        let matching = COMPLETION_WORDS.iter().filter(|word| word.starts_with(&typed));
+        let values: Vec<String> = matching.map(|word| (*word).to_owned()).collect();
         let total = values.len();
         let completion = json!({"values": values, "total": total, "hasMore": false});
         Ok(CompleteResult::new(from_json(completion)))

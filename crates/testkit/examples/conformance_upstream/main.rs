@@ -43,12 +43,12 @@ enum Transport {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let Some((way, era)) = parse_arguments(&arguments) else {
+    let Some((listen_on, era)) = parse_arguments(&arguments) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     let server = FixtureServer::new(era);
-    let ended = match way {
+    let ended = match listen_on {
         Transport::Stdio => serve_stdio(server, era).await,
         Transport::Http(address) => serve_http(server, era, &address).await,
     };
@@ -62,17 +62,17 @@ async fn main() -> ExitCode {
 }
 
 fn parse_arguments(arguments: &[String]) -> Option<(Transport, SupportedEras)> {
-    let (mut way, mut era) = (None, SupportedEras::Both);
+    let (mut listen_on, mut era) = (None, SupportedEras::Both);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--stdio" => way = Some(Transport::Stdio),
-            "--http" => way = Some(Transport::Http(words.next()?.clone())),
+            "--stdio" => listen_on = Some(Transport::Stdio),
+            "--http" => listen_on = Some(Transport::Http(words.next()?.clone())),
             "--era" => era = SupportedEras::parse(words.next()?)?,
             _ => return None,
         }
     }
-    Some((way?, era))
+    Some((listen_on?, era))
 }
 
 async fn serve_stdio(server: FixtureServer, era: SupportedEras) -> Result<(), Box<dyn Error>> {

@@ -21,14 +21,14 @@ impl Seal {
 
     /// The words with the proof that they are ours.
     pub fn seal(&self, words: &str) -> String {
-        let proof = sign(&self.key, words.as_bytes());
-        format!("{words}{SEPARATOR}{}", hex(proof.as_ref()))
+        let signature = sign(&self.key, words.as_bytes());
+        format!("{words}{SEPARATOR}{}", hex(signature.as_ref()))
     }
 
     /// The words, if they are ours and nobody has changed them.
     pub fn unseal<'a>(&self, state: &'a str) -> Option<&'a str> {
-        let (words, proof) = state.rsplit_once(SEPARATOR)?;
-        verify(&self.key, words.as_bytes(), &unhex(proof)?).ok()?;
+        let (words, signature) = state.rsplit_once(SEPARATOR)?;
+        verify(&self.key, words.as_bytes(), &unhex(signature)?).ok()?;
         Some(words)
     }
 }

@@ -88,21 +88,18 @@ async fn protocol_error_job() -> Result<CallToolResult, TaskExit> {
 
 async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let file = call.text("filename").unwrap_or("it").to_owned();
-    let question =
-        ClientInput::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
+    let input = ClientInput::field("confirm", &format!("Delete {file}?"), ("confirm", "boolean"));
     if !supports_tasks(call.context) {
-        return Ok(
-            match request_input(call.context, call.input_responses(), &[question]).await? {
-                InputOutcome::Required(later) => later.into(),
-                InputOutcome::Responses(answers) => {
-                    text_response(&confirmation_text(&file, &answers["confirm"]))
-                }
-            },
-        );
+        return Ok(match request_input(call.context, call.input_responses(), &[input]).await? {
+            InputOutcome::Required(later) => later.into(),
+            InputOutcome::Responses(answers) => {
+                text_response(&confirmation_text(&file, &answers["confirm"]))
+            }
+        });
     }
     start_task(call, move |task| {
         Box::pin(async move {
-            let answer = task.request_input("confirm", question.to_input_request()).await?;
+            let answer = task.request_input("confirm", input.to_input_request()).await?;
             Ok(text(&confirmation_text(&file, &answer)))
         })
     })
@@ -146,8 +143,8 @@ fn both(first: &Json, second: &Json) -> String {
 
 /// Asks while it is a call still, and works as a task then.
 async fn ask_then_start_task(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    let question = ClientInput::field("user_name", "What is your name?", ("name", "string"));
-    let answers = match request_input(call.context, call.input_responses(), &[question]).await? {
+    let input = ClientInput::field("user_name", "What is your name?", ("name", "string"));
+    let answers = match request_input(call.context, call.input_responses(), &[input]).await? {
         InputOutcome::Required(later) => return Ok(later.into()),
         InputOutcome::Responses(answers) => answers,
     };

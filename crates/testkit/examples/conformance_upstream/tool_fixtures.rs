@@ -96,26 +96,23 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
             }
         }
         "test_sampling" => {
-            let question = ClientInput::sampling("answer", call.required_text("prompt")?, 100);
-            respond_after_input(call, question, |answer| {
+            let input = ClientInput::sampling("answer", call.required_text("prompt")?, 100);
+            respond_after_input(call, input, |answer| {
                 format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default())
             })
             .await
         }
         "test_elicitation" => {
             let schema = &fixtures().forms.user_name_and_email;
-            let question = ClientInput::form("answer", call.required_text("message")?, schema);
-            respond_after_input(call, question, |it| {
-                format!("User response: {}", format_answer(it))
-            })
-            .await
+            let input = ClientInput::form("answer", call.required_text("message")?, schema);
+            respond_after_input(call, input, |it| format!("User response: {}", format_answer(it)))
+                .await
         }
         "test_elicitation_sep1034_defaults" => form(call, &fixtures().forms.defaults).await,
         "test_elicitation_sep1330_enums" => form(call, &fixtures().forms.enums).await,
         "test_streaming_elicitation" => {
-            let question = ClientInput::field("answer", "Go on?", ("ok", "boolean"));
-            respond_after_input(call, question, |it| format!("Answered: {}", format_answer(it)))
-                .await
+            let input = ClientInput::field("answer", "Go on?", ("ok", "boolean"));
+            respond_after_input(call, input, |it| format!("Answered: {}", format_answer(it))).await
         }
         _ => multi_round(call).await,
     }
@@ -123,7 +120,7 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
 
 /// Tools that say what they always say.
 fn static_response(call: &Call<'_>) -> Option<CallToolResponse> {
-    let crier = &call.server.shared.notifier;
+    let notifier = &call.server.shared.notifier;
     Some(match call.name() {
         "test_simple_text" => text_response("This is a simple text response for testing."),
         "test_image_content" => content(vec![image_block()]),
@@ -149,18 +146,18 @@ fn static_response(call: &Call<'_>) -> Option<CallToolResponse> {
         "test_mirrored_header" => {
             text_response(&format!("Works in {}", call.text("region").unwrap_or("no region")))
         }
-        "test_changing_tool" if crier.has_tool() => text_response("Still here"),
+        "test_changing_tool" if notifier.has_tool() => text_response("Still here"),
         "greet" => text_response(&format!("Hello, {}!", call.text("name").unwrap_or("stranger"))),
         "test_trigger_tool_change" => {
-            crier.publish(Change::Tools);
+            notifier.publish(Change::Tools);
             text_response("The tools have changed")
         }
         "test_trigger_prompt_change" => {
-            crier.publish(Change::Prompts);
+            notifier.publish(Change::Prompts);
             text_response("The prompts have changed")
         }
         "test_trigger_resource_change" => {
-            crier.publish(Change::WatchedResource);
+            notifier.publish(Change::WatchedResource);
             text_response("The watched resource has changed")
         }
         _ => return None,
@@ -190,25 +187,23 @@ async fn report_progress(call: &Call<'_>) -> Result<CallToolResponse, ErrorData>
 /// Asks one thing and says what came of it.
 async fn respond_after_input(
     call: &Call<'_>,
-    question: ClientInput,
-    say: impl FnOnce(&Json) -> String,
+    input: ClientInput,
+    to_text: impl FnOnce(&Json) -> String,
 ) -> Result<CallToolResponse, ErrorData> {
     Ok(
-        match request_input(call.context, call.input_responses(), std::slice::from_ref(&question))
+        match request_input(call.context, call.input_responses(), std::slice::from_ref(&input))
             .await?
         {
             InputOutcome::Required(later) => later.into(),
-            InputOutcome::Responses(answers) => text_response(&say(&answers[question.key()])),
+            InputOutcome::Responses(answers) => text_response(&to_text(&answers[input.key()])),
         },
     )
 }
 
 async fn form(call: &Call<'_>, schema: &Json) -> Result<CallToolResponse, ErrorData> {
-    let question = ClientInput::form("answer", "Please fill this in", schema);
-    respond_after_input(call, question, |it| {
-        format!("Elicitation completed: {}", format_answer(it))
-    })
-    .await
+    let input = ClientInput::form("answer", "Please fill this in", schema);
+    respond_after_input(call, input, |it| format!("Elicitation completed: {}", format_answer(it)))
+        .await
 }
 
 fn format_answer(answer: &Json) -> String {
@@ -227,9 +222,9 @@ async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
             .await
         }
         "test_input_required_result_sampling" => {
-            let question =
+            let input =
                 ClientInput::sampling("capital_question", "What is the capital of France?", 100);
-            respond_after_input(call, question, |it| it["content"]["text"].to_string()).await
+            respond_after_input(call, input, |it| it["content"]["text"].to_string()).await
         }
         "test_input_required_result_list_roots" => {
             respond_after_input(call, ClientInput::roots("client_roots"), |it| {
@@ -245,16 +240,16 @@ async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
         }
         "test_input_required_result_multiple_inputs" => {
             let greeting = ClientInput::sampling("greeting", "Generate a greeting", 50);
-            let questions = [name, greeting, ClientInput::roots("client_roots")];
-            with_state(call, &questions, "all three were answered").await
+            let inputs = [name, greeting, ClientInput::roots("client_roots")];
+            with_state(call, &inputs, "all three were answered").await
         }
         "test_input_required_result_multi_round" => two_rounds(call).await,
         "test_input_required_result_capabilities" => {
             let sampling = ClientInput::sampling("greeting", "Generate a greeting", 50);
             let all = [name, sampling, ClientInput::roots("client_roots")];
             let can = all.into_iter().filter(|it| it.is_supported_by(call.context));
-            let questions: Vec<ClientInput> = can.collect();
-            Ok(match request_input(call.context, call.input_responses(), &questions).await? {
+            let inputs: Vec<ClientInput> = can.collect();
+            Ok(match request_input(call.context, call.input_responses(), &inputs).await? {
                 InputOutcome::Required(later) => later.into(),
                 InputOutcome::Responses(answers) => {
                     text_response(&format!("{} answers", answers.len()))
@@ -268,21 +263,21 @@ async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
 /// Asks, and takes answers only with the state that went out with the questions.
 async fn with_state(
     call: &Call<'_>,
-    questions: &[ClientInput],
-    say: &str,
+    inputs: &[ClientInput],
+    to_text: &str,
 ) -> Result<CallToolResponse, ErrorData> {
     let seal = &call.server.shared.seal;
     let words = call.name();
-    let brought = verified_state(call)?;
-    Ok(match request_input(call.context, call.input_responses(), questions).await? {
+    let returned_state = verified_state(call)?;
+    Ok(match request_input(call.context, call.input_responses(), inputs).await? {
         InputOutcome::Required(mut later) => {
             later.request_state = Some(seal.seal(words));
             later.into()
         }
-        InputOutcome::Responses(_) if is_modern(call.context) && brought != Some(words) => {
+        InputOutcome::Responses(_) if is_modern(call.context) && returned_state != Some(words) => {
             return Err(ErrorData::invalid_params("the state belongs to another call", None));
         }
-        InputOutcome::Responses(_) => text_response(say),
+        InputOutcome::Responses(_) => text_response(to_text),
     })
 }
 

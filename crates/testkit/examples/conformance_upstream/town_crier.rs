@@ -121,7 +121,7 @@ pub async fn notify_session(
     mut changes: broadcast::Receiver<Change>,
 ) {
     loop {
-        let told = match changes.recv().await {
+        let delivered = match changes.recv().await {
             Ok(Change::Tools) => peer.notify_tool_list_changed().await,
             Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
             Ok(Change::WatchedResource) if subscribed.has(WATCHED_RESOURCE) => {
@@ -133,7 +133,7 @@ pub async fn notify_session(
             Ok(Change::WatchedResource) | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
-        if told.is_err() {
+        if delivered.is_err() {
             return;
         }
     }

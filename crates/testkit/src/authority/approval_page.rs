@@ -13,9 +13,9 @@ use super::sighting::Site;
 use crate::scripted::{empty_response, with_header};
 
 /// Sends the browser back to whoever sent it, or shows it a page.
-pub(super) async fn authorize(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
-    let seen = &visitor.observed;
-    let client = find_client(premises, visitor.site, seen.field("client_id")).await;
+pub(super) async fn authorize(premises: &SharedState, request: &ReceivedRequest) -> Response {
+    let seen = &request.observed;
+    let client = find_client(premises, request.site, seen.field("client_id")).await;
     let redirect = seen.field("redirect_uri");
     // Nobody is sent anywhere before it is certain that the client wants them there.
     let (Some(true), Ok(back)) =
@@ -25,14 +25,14 @@ pub(super) async fn authorize(premises: &SharedState, visitor: &ReceivedRequest)
     };
     let (consent, fault) = {
         let ledger = premises.store();
-        let consent = match visitor.site {
+        let consent = match request.site {
             Site::Identity => Consent::Approves,
             Site::Resource | Site::Issuer | Site::Attacker => ledger.config.consent,
         };
-        (consent, request_error(premises, visitor, ledger.config.resource_indicator))
+        (consent, request_error(premises, request, ledger.config.resource_indicator))
     };
     if let Some(error) = fault {
-        return redirect_back(premises, visitor, back, &[("error", error)]);
+        return redirect_back(premises, request, back, &[("error", error)]);
     }
     match consent {
         Consent::ShowsPage if seen.field("approved") != "yes" => {
@@ -44,15 +44,15 @@ pub(super) async fn authorize(premises: &SharedState, visitor: &ReceivedRequest)
             let link = format!("<h1>May it?</h1><a href=\"{}?{query}\">Yes</a>", seen.path);
             html_page(StatusCode::OK, &link)
         }
-        Consent::Denies => redirect_back(premises, visitor, back, &[("error", "access_denied")]),
+        Consent::Denies => redirect_back(premises, request, back, &[("error", "access_denied")]),
         Consent::RedirectsToAttacker => {
-            let code = new_code(premises, visitor);
-            let thief = Url::parse(&premises.origins.attacker).expect("it is an origin");
-            redirect_back(premises, visitor, thief, &[("code", &code)])
+            let code = new_code(premises, request);
+            let attacker = Url::parse(&premises.origins.attacker).expect("it is an origin");
+            redirect_back(premises, request, attacker, &[("code", &code)])
         }
         Consent::Approves | Consent::WrongState | Consent::NoState | Consent::ShowsPage => {
-            let code = new_code(premises, visitor);
-            redirect_back(premises, visitor, back, &[("code", &code)])
+            let code = new_code(premises, request);
+            redirect_back(premises, request, back, &[("code", &code)])
         }
     }
 }
@@ -60,29 +60,29 @@ pub(super) async fn authorize(premises: &SharedState, visitor: &ReceivedRequest)
 /// What is wrong with a request, in the word of the standards.
 fn request_error(
     premises: &SharedState,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     indicator: ResourceIndicator,
 ) -> Option<&'static str> {
-    let seen = &visitor.observed;
+    let seen = &request.observed;
     if seen.field("response_type") != "code" {
         return Some("unsupported_response_type");
     }
     if seen.field("code_challenge_method") != "S256" || seen.field("code_challenge").len() != 43 {
         return Some("invalid_request");
     }
-    let is_meant = visitor.site == Site::Identity
+    let is_for_resource = request.site == Site::Identity
         || indicator == ResourceIndicator::Ignored
         || seen.field("resource") == premises.resource_url();
-    (!is_meant).then_some("invalid_target")
+    (!is_for_resource).then_some("invalid_target")
 }
 
-fn new_code(premises: &SharedState, visitor: &ReceivedRequest) -> String {
-    let seen = &visitor.observed;
+fn new_code(premises: &SharedState, request: &ReceivedRequest) -> String {
+    let seen = &request.observed;
     let mut ledger = premises.store();
     let login = ledger.next_number();
     let code = AuthorizationCode {
         grant: Grant {
-            site: visitor.site,
+            site: request.site,
             client: seen.field("client_id").to_owned(),
             scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
             resource: seen.fields.get("resource").cloned(),
@@ -98,16 +98,16 @@ fn new_code(premises: &SharedState, visitor: &ReceivedRequest) -> String {
 
 fn redirect_back(
     premises: &SharedState,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     mut to: Url,
-    said: &[(&str, &str)],
+    parameters: &[(&str, &str)],
 ) -> Response {
     let ledger = premises.store();
     let charter = &ledger.config;
     {
         let mut pairs = to.query_pairs_mut();
-        pairs.extend_pairs(said);
-        let state = visitor.observed.field("state");
+        pairs.extend_pairs(parameters);
+        let state = request.observed.field("state");
         match charter.consent {
             Consent::NoState => {}
             Consent::WrongState => {
@@ -120,13 +120,13 @@ fn redirect_back(
                 pairs.append_pair("state", state);
             }
         }
-        let parameter = match visitor.site {
+        let parameter = match request.site {
             Site::Identity => IssuerParameter::Announced,
             Site::Resource | Site::Issuer | Site::Attacker => charter.issuer_parameter,
         };
         match parameter {
             IssuerParameter::Announced | IssuerParameter::Unannounced => {
-                pairs.append_pair("iss", &premises.issuer_url(charter, visitor.site));
+                pairs.append_pair("iss", &premises.issuer_url(charter, request.site));
             }
             IssuerParameter::Wrong => {
                 pairs.append_pair("iss", &premises.origins.attacker);

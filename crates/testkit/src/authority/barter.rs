@@ -21,33 +21,33 @@ const LIFETIME_SECONDS: u64 = 300;
 pub(super) fn verify_assertion(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     client: &str,
 ) -> Result<(), OAuthError> {
-    let no = |description| Err(OAuthError::new("invalid_grant", description));
-    let Some(token) = UnverifiedJwt::parse(visitor.observed.field("assertion")) else {
-        return no("the assertion is no token");
+    let refuse = |description| Err(OAuthError::new("invalid_grant", description));
+    let Some(token) = UnverifiedJwt::parse(request.observed.field("assertion")) else {
+        return refuse("the assertion is no token");
     };
     let claims = &token.claims;
     if !token.is_signed_by(&premises.identity_key.public_jwk())
         || claims["iss"] != premises.origins.identity
     {
-        return no("the assertion is signed by nobody whom we trust");
+        return refuse("the assertion is signed by nobody whom we trust");
     }
-    if claims["aud"] != premises.issuer_url(&ledger.config, visitor.site) {
-        return no("the assertion is for somebody else");
+    if claims["aud"] != premises.issuer_url(&ledger.config, request.site) {
+        return refuse("the assertion is for somebody else");
     }
     if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
-        return no("the assertion is over");
+        return refuse("the assertion is over");
     }
     if token.header["typ"] == ID_JAG_TYPE
         && (claims["client_id"] != client || claims["resource"] != premises.resource_url())
     {
-        return no("the assertion is for another client or resource");
+        return refuse("the assertion is for another client or resource");
     }
     match claims["jti"].as_str() {
         Some(name) if ledger.used_jtis.insert(format!("assertion {name}")) => Ok(()),
-        Some(_) | None => no("the assertion was used before, or has no name"),
+        Some(_) | None => refuse("the assertion was used before, or has no name"),
     }
 }
 
@@ -55,21 +55,21 @@ pub(super) fn verify_assertion(
 pub(super) fn exchange(
     premises: &SharedState,
     charter: &AuthorizationConfig,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     client: &str,
 ) -> Result<Value, OAuthError> {
-    let seen = &visitor.observed;
+    let seen = &request.observed;
     if seen.field("requested_token_type") != ID_JAG || seen.field("subject_token_type") != ID_TOKEN
     {
         return Err(OAuthError::new("invalid_request", "only id tokens are taken, for assertions"));
     }
     let subject = UnverifiedJwt::parse(seen.field("subject_token"));
-    let is_good = |token: &UnverifiedJwt| {
+    let is_valid = |token: &UnverifiedJwt| {
         token.is_signed_by(&premises.identity_key.public_jwk())
             && token.claims["aud"] == client
             && token.claims["exp"].as_u64().is_some_and(|until| until > super::unix_time())
     };
-    let Some(subject) = subject.filter(is_good) else {
+    let Some(subject) = subject.filter(is_valid) else {
         return Err(OAuthError::new("invalid_grant", "the id token is not good, or not yours"));
     };
     let issuer = premises.issuer_url(charter, Site::Issuer);
@@ -102,7 +102,7 @@ fn id_jag(premises: &SharedState, audience: &str, client: &str, subject: Option<
 }
 
 /// What a platform says about a program that runs on it.
-pub(super) fn workload_token(premises: &SharedState, audience: &str, lives: i64) -> String {
+pub(super) fn workload_token(premises: &SharedState, audience: &str, lifetime: i64) -> String {
     let now = super::unix_time();
     let claims = json!({
         "iss": premises.origins.identity,
@@ -110,7 +110,7 @@ pub(super) fn workload_token(premises: &SharedState, audience: &str, lives: i64)
         "aud": audience,
         "jti": random_token(),
         "iat": now,
-        "exp": now.saturating_add_signed(lives),
+        "exp": now.saturating_add_signed(lifetime),
     });
     premises.identity_key.sign_jwt(json!({"typ": "JWT", "kid": KEY_ID}), &claims)
 }

@@ -306,8 +306,8 @@ impl AuthorizationConfig {
     }
 
     /// With one more habit.
-    pub fn quirk(mut self, habit: OAuthQuirk) -> AuthorizationConfig {
-        self.quirks.push(habit);
+    pub fn quirk(mut self, quirk: OAuthQuirk) -> AuthorizationConfig {
+        self.quirks.push(quirk);
         self
     }
 
@@ -337,9 +337,9 @@ impl AuthorizationConfig {
     }
 
     /// With a scope that a method or tool needs.
-    pub fn scope_requirement(mut self, what: &str, scope: &str) -> AuthorizationConfig {
+    pub fn scope_requirement(mut self, target: &str, scope: &str) -> AuthorizationConfig {
         self.scope_requirements
-            .push(ScopeRequirement { target: what.to_owned(), scope: scope.to_owned() });
+            .push(ScopeRequirement { target: target.to_owned(), scope: scope.to_owned() });
         self
     }
 
@@ -349,8 +349,8 @@ impl AuthorizationConfig {
         self
     }
 
-    pub(crate) fn has_quirk(&self, habit: &OAuthQuirk) -> bool {
-        self.quirks.contains(habit)
+    pub(crate) fn has_quirk(&self, quirk: &OAuthQuirk) -> bool {
+        self.quirks.contains(quirk)
     }
 
     pub(crate) fn find_quirk<T>(&self, pick: impl Fn(&OAuthQuirk) -> Option<T>) -> Option<T> {

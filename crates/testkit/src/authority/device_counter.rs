@@ -13,20 +13,20 @@ use super::sighting::Site;
 use crate::scripted::{empty_response, json_response};
 
 /// Gives a device its codes.
-pub(super) fn start(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+pub(super) fn start(premises: &SharedState, request: &ReceivedRequest) -> Response {
     let mut ledger = premises.store();
     if ledger.config.device.is_none() {
         return empty_response(StatusCode::NOT_FOUND);
     }
-    let client = match authenticate_client(premises, &mut ledger, visitor) {
+    let client = match authenticate_client(premises, &mut ledger, request) {
         Ok(client) => client,
         Err(refusal) => return refusal.to_response(&ledger.config),
     };
     let code = ledger.new_token("device");
     let login = ledger.next_number();
-    let seen = &visitor.observed;
+    let seen = &request.observed;
     let grant = Grant {
-        site: visitor.site,
+        site: request.site,
         client,
         scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
         resource: seen.fields.get("resource").cloned(),
@@ -49,32 +49,32 @@ pub(super) fn start(premises: &SharedState, visitor: &ReceivedRequest) -> Respon
 /// What a device is told that asks whether somebody said yes.
 pub(super) fn poll(
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     client: &str,
 ) -> Result<Grant, OAuthError> {
-    let no = |error| Err(OAuthError::new(error, "the device is not signed in"));
-    let code = visitor.observed.field("device_code");
-    let course = ledger.config.device;
-    let (Some(course), Some(device)) = (course, ledger.devices.get_mut(code)) else {
-        return no("invalid_grant");
+    let refuse = |error| Err(OAuthError::new(error, "the device is not signed in"));
+    let code = request.observed.field("device_code");
+    let polling = ledger.config.device;
+    let (Some(polling), Some(device)) = (polling, ledger.devices.get_mut(code)) else {
+        return refuse("invalid_grant");
     };
     if device.grant.client != client {
-        return no("invalid_grant");
+        return refuse("invalid_grant");
     }
     device.polls += 1;
-    if device.polls <= course.pending {
-        return no("authorization_pending");
+    if device.polls <= polling.pending {
+        return refuse("authorization_pending");
     }
-    if device.polls <= course.pending + course.slow_down {
-        return no("slow_down");
+    if device.polls <= polling.pending + polling.slow_down {
+        return refuse("slow_down");
     }
-    match course.outcome {
+    match polling.outcome {
         DeviceOutcome::Approved => {
             let device = ledger.devices.remove(code).expect("it was there just now");
             ledger.counters.logins += 1;
             Ok(device.grant)
         }
-        DeviceOutcome::Denied => no("access_denied"),
-        DeviceOutcome::Expired => no("expired_token"),
+        DeviceOutcome::Denied => refuse("access_denied"),
+        DeviceOutcome::Expired => refuse("expired_token"),
     }
 }

@@ -61,13 +61,13 @@ pub(super) fn with_no_store(response: Response) -> Response {
 }
 
 /// Registers a client (RFC 7591).
-pub(super) fn register(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+pub(super) fn register(premises: &SharedState, received: &ReceivedRequest) -> Response {
     let mut ledger = premises.store();
-    let asked: Value = serde_json::from_str(&visitor.observed.body).unwrap_or_default();
-    let redirects: Option<Vec<String>> = asked["redirect_uris"]
+    let metadata: Value = serde_json::from_str(&received.observed.body).unwrap_or_default();
+    let redirects: Option<Vec<String>> = metadata["redirect_uris"]
         .as_array()
         .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
-    let method = asked["token_endpoint_auth_method"].as_str().unwrap_or("client_secret_basic");
+    let method = metadata["token_endpoint_auth_method"].as_str().unwrap_or("client_secret_basic");
     let secret = match ledger.config.registration {
         Registration::Absent => return json_response(StatusCode::NOT_FOUND, Body::empty()),
         Registration::Refused => {
@@ -83,7 +83,7 @@ pub(super) fn register(premises: &SharedState, visitor: &ReceivedRequest) -> Res
     }
     let id = ledger.new_token("client");
     ledger.counters.registrations += 1;
-    let mut answer = asked.clone();
+    let mut answer = metadata.clone();
     answer["client_id"] = json!(id);
     answer["token_endpoint_auth_method"] = match (&secret, method) {
         (None, _) => json!("none"),
@@ -145,11 +145,11 @@ async fn fetch_client_metadata(url: &Url) -> Option<Value> {
 impl RegisteredClient {
     /// May its people be sent here? The port of a loopback address is free (RFC 8252).
     pub fn allows_redirect(&self, redirect: &str) -> bool {
-        let Ok(wanted) = Url::parse(redirect) else { return false };
-        let Some(redirects) = &self.redirect_uris else { return is_loopback(&wanted) };
+        let Ok(requested) = Url::parse(redirect) else { return false };
+        let Some(redirects) = &self.redirect_uris else { return is_loopback(&requested) };
         redirects.iter().any(|allowed| match Url::parse(allowed) {
             Ok(mut allowed) if is_loopback(&allowed) => {
-                allowed.set_port(wanted.port()).is_ok() && allowed == wanted
+                allowed.set_port(requested.port()).is_ok() && allowed == requested
             }
             Ok(_) | Err(_) => allowed == redirect,
         })
@@ -164,43 +164,43 @@ fn is_loopback(url: &Url) -> bool {
 pub(super) fn authenticate_client(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    received: &ReceivedRequest,
 ) -> Result<String, OAuthError> {
-    let seen = &visitor.observed;
-    let no = |description| Err(OAuthError::new("invalid_client", description));
+    let seen = &received.observed;
+    let refuse = |description| Err(OAuthError::new("invalid_client", description));
     let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
-    let ways = [
+    let credentials = [
         basic.is_some(),
         seen.fields.contains_key("client_secret"),
         seen.fields.contains_key("client_assertion"),
     ];
-    if ways.iter().filter(|&&it| it).count() > 1 {
+    if credentials.iter().filter(|&&it| it).count() > 1 {
         return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
     }
-    let (method, id, shown) = if let Some(basic) = basic {
-        let Some((id, secret)) = parse_basic(basic) else { return no("that is no Basic") };
+    let (method, id, presented) = if let Some(basic) = basic {
+        let Some((id, secret)) = parse_basic(basic) else { return refuse("that is no Basic") };
         ("client_secret_basic", id, Some(secret))
     } else if seen.fields.contains_key("client_assertion") {
-        let id = client_assertion_subject(premises, ledger, visitor)?;
+        let id = client_assertion_subject(premises, ledger, received)?;
         ("private_key_jwt", id, None)
     } else {
         let secret = seen.fields.get("client_secret").cloned();
         let method = if secret.is_some() { "client_secret_post" } else { "none" };
         (method, seen.field("client_id").to_owned(), secret)
     };
-    let is_taken = ledger.config.auth_methods.iter().any(|it| it == method);
-    if visitor.site != Site::Identity && !is_taken {
-        return no("clients do not show who they are in this way here");
+    let is_accepted = ledger.config.auth_methods.iter().any(|it| it == method);
+    if received.site != Site::Identity && !is_accepted {
+        return refuse("clients do not show who they are in this way here");
     }
-    let Some(client) = ledger.clients.get(&id) else { return no("nobody has this id") };
+    let Some(client) = ledger.clients.get(&id) else { return refuse("nobody has this id") };
     let is_right = match method {
         "private_key_jwt" => true,
         "none" => client.secret.is_none() && client.key.is_none(),
-        _ => client.secret.is_some() && client.secret == shown,
+        _ => client.secret.is_some() && client.secret == presented,
     };
     match is_right {
         true => Ok(id),
-        false => no("that is not how this client shows who it is"),
+        false => refuse("that is not how this client shows who it is"),
     }
 }
 
@@ -218,36 +218,36 @@ fn parse_basic(text: &str) -> Option<(String, String)> {
 fn client_assertion_subject(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    received: &ReceivedRequest,
 ) -> Result<String, OAuthError> {
-    let no = |description| Err(OAuthError::new("invalid_client", description));
-    if visitor.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
-        return no("that is no assertion of a known type");
+    let refuse = |description| Err(OAuthError::new("invalid_client", description));
+    if received.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
+        return refuse("that is no assertion of a known type");
     }
-    let Some(token) = UnverifiedJwt::parse(visitor.observed.field("client_assertion")) else {
-        return no("the assertion is no token");
+    let Some(token) = UnverifiedJwt::parse(received.observed.field("client_assertion")) else {
+        return refuse("the assertion is no token");
     };
     let claims = &token.claims;
     let id = claims["sub"].as_str().unwrap_or_default().to_owned();
     let key = ledger.clients.get(&id).and_then(|client| client.key.clone());
     if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
-        return no("the assertion is signed by somebody else");
+        return refuse("the assertion is signed by somebody else");
     }
-    let issuer = premises.issuer_url(&ledger.config, visitor.site);
+    let issuer = premises.issuer_url(&ledger.config, received.site);
     let endpoint = format!("{issuer}/token");
     let is_for = |audience: &Value| *audience == json!(issuer) || *audience == json!(endpoint);
-    let is_for_us = match claims["aud"].as_array() {
+    let is_audience = match claims["aud"].as_array() {
         Some(audiences) => audiences.iter().any(is_for),
         None => is_for(&claims["aud"]),
     };
-    if !is_for_us {
-        return no("the assertion is for somebody else");
+    if !is_audience {
+        return refuse("the assertion is for somebody else");
     }
     if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
-        return no("the assertion is over");
+        return refuse("the assertion is over");
     }
     match claims["jti"].as_str() {
         Some(name) if ledger.used_jtis.insert(format!("assertion {name}")) => Ok(id),
-        Some(_) | None => no("the assertion was used before, or has no name"),
+        Some(_) | None => refuse("the assertion was used before, or has no name"),
     }
 }

@@ -23,32 +23,32 @@ const UNOBTAINABLE_SCOPE: &str = "more:than:you:have";
 /// Is a request let in? Otherwise, the answer that it gets.
 pub(super) fn check(
     premises: &SharedState,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
 ) -> Result<(), Box<Response>> {
     let mut ledger = premises.store();
-    let refuse = |charter: &AuthorizationConfig, why: &Denial<'_>| {
-        Err(Box::new(why.response(premises, charter)))
+    let refuse = |charter: &AuthorizationConfig, denial: &Denial<'_>| {
+        Err(Box::new(denial.response(premises, charter)))
     };
-    let shown = visitor.observed.header("authorization").unwrap_or_default();
-    let Some((scheme, token)) = shown.split_once(' ') else {
+    let presented = request.observed.header("authorization").unwrap_or_default();
+    let Some((scheme, token)) = presented.split_once(' ') else {
         return refuse(&ledger.config, &Denial::NoToken);
     };
     let Some(grant) = ledger.access_grant(token).cloned() else {
         return refuse(&ledger.config, &Denial::BadToken("invalid_token"));
     };
-    let is_for_us = ledger.config.resource_indicator == ResourceIndicator::Ignored
+    let is_audience = ledger.config.resource_indicator == ResourceIndicator::Ignored
         || grant.resource.as_deref() == Some(premises.resource_url().as_str());
-    if grant.site == Site::Identity || !is_for_us {
+    if grant.site == Site::Identity || !is_audience {
         return refuse(&ledger.config, &Denial::BadToken("invalid_token"));
     }
-    let wanted = if grant.dpop_thumbprint.is_some() { "DPoP" } else { "Bearer" };
-    if !scheme.eq_ignore_ascii_case(wanted) {
+    let expected_scheme = if grant.dpop_thumbprint.is_some() { "DPoP" } else { "Bearer" };
+    if !scheme.eq_ignore_ascii_case(expected_scheme) {
         return refuse(&ledger.config, &Denial::BadToken("invalid_token"));
     }
     if grant.dpop_thumbprint.is_some() {
         let url = premises.resource_url();
-        let about = ExpectedProof { url: &url, nonce: NONCE, token: Some(token) };
-        match proof_check::verify_proof(&mut ledger, &visitor.observed, about) {
+        let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: Some(token) };
+        match proof_check::verify_proof(&mut ledger, &request.observed, expected_proof) {
             Ok(key) if key == grant.dpop_thumbprint => {}
             Ok(_) | Err(DpopError::Invalid(_)) => {
                 return refuse(&ledger.config, &Denial::BadToken("invalid_dpop_proof"));
@@ -58,7 +58,7 @@ pub(super) fn check(
             }
         }
     }
-    match missing_scope(&ledger, visitor, |scope| grant.scopes.contains(scope)) {
+    match missing_scope(&ledger, request, |scope| grant.scopes.contains(scope)) {
         Some(scope) => refuse(&ledger.config, &Denial::InsufficientScope(&scope)),
         None => Ok(()),
     }
@@ -67,10 +67,10 @@ pub(super) fn check(
 /// The scope that a request needs and does not have.
 fn missing_scope(
     ledger: &GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     has: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let message: Value = serde_json::from_str(&visitor.observed.body).unwrap_or_default();
+    let message: Value = serde_json::from_str(&request.observed.body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or_default();
     let tool = message["params"]["name"].as_str().filter(|_| method == "tools/call");
     if method == "tools/call" && ledger.config.has_quirk(&OAuthQuirk::AlwaysInsufficientScope) {
@@ -98,12 +98,16 @@ impl Denial<'_> {
         if charter.dpop == DpopPolicy::RequiredWithNonce {
             response = with_header(response, "dpop-nonce", NONCE);
         }
-        let ours = self.challenge(premises, charter);
+        let own_challenge = self.challenge(premises, charter);
         let challenges = match charter.challenge {
             Challenge::None => Vec::new(),
-            Challenge::Full | Challenge::WithoutMetadata => vec![ours],
+            Challenge::Full | Challenge::WithoutMetadata => vec![own_challenge],
             Challenge::Multiple => {
-                vec!["Basic realm=\"here, there\"".to_owned(), "Negotiate".to_owned(), ours]
+                vec![
+                    "Basic realm=\"here, there\"".to_owned(),
+                    "Negotiate".to_owned(),
+                    own_challenge,
+                ]
             }
         };
         for challenge in challenges {
@@ -114,7 +118,7 @@ impl Denial<'_> {
     }
 
     fn challenge(&self, premises: &SharedState, charter: &AuthorizationConfig) -> String {
-        let mut said = Vec::new();
+        let mut parameters = Vec::new();
         let place = match charter.resource_metadata {
             ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
             ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
@@ -124,25 +128,27 @@ impl Denial<'_> {
         if let Some(place) = place
             && charter.challenge != Challenge::WithoutMetadata
         {
-            said.push(format!("resource_metadata=\"{}{place}\"", premises.origins.resource));
+            parameters.push(format!("resource_metadata=\"{}{place}\"", premises.origins.resource));
         }
         match self {
             Denial::NoToken => {}
-            Denial::BadToken(error) => said.push(format!("error=\"{error}\"")),
-            Denial::InsufficientScope(_) => said.push("error=\"insufficient_scope\"".to_owned()),
+            Denial::BadToken(error) => parameters.push(format!("error=\"{error}\"")),
+            Denial::InsufficientScope(_) => {
+                parameters.push("error=\"insufficient_scope\"".to_owned())
+            }
         }
         let scope = match self {
             Denial::NoToken | Denial::BadToken(_) => charter.challenge_scope.as_deref(),
             Denial::InsufficientScope(scope) => Some(*scope),
         };
-        said.extend(scope.map(|scope| format!("scope=\"{scope}\"")));
+        parameters.extend(scope.map(|scope| format!("scope=\"{scope}\"")));
         let scheme = match charter.dpop {
             DpopPolicy::Ignored | DpopPolicy::Optional => "Bearer",
             DpopPolicy::Required | DpopPolicy::RequiredWithNonce => "DPoP",
         };
-        match said.is_empty() {
+        match parameters.is_empty() {
             true => scheme.to_owned(),
-            false => format!("{scheme} {}", said.join(", ")),
+            false => format!("{scheme} {}", parameters.join(", ")),
         }
     }
 }

@@ -123,8 +123,8 @@ impl ResponseFault {
             ResponseFault::OversizedBody(bytes) => {
                 Some(json_response(StatusCode::OK, Body::from(vec![b' '; *bytes])))
             }
-            ResponseFault::Delayed(while_) => {
-                tokio::time::sleep(*while_).await;
+            ResponseFault::Delayed(delay) => {
+                tokio::time::sleep(*delay).await;
                 None
             }
             ResponseFault::NeverResponds => std::future::pending().await,
@@ -138,7 +138,7 @@ impl ResponseFault {
             ResponseFault::TricklesBody => {
                 let (parts, body) = response.into_parts();
                 let whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-                let slowly = stream::unfold(whole, async |mut left: Bytes| {
+                let trickle = stream::unfold(whole, async |mut left: Bytes| {
                     if left.is_empty() {
                         return None;
                     }
@@ -148,7 +148,7 @@ impl ResponseFault {
                 });
                 let mut parts = parts;
                 parts.headers.remove("content-length");
-                Response::from_parts(parts, Body::from_stream(slowly))
+                Response::from_parts(parts, Body::from_stream(trickle))
             }
             ResponseFault::DropsResponse => {
                 let (parts, _) = response.into_parts();
@@ -170,8 +170,8 @@ impl ResponseFault {
 mod tests {
     use super::*;
 
-    fn at(how: ResponseFault, from: usize, times: Option<usize>) -> Vec<usize> {
-        let lapse = EndpointFault { endpoint: Endpoint::Token, kind: how, after: from, times };
+    fn at(kind: ResponseFault, from: usize, times: Option<usize>) -> Vec<usize> {
+        let lapse = EndpointFault { endpoint: Endpoint::Token, kind, after: from, times };
         (0..40).filter(|&number| lapse.applies_to(number)).collect()
     }
 

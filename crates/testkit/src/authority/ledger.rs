@@ -119,12 +119,12 @@ pub(super) struct GrantStore {
 
 impl GrantStore {
     pub fn new(config: AuthorizationConfig) -> GrantStore {
-        let known = config.clients.iter().map(|known| {
-            let (secret, key) = (known.secret.clone(), known.key.clone());
-            (known.id.clone(), RegisteredClient { secret, key, redirect_uris: None })
+        let preregistered = config.clients.iter().map(|preregistered| {
+            let (secret, key) = (preregistered.secret.clone(), preregistered.key.clone());
+            (preregistered.id.clone(), RegisteredClient { secret, key, redirect_uris: None })
         });
         GrantStore {
-            clients: known.collect(),
+            clients: preregistered.collect(),
             config,
             requests: Vec::new(),
             counters: Counters::default(),
@@ -144,10 +144,10 @@ impl GrantStore {
     /// Counts a request, and says what goes wrong with it.
     pub fn count_request(&mut self, endpoint: Endpoint) -> Vec<ResponseFault> {
         *self.counters.requests.entry(endpoint).or_default() += 1;
-        let lapses = &self.config.faults;
-        self.fault_request_counts.resize(lapses.len(), 0);
+        let faults = &self.config.faults;
+        self.fault_request_counts.resize(faults.len(), 0);
         let mut due = Vec::new();
-        for (lapse, seen) in lapses.iter().zip(&mut self.fault_request_counts) {
+        for (lapse, seen) in faults.iter().zip(&mut self.fault_request_counts) {
             if lapse.endpoint.includes(endpoint) {
                 if lapse.applies_to(*seen) {
                     due.push(lapse.kind.clone());
@@ -175,19 +175,19 @@ impl GrantStore {
     }
 
     pub fn store_code(&mut self, code: AuthorizationCode) -> String {
-        let word = self.new_token("code");
-        self.codes.insert(word.clone(), code);
-        word
+        let token = self.new_token("code");
+        self.codes.insert(token.clone(), code);
+        token
     }
 
     /// Takes a code, which is good once. Whoever shows it again ends the login that came of it.
-    pub fn take_code(&mut self, word: &str) -> Option<AuthorizationCode> {
-        if let Some(login) = self.spent_codes.get(word) {
+    pub fn take_code(&mut self, token: &str) -> Option<AuthorizationCode> {
+        if let Some(login) = self.spent_codes.get(token) {
             self.counters.codes_reused += 1;
             self.ended_logins.insert(*login);
         }
-        let code = self.codes.remove(word)?;
-        self.spent_codes.insert(word.to_owned(), code.grant.login);
+        let code = self.codes.remove(token)?;
+        self.spent_codes.insert(token.to_owned(), code.grant.login);
         Some(code)
     }
 
@@ -197,9 +197,9 @@ impl GrantStore {
         let until = Instant::now() + Duration::from_secs(self.config.token_lifetime);
         self.access_tokens
             .insert(access.clone(), AccessToken { grant: grant.clone(), expires_at: until });
-        let wanted = with_refresh == RefreshTokenIssue::Yes
+        let wants_refresh = with_refresh == RefreshTokenIssue::Yes
             && !self.config.has_quirk(&OAuthQuirk::NoRefreshTokens);
-        let refresh = wanted.then(|| {
+        let refresh = wants_refresh.then(|| {
             let refresh = self.new_token("refresh");
             self.refresh_tokens
                 .insert(refresh.clone(), RefreshToken { grant: grant.clone(), is_spent: false });
@@ -208,9 +208,9 @@ impl GrantStore {
         TokenPair { access, refresh }
     }
 
-    pub fn redeem_refresh_token(&mut self, word: &str) -> RefreshOutcome {
-        let rotates = !self.config.has_quirk(&OAuthQuirk::NoRefreshRotation);
-        let Some(refresh) = self.refresh_tokens.get_mut(word) else {
+    pub fn redeem_refresh_token(&mut self, token: &str) -> RefreshOutcome {
+        let is_rotating = !self.config.has_quirk(&OAuthQuirk::NoRefreshRotation);
+        let Some(refresh) = self.refresh_tokens.get_mut(token) else {
             return RefreshOutcome::Invalid;
         };
         if refresh.is_spent {
@@ -220,23 +220,24 @@ impl GrantStore {
         if self.ended_logins.contains(&refresh.grant.login) {
             return RefreshOutcome::Invalid;
         }
-        refresh.is_spent = rotates;
+        refresh.is_spent = is_rotating;
         self.counters.refreshes += 1;
         RefreshOutcome::Valid(refresh.grant.clone())
     }
 
     /// What a token for the resource is good for, while it is.
-    pub fn access_grant(&self, word: &str) -> Option<&Grant> {
-        let access = self.access_tokens.get(word)?;
-        let is_good =
+    pub fn access_grant(&self, token: &str) -> Option<&Grant> {
+        let access = self.access_tokens.get(token)?;
+        let is_valid =
             Instant::now() < access.expires_at && !self.ended_logins.contains(&access.grant.login);
-        is_good.then_some(&access.grant)
+        is_valid.then_some(&access.grant)
     }
 
     /// Ends the login that a token belongs to.
-    pub fn revoke(&mut self, word: &str) {
-        let of_refresh = self.refresh_tokens.get(word).map(|it| it.grant.login);
-        let login = of_refresh.or_else(|| self.access_tokens.get(word).map(|it| it.grant.login));
+    pub fn revoke(&mut self, token: &str) {
+        let refresh_login = self.refresh_tokens.get(token).map(|it| it.grant.login);
+        let login =
+            refresh_login.or_else(|| self.access_tokens.get(token).map(|it| it.grant.login));
         if let Some(login) = login {
             self.counters.revocations += 1;
             self.ended_logins.insert(login);

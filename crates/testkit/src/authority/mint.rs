@@ -52,17 +52,17 @@ impl Drop for RefreshInProgress {
 }
 
 /// Answers at the token endpoint.
-pub(super) async fn respond(premises: &Arc<SharedState>, visitor: &ReceivedRequest) -> Response {
-    if visitor.observed.method != "POST" {
+pub(super) async fn respond(premises: &Arc<SharedState>, request: &ReceivedRequest) -> Response {
+    if request.observed.method != "POST" {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let is_refresh = visitor.observed.field("grant_type") == "refresh_token";
-    let under_way = is_refresh.then(|| RefreshInProgress::begin(premises));
-    let takes = premises.store().config.token_delay_ms;
-    tokio::time::sleep(Duration::from_millis(takes)).await;
+    let is_refresh = request.observed.field("grant_type") == "refresh_token";
+    let refresh_guard = is_refresh.then(|| RefreshInProgress::begin(premises));
+    let delay_ms = premises.store().config.token_delay_ms;
+    tokio::time::sleep(Duration::from_millis(delay_ms)).await;
     let mut ledger = premises.store();
-    let response = match issue_tokens(premises, &mut ledger, visitor) {
-        Ok(issued) => token_response(&ledger, visitor.site, issued),
+    let response = match issue_tokens(premises, &mut ledger, request) {
+        Ok(issued) => token_response(&ledger, request.site, issued),
         Err(refusal) => {
             let response = refusal.to_response(&ledger.config);
             match refusal.error.as_str() {
@@ -72,20 +72,20 @@ pub(super) async fn respond(premises: &Arc<SharedState>, visitor: &ReceivedReque
         }
     };
     drop(ledger);
-    drop(under_way);
+    drop(refresh_guard);
     response
 }
 
 fn issue_tokens(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
 ) -> Result<TokenResponse, OAuthError> {
-    let client = authenticate_client(premises, ledger, visitor)?;
-    let key = dpop_thumbprint(premises, ledger, visitor)?;
-    match visitor.observed.field("grant_type") {
-        "authorization_code" => authorization_code_grant(premises, ledger, visitor, (client, key)),
-        "refresh_token" => refresh_token_grant(ledger, visitor, &client, key),
+    let client = authenticate_client(premises, ledger, request)?;
+    let key = dpop_thumbprint(premises, ledger, request)?;
+    match request.observed.field("grant_type") {
+        "authorization_code" => authorization_code_grant(premises, ledger, request, (client, key)),
+        "refresh_token" => refresh_token_grant(ledger, request, &client, key),
         "client_credentials" => {
             let is_confidential = ledger
                 .clients
@@ -94,21 +94,21 @@ fn issue_tokens(
             if !is_confidential {
                 return Err(OAuthError::new("unauthorized_client", "anybody could say that"));
             }
-            let grant = new_grant(premises, ledger, visitor, (client, key))?;
+            let grant = new_grant(premises, ledger, request, (client, key))?;
             let pair = ledger.issue(&grant, RefreshTokenIssue::No);
             Ok(TokenResponse::Tokens { grant, pair, id_token: None })
         }
         "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
-            barter::verify_assertion(premises, ledger, visitor, &client)?;
-            let grant = new_grant(premises, ledger, visitor, (client, key))?;
+            barter::verify_assertion(premises, ledger, request, &client)?;
+            let grant = new_grant(premises, ledger, request, (client, key))?;
             let pair = ledger.issue(&grant, RefreshTokenIssue::No);
             Ok(TokenResponse::Tokens { grant, pair, id_token: None })
         }
-        "urn:ietf:params:oauth:grant-type:token-exchange" if visitor.site == Site::Identity => {
-            barter::exchange(premises, &ledger.config, visitor, &client).map(TokenResponse::Raw)
+        "urn:ietf:params:oauth:grant-type:token-exchange" if request.site == Site::Identity => {
+            barter::exchange(premises, &ledger.config, request, &client).map(TokenResponse::Raw)
         }
         "urn:ietf:params:oauth:grant-type:device_code" => {
-            let mut grant = device_counter::poll(ledger, visitor, &client)?;
+            let mut grant = device_counter::poll(ledger, request, &client)?;
             grant.dpop_thumbprint = key;
             let pair = ledger.issue(&grant, RefreshTokenIssue::Yes);
             Ok(TokenResponse::Tokens { grant, pair, id_token: None })
@@ -121,15 +121,15 @@ fn issue_tokens(
 fn dpop_thumbprint(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
 ) -> Result<Option<String>, OAuthError> {
     let binding = ledger.config.dpop;
-    if visitor.site == Site::Identity || binding == DpopPolicy::Ignored {
+    if request.site == Site::Identity || binding == DpopPolicy::Ignored {
         return Ok(None);
     }
-    let url = format!("{}/token", premises.issuer_url(&ledger.config, visitor.site));
-    let about = ExpectedProof { url: &url, nonce: NONCE, token: None };
-    match proof_check::verify_proof(ledger, &visitor.observed, about) {
+    let url = format!("{}/token", premises.issuer_url(&ledger.config, request.site));
+    let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: None };
+    match proof_check::verify_proof(ledger, &request.observed, expected_proof) {
         Ok(None) if binding != DpopPolicy::Optional => {
             Err(OAuthError::new("invalid_dpop_proof", "there is no proof"))
         }
@@ -142,12 +142,12 @@ fn dpop_thumbprint(
 fn check_resource(
     premises: &SharedState,
     ledger: &GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
 ) -> Result<(), OAuthError> {
-    let is_meant = visitor.site == Site::Identity
+    let is_for_resource = request.site == Site::Identity
         || ledger.config.resource_indicator == ResourceIndicator::Ignored
-        || visitor.observed.field("resource") == premises.resource_url();
-    match is_meant {
+        || request.observed.field("resource") == premises.resource_url();
+    match is_for_resource {
         true => Ok(()),
         false => Err(OAuthError::new("invalid_target", "that is not a resource of ours")),
     }
@@ -156,28 +156,28 @@ fn check_resource(
 fn new_grant(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<Grant, OAuthError> {
-    check_resource(premises, ledger, visitor)?;
-    let scopes = visitor.observed.field("scope").split_whitespace().map(str::to_owned).collect();
-    let resource = visitor.observed.fields.get("resource").cloned();
+    check_resource(premises, ledger, request)?;
+    let scopes = request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
+    let resource = request.observed.fields.get("resource").cloned();
     let login = ledger.next_number();
-    Ok(Grant { site: visitor.site, client, scopes, resource, dpop_thumbprint: key, login })
+    Ok(Grant { site: request.site, client, scopes, resource, dpop_thumbprint: key, login })
 }
 
 fn authorization_code_grant(
     premises: &SharedState,
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<TokenResponse, OAuthError> {
-    let seen = &visitor.observed;
-    check_resource(premises, ledger, visitor)?;
+    let seen = &request.observed;
+    check_resource(premises, ledger, request)?;
     let code = ledger.take_code(seen.field("code"));
     let is_right = |code: &AuthorizationCode| {
         code.grant.client == client
-            && code.grant.site == visitor.site
+            && code.grant.site == request.site
             && code.redirect_uri == seen.field("redirect_uri")
             && (43..=128).contains(&seen.field("code_verifier").len())
             && sha256_base64url(seen.field("code_verifier").as_bytes()) == code.challenge
@@ -188,7 +188,7 @@ fn authorization_code_grant(
     ledger.counters.logins += 1;
     let grant = Grant { dpop_thumbprint: key, ..code.grant };
     let pair = ledger.issue(&grant, RefreshTokenIssue::Yes);
-    let is_identified = visitor.site == Site::Identity && grant.scopes.contains("openid");
+    let is_identified = request.site == Site::Identity && grant.scopes.contains("openid");
     let id_token = is_identified.then(|| {
         id_token(premises, &grant.client, code.nonce.as_deref(), ID_TOKEN_LIFETIME_SECONDS)
     });
@@ -200,7 +200,7 @@ pub(super) fn id_token(
     premises: &SharedState,
     client: &str,
     nonce: Option<&str>,
-    lives: u64,
+    lifetime_seconds: u64,
 ) -> String {
     let now = super::unix_time();
     let mut claims = json!({
@@ -208,7 +208,7 @@ pub(super) fn id_token(
         "sub": "ada",
         "aud": client,
         "iat": now,
-        "exp": now + lives,
+        "exp": now + lifetime_seconds,
         "email": "ada@example.com",
     });
     if let Some(nonce) = nonce {
@@ -238,25 +238,29 @@ pub(super) fn access_token(premises: &SharedState, resource: &str, changes: &Val
 
 fn refresh_token_grant(
     ledger: &mut GrantStore,
-    visitor: &ReceivedRequest,
+    request: &ReceivedRequest,
     client: &str,
     key: Option<String>,
 ) -> Result<TokenResponse, OAuthError> {
-    let word = ledger.config.find_quirk(|habit| {
-        if let OAuthQuirk::RefreshErrorCode(word) = habit { Some(word.clone()) } else { None }
+    let error_code = ledger.config.find_quirk(|habit| {
+        if let OAuthQuirk::RefreshErrorCode(error_code) = habit {
+            Some(error_code.clone())
+        } else {
+            None
+        }
     });
-    let word = word.unwrap_or_else(|| "invalid_grant".to_owned());
-    let no = |description| Err(OAuthError::new(&word, description));
-    let grant = match ledger.redeem_refresh_token(visitor.observed.field("refresh_token")) {
+    let error_code = error_code.unwrap_or_else(|| "invalid_grant".to_owned());
+    let refuse = |description| Err(OAuthError::new(&error_code, description));
+    let grant = match ledger.redeem_refresh_token(request.observed.field("refresh_token")) {
         RefreshOutcome::Valid(grant) => grant,
-        RefreshOutcome::Invalid => return no("the refresh token is not good"),
+        RefreshOutcome::Invalid => return refuse("the refresh token is not good"),
     };
-    if grant.client != client || grant.site != visitor.site || grant.dpop_thumbprint != key {
-        return no("the refresh token is somebody else's");
+    if grant.client != client || grant.site != request.site || grant.dpop_thumbprint != key {
+        return refuse("the refresh token is somebody else's");
     }
-    let asked: BTreeSet<String> =
-        visitor.observed.field("scope").split_whitespace().map(str::to_owned).collect();
-    if !asked.is_subset(&grant.scopes) {
+    let requested_scopes: BTreeSet<String> =
+        request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
+    if !requested_scopes.is_subset(&grant.scopes) {
         return Err(OAuthError::new("invalid_scope", "that is more than was granted"));
     }
     let with_refresh = match ledger.config.has_quirk(&OAuthQuirk::NoRefreshRotation) {
@@ -304,11 +308,11 @@ fn token_response(ledger: &GrantStore, site: Site, issued: TokenResponse) -> Res
 }
 
 /// Takes tokens back (RFC 7009). A token that nobody knows is no error.
-pub(super) fn revoke(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
+pub(super) fn revoke(premises: &SharedState, request: &ReceivedRequest) -> Response {
     let mut ledger = premises.store();
-    match authenticate_client(premises, &mut ledger, visitor) {
+    match authenticate_client(premises, &mut ledger, request) {
         Ok(_) => {
-            ledger.revoke(visitor.observed.field("token"));
+            ledger.revoke(request.observed.field("token"));
             empty_response(StatusCode::OK)
         }
         Err(refusal) => refusal.to_response(&ledger.config),

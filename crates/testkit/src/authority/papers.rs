@@ -16,23 +16,23 @@ pub fn protected_resource_metadata(premises: &SharedState, charter: &Authorizati
         true => format!("{}/mcp", premises.origins.attacker),
         false => premises.resource_url(),
     };
-    let mut paper = json!({
+    let mut metadata = json!({
         "resource": resource,
         "authorization_servers": [premises.issuer_url(charter, Site::Issuer)],
         "bearer_methods_supported": ["header"],
     });
     if !charter.resource_scopes.is_empty() {
-        paper["scopes_supported"] = json!(charter.resource_scopes);
+        metadata["scopes_supported"] = json!(charter.resource_scopes);
     }
     match charter.dpop {
         DpopPolicy::Ignored => {}
-        DpopPolicy::Optional => paper["dpop_signing_alg_values_supported"] = json!(["ES256"]),
+        DpopPolicy::Optional => metadata["dpop_signing_alg_values_supported"] = json!(["ES256"]),
         DpopPolicy::Required | DpopPolicy::RequiredWithNonce => {
-            paper["dpop_signing_alg_values_supported"] = json!(["ES256"]);
-            paper["dpop_bound_access_tokens_required"] = json!(true);
+            metadata["dpop_signing_alg_values_supported"] = json!(["ES256"]);
+            metadata["dpop_bound_access_tokens_required"] = json!(true);
         }
     }
-    paper
+    metadata
 }
 
 /// The authorization server's metadata (RFC 8414, or OpenID Connect's).
@@ -41,7 +41,7 @@ pub fn authorization_server_metadata(
     charter: &AuthorizationConfig,
 ) -> Value {
     let issuer = premises.issuer_url(charter, Site::Issuer);
-    let named = match charter.has_quirk(&OAuthQuirk::WrongIssuerInMetadata) {
+    let advertised_issuer = match charter.has_quirk(&OAuthQuirk::WrongIssuerInMetadata) {
         true => premises.origins.attacker.clone(),
         false => issuer.clone(),
     };
@@ -60,8 +60,8 @@ pub fn authorization_server_metadata(
         | OAuthQuirk::WrongResourceInMetadata
         | OAuthQuirk::AlwaysInsufficientScope => None,
     });
-    let mut paper = json!({
-        "issuer": named,
+    let mut metadata = json!({
+        "issuer": advertised_issuer,
         "authorization_endpoint": elsewhere.unwrap_or_else(|| format!("{issuer}/authorize")),
         "token_endpoint": format!("{issuer}/token"),
         "revocation_endpoint": format!("{issuer}/revoke"),
@@ -80,31 +80,31 @@ pub fn authorization_server_metadata(
     match charter.registration {
         Registration::Absent => {}
         Registration::Public | Registration::WithSecret | Registration::Refused => {
-            paper["registration_endpoint"] = json!(format!("{issuer}/register"));
+            metadata["registration_endpoint"] = json!(format!("{issuer}/register"));
         }
     }
     if charter.client_metadata_documents == ClientMetadataDocuments::Supported {
-        paper["client_id_metadata_document_supported"] = json!(true);
+        metadata["client_id_metadata_document_supported"] = json!(true);
     }
     match charter.issuer_parameter {
         IssuerParameter::Unannounced | IssuerParameter::Absent => {}
         IssuerParameter::Announced | IssuerParameter::Missing | IssuerParameter::Wrong => {
-            paper["authorization_response_iss_parameter_supported"] = json!(true);
+            metadata["authorization_response_iss_parameter_supported"] = json!(true);
         }
     }
     if charter.dpop != DpopPolicy::Ignored {
-        paper["dpop_signing_alg_values_supported"] = json!(["ES256"]);
+        metadata["dpop_signing_alg_values_supported"] = json!(["ES256"]);
     }
     if !charter.issuer_scopes.is_empty() {
-        paper["scopes_supported"] = json!(charter.issuer_scopes);
+        metadata["scopes_supported"] = json!(charter.issuer_scopes);
     }
     if charter.device.is_some() {
-        paper["device_authorization_endpoint"] = json!(format!("{issuer}/device"));
-        if let Some(grants) = paper["grant_types_supported"].as_array_mut() {
+        metadata["device_authorization_endpoint"] = json!(format!("{issuer}/device"));
+        if let Some(grants) = metadata["grant_types_supported"].as_array_mut() {
             grants.push(json!("urn:ietf:params:oauth:grant-type:device_code"));
         }
     }
-    paper
+    metadata
 }
 
 /// The identity provider's metadata.

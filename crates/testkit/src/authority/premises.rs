@@ -85,11 +85,11 @@ impl SharedState {
     }
 
     /// The endpoint that a request means.
-    fn endpoint(&self, visitor: &ReceivedRequest) -> Option<Endpoint> {
+    fn endpoint(&self, received: &ReceivedRequest) -> Option<Endpoint> {
         let ledger = self.store();
         let charter = &ledger.config;
-        let path = visitor.observed.path.as_str();
-        if visitor.site == Site::Resource {
+        let path = received.observed.path.as_str();
+        if received.site == Site::Resource {
             if path == "/mcp" {
                 return Some(Endpoint::Resource);
             }
@@ -97,21 +97,23 @@ impl SharedState {
                 return Some(Endpoint::ResourceMetadata);
             }
         }
-        let issues = match charter.issuer_origin {
+        let issuing_site = match charter.issuer_origin {
             IssuerOrigin::Separate => Site::Issuer,
             IssuerOrigin::SameAsResource => Site::Resource,
         };
-        let (paper, base) = match visitor.site {
+        let (metadata_path, base) = match received.site {
             Site::Identity => (Some("/.well-known/openid-configuration".to_owned()), ""),
-            site if site == issues => (issuer_metadata_path(charter), charter.issuer_path.as_str()),
+            site if site == issuing_site => {
+                (issuer_metadata_path(charter), charter.issuer_path.as_str())
+            }
             Site::Resource | Site::Issuer | Site::Attacker => return None,
         };
-        if paper.is_some_and(|it| it == path) {
+        if metadata_path.is_some_and(|it| it == path) {
             return Some(Endpoint::IssuerMetadata);
         }
         match path.strip_prefix(base)? {
             "/authorize" => Some(Endpoint::Authorize),
-            "/token" if visitor.observed.field("grant_type") == "refresh_token" => {
+            "/token" if received.observed.field("grant_type") == "refresh_token" => {
                 Some(Endpoint::Refresh)
             }
             "/token" => Some(Endpoint::Token),
@@ -154,7 +156,7 @@ pub(super) fn start(
     charter: AuthorizationConfig,
     actor: Arc<ServerState>,
 ) -> io::Result<(Arc<SharedState>, ServerThread)> {
-    let [resource, issuer, identity, elsewhere] = [
+    let [resource, issuer, identity, attacker] = [
         LoopbackListener::bind()?,
         LoopbackListener::bind()?,
         LoopbackListener::bind()?,
@@ -165,25 +167,25 @@ pub(super) fn start(
             resource: resource.origin.clone(),
             issuer: issuer.origin.clone(),
             identity: identity.origin.clone(),
-            attacker: elsewhere.origin.clone(),
+            attacker: attacker.origin.clone(),
         },
         identity_key: SigningKey::new(),
         client_document: Mutex::default(),
         store: Mutex::new(GrantStore::new(charter)),
     });
-    let nobody = || Router::new().fallback(async || empty_response(StatusCode::NOT_FOUND));
+    let not_found = || Router::new().fallback(async || empty_response(StatusCode::NOT_FOUND));
     let sites = [
         (Site::Resource, resource, router(Transport::Http, actor)),
-        (Site::Issuer, issuer, nobody()),
-        (Site::Identity, identity, nobody()),
-        (Site::Attacker, elsewhere, nobody()),
+        (Site::Issuer, issuer, not_found()),
+        (Site::Identity, identity, not_found()),
+        (Site::Attacker, attacker, not_found()),
     ];
     let servers = sites.map(|(site, port, behind)| {
         let state = (Arc::clone(&premises), site);
         (port, behind.layer(from_fn_with_state(state, receive)))
     });
-    let keeper = ServerThread::spawn("authority", Vec::from(servers))?;
-    Ok((premises, keeper))
+    let thread = ServerThread::spawn("authority", Vec::from(servers))?;
+    Ok((premises, thread))
 }
 
 async fn receive(
@@ -229,21 +231,21 @@ async fn receive(
 
 async fn respond(
     premises: &Arc<SharedState>,
-    visitor: ReceivedRequest,
-    onward: (Request, Next),
+    received: ReceivedRequest,
+    inner: (Request, Next),
 ) -> Response {
-    let Some(endpoint) = premises.endpoint(&visitor) else {
-        return attacker_response(premises, &visitor);
+    let Some(endpoint) = premises.endpoint(&received) else {
+        return attacker_response(premises, &received);
     };
-    let due = premises.store().count_request(endpoint);
-    for how in &due {
-        if let Some(response) = how.replacement_response(&premises.origins.attacker).await {
+    let faults = premises.store().count_request(endpoint);
+    for fault in &faults {
+        if let Some(response) = fault.replacement_response(&premises.origins.attacker).await {
             return response;
         }
     }
-    let mut response = respond_at(endpoint, premises, &visitor, onward).await;
-    for how in &due {
-        response = how.alter_response(response).await;
+    let mut response = respond_at(endpoint, premises, &received, inner).await;
+    for fault in &faults {
+        response = fault.alter_response(response).await;
     }
     response
 }
@@ -251,7 +253,7 @@ async fn respond(
 async fn respond_at(
     endpoint: Endpoint,
     premises: &Arc<SharedState>,
-    visitor: &ReceivedRequest,
+    received: &ReceivedRequest,
     (request, next): (Request, Next),
 ) -> Response {
     match endpoint {
@@ -259,24 +261,24 @@ async fn respond_at(
             premises,
             &premises.store().config,
         )),
-        Endpoint::IssuerMetadata => match visitor.site {
+        Endpoint::IssuerMetadata => match received.site {
             Site::Identity => metadata_response(&papers::identity_provider_metadata(premises)),
             Site::Resource | Site::Issuer | Site::Attacker => metadata_response(
                 &papers::authorization_server_metadata(premises, &premises.store().config),
             ),
         },
-        Endpoint::Registration => enrolment::register(premises, visitor),
-        Endpoint::Authorize => approval_page::authorize(premises, visitor).await,
-        Endpoint::Token | Endpoint::Refresh => mint::respond(premises, visitor).await,
-        Endpoint::Revocation => mint::revoke(premises, visitor),
-        Endpoint::Device => device_counter::start(premises, visitor),
+        Endpoint::Registration => enrolment::register(premises, received),
+        Endpoint::Authorize => approval_page::authorize(premises, received).await,
+        Endpoint::Token | Endpoint::Refresh => mint::respond(premises, received).await,
+        Endpoint::Revocation => mint::revoke(premises, received),
+        Endpoint::Device => device_counter::start(premises, received),
         Endpoint::Keys => {
             let mut key = premises.identity_key.public_jwk();
             key["kid"] = json!(KEY_ID);
             key["use"] = json!("sig");
             metadata_response(&json!({"keys": [key]}))
         }
-        Endpoint::Resource => match gatehouse::check(premises, visitor) {
+        Endpoint::Resource => match gatehouse::check(premises, received) {
             Ok(()) => next.run(request).await,
             Err(refusal) => *refusal,
         },
@@ -284,12 +286,12 @@ async fn respond_at(
 }
 
 /// Somebody else answers everything, as a thief would.
-fn attacker_response(premises: &SharedState, visitor: &ReceivedRequest) -> Response {
-    if visitor.site != Site::Attacker {
+fn attacker_response(premises: &SharedState, received: &ReceivedRequest) -> Response {
+    if received.site != Site::Attacker {
         return empty_response(StatusCode::NOT_FOUND);
     }
     let published = premises.client_document.lock().expect("nobody panics with it").clone();
-    match published.filter(|_| visitor.observed.path == "/client.json") {
+    match published.filter(|_| received.observed.path == "/client.json") {
         Some(published) => metadata_response(&published),
         None => metadata_response(&json!({})),
     }

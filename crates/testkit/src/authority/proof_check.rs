@@ -33,35 +33,35 @@ pub(super) struct ExpectedProof<'a> {
 /// The thumbprint of the key behind a request's proof; `None` where there is no proof.
 pub(super) fn verify_proof(
     ledger: &mut GrantStore,
-    seen: &ObservedRequest,
-    about: ExpectedProof<'_>,
+    request: &ObservedRequest,
+    expected: ExpectedProof<'_>,
 ) -> Result<Option<String>, DpopError> {
-    let wrong = |why| Err(DpopError::Invalid(why));
-    let mut proofs = seen.headers.iter().filter(|(name, _)| name == "dpop");
+    let invalid = |why| Err(DpopError::Invalid(why));
+    let mut proofs = request.headers.iter().filter(|(name, _)| name == "dpop");
     let Some((_, proof)) = proofs.next() else { return Ok(None) };
     if proofs.next().is_some() {
-        return wrong("there are two proofs");
+        return invalid("there are two proofs");
     }
-    let Some(proof) = UnverifiedJwt::parse(proof) else { return wrong("the proof is no token") };
+    let Some(proof) = UnverifiedJwt::parse(proof) else { return invalid("the proof is no token") };
     let key = &proof.header["jwk"];
     if proof.header["typ"] != "dpop+jwt" || key.get("d").is_some() || !proof.is_signed_by(key) {
-        return wrong("the proof is not signed with the key that it names");
+        return invalid("the proof is not signed with the key that it names");
     }
     let claims = &proof.claims;
-    if claims["htm"] != json!(seen.method) || claims["htu"] != about.url {
-        return wrong("the proof is for another request");
+    if claims["htm"] != json!(request.method) || claims["htu"] != expected.url {
+        return invalid("the proof is for another request");
     }
     let is_fresh =
         claims["iat"].as_u64().is_some_and(|at| at.abs_diff(super::unix_time()) <= MAX_AGE_SECONDS);
     if !is_fresh {
-        return wrong("the proof is too old, or from the future");
+        return invalid("the proof is too old, or from the future");
     }
-    if let Some(token) = about.token
+    if let Some(token) = expected.token
         && claims["ath"] != sha256_base64url(token.as_bytes())
     {
-        return wrong("the proof is for another token");
+        return invalid("the proof is for another token");
     }
-    if ledger.config.dpop == DpopPolicy::RequiredWithNonce && claims["nonce"] != about.nonce {
+    if ledger.config.dpop == DpopPolicy::RequiredWithNonce && claims["nonce"] != expected.nonce {
         return Err(DpopError::NonceRequired);
     }
     match claims["jti"].as_str() {
@@ -70,8 +70,8 @@ pub(super) fn verify_proof(
         }
         Some(_) => {
             ledger.counters.dpop_proofs_reused += 1;
-            wrong("the proof was used before")
+            invalid("the proof was used before")
         }
-        None => wrong("the proof has no name"),
+        None => invalid("the proof has no name"),
     }
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{ReplyEnd, ReplyPart, StreamEvent, halves, has_tool_calls};
 
-pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent> {
+pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEvent> {
     let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
     let mut calls = 0;
-    for piece in pieces {
-        match piece {
-            ReplyPart::Text(text) if ending == ReplyEnd::Refusal => {
+    for part in parts {
+        match part {
+            ReplyPart::Text(text) if stop_reason == ReplyEnd::Refusal => {
                 frames.push(delta(json!({"refusal": text})));
             }
             ReplyPart::Text(text) => frames.push(delta(json!({"content": text}))),
@@ -34,8 +34,8 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
             }
         }
     }
-    let reason = match ending {
-        ReplyEnd::EndTurn if has_tool_calls(pieces) => "tool_calls",
+    let reason = match stop_reason {
+        ReplyEnd::EndTurn if has_tool_calls(parts) => "tool_calls",
         ReplyEnd::EndTurn | ReplyEnd::Refusal => "stop",
         ReplyEnd::MaxTokens => "length",
         ReplyEnd::Missing => return frames,

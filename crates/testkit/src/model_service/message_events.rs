@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ReplyEnd, ReplyPart, StreamEvent, halves, has_tool_calls};
 
-pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent> {
+pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEvent> {
     let usage = json!({
         "input_tokens": 60, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 30,
         "output_tokens": 1,
@@ -15,52 +15,54 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
     });
     let mut frames = vec![event(json!({"type": "message_start", "message": message}))];
     frames.push(event(json!({"type": "ping"})));
-    let (mut at, mut text_at) = (0, None);
-    for piece in pieces {
+    let (mut index, mut text_index) = (0, None);
+    for part in parts {
         // Words that follow each other belong to one block.
         if let (Some(open), false) =
-            (text_at, matches!(piece, ReplyPart::Text(_) | ReplyPart::Stall))
+            (text_index, matches!(part, ReplyPart::Text(_) | ReplyPart::Stall))
         {
             frames.push(block_stop(open));
-            text_at = None;
+            text_index = None;
         }
-        match piece {
+        match part {
             ReplyPart::Text(text) => {
-                if text_at.is_none() {
-                    frames.push(block_start(at, json!({"type": "text", "text": ""})));
-                    text_at = Some(at);
-                    at += 1;
+                if text_index.is_none() {
+                    frames.push(block_start(index, json!({"type": "text", "text": ""})));
+                    text_index = Some(index);
+                    index += 1;
                 }
                 let delta = json!({"type": "text_delta", "text": text});
-                frames.push(block_delta(text_at.expect("just begun"), delta));
+                frames.push(block_delta(text_index.expect("just begun"), delta));
             }
             ReplyPart::Thinking(text) => {
                 frames.push(block_start(
-                    at,
+                    index,
                     json!({"type": "thinking", "thinking": "", "signature": ""}),
                 ));
                 for half in halves(text) {
-                    frames
-                        .push(block_delta(at, json!({"type": "thinking_delta", "thinking": half})));
+                    frames.push(block_delta(
+                        index,
+                        json!({"type": "thinking_delta", "thinking": half}),
+                    ));
                 }
                 frames.push(block_delta(
-                    at,
+                    index,
                     json!({"type": "signature_delta", "signature": "sealed-1"}),
                 ));
-                frames.push(block_stop(at));
-                at += 1;
+                frames.push(block_stop(index));
+                index += 1;
             }
             ReplyPart::ToolCall { id, tool, arguments } => {
                 let block = json!({"type": "tool_use", "id": id, "name": tool, "input": {}});
-                frames.push(block_start(at, block));
+                frames.push(block_start(index, block));
                 for half in halves(arguments) {
                     frames.push(block_delta(
-                        at,
+                        index,
                         json!({"type": "input_json_delta", "partial_json": half}),
                     ));
                 }
-                frames.push(block_stop(at));
-                at += 1;
+                frames.push(block_stop(index));
+                index += 1;
             }
             ReplyPart::Stall => frames.push(StreamEvent::Stall),
             ReplyPart::Disconnect => frames.push(StreamEvent::Disconnect),
@@ -70,9 +72,9 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
             }
         }
     }
-    frames.extend(text_at.map(block_stop));
-    let reason = match ending {
-        ReplyEnd::EndTurn if has_tool_calls(pieces) => "tool_use",
+    frames.extend(text_index.map(block_stop));
+    let reason = match stop_reason {
+        ReplyEnd::EndTurn if has_tool_calls(parts) => "tool_use",
         ReplyEnd::EndTurn => "end_turn",
         ReplyEnd::MaxTokens => "max_tokens",
         ReplyEnd::Refusal => "refusal",
@@ -91,14 +93,14 @@ fn event(value: Value) -> StreamEvent {
     StreamEvent::Event(format!("event: {name}\ndata: {value}\n\n"))
 }
 
-fn block_start(at: u64, block: Value) -> StreamEvent {
-    event(json!({"type": "content_block_start", "index": at, "content_block": block}))
+fn block_start(index: u64, block: Value) -> StreamEvent {
+    event(json!({"type": "content_block_start", "index": index, "content_block": block}))
 }
 
-fn block_delta(at: u64, delta: Value) -> StreamEvent {
-    event(json!({"type": "content_block_delta", "index": at, "delta": delta}))
+fn block_delta(index: u64, delta: Value) -> StreamEvent {
+    event(json!({"type": "content_block_delta", "index": index, "delta": delta}))
 }
 
-fn block_stop(at: u64) -> StreamEvent {
-    event(json!({"type": "content_block_stop", "index": at}))
+fn block_stop(index: u64) -> StreamEvent {
+    event(json!({"type": "content_block_stop", "index": index}))
 }

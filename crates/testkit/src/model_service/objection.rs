@@ -9,18 +9,18 @@ use super::{API_KEY, ModelApi};
 
 /// What is wrong with a request: the status and the words.
 pub(super) fn rejection(
-    shape: ModelApi,
+    api: ModelApi,
     headers: &HeaderMap,
     body: Option<&Value>,
 ) -> Option<(u16, String)> {
     let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    let is_known = match shape {
+    let is_authorized = match api {
         ModelApi::Messages => header("x-api-key") == API_KEY,
         ModelApi::Completions | ModelApi::Responses => {
             header("authorization") == format!("Bearer {API_KEY}")
         }
     };
-    if !is_known {
+    if !is_authorized {
         let shown = format!("{}{}", header("x-api-key"), header("authorization"));
         return Some((401, format!("invalid key: {shown}")));
     }
@@ -28,7 +28,7 @@ pub(super) fn rejection(
     if body["stream"] != true {
         return Some((400, "only streams are served here".to_owned()));
     }
-    let wrong = match shape {
+    let wrong = match api {
         ModelApi::Messages => check_messages(headers, body),
         ModelApi::Completions => check_completions(body),
         ModelApi::Responses => check_responses(body),
@@ -75,8 +75,8 @@ fn check_messages(headers: &HeaderMap, body: &Value) -> Option<String> {
             return Some("input must be an object".to_owned());
         }
     }
-    let marks = body.to_string().matches("\"cache_control\"").count();
-    (marks > 4).then(|| "at most 4 blocks with cache_control".to_owned())
+    let cache_marks = body.to_string().matches("\"cache_control\"").count();
+    (cache_marks > 4).then(|| "at most 4 blocks with cache_control".to_owned())
 }
 
 fn check_completions(body: &Value) -> Option<String> {

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{ReplyEnd, ReplyPart, StreamEvent, halves};
 
-pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent> {
+pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEvent> {
     let mut frames = vec![event(json!({"type": "response.created", "response": {"id": "resp_1"}}))];
-    let mut said = String::new();
-    for piece in pieces {
-        match piece {
+    let mut pending_text = String::new();
+    for part in parts {
+        match part {
             ReplyPart::Text(text) => {
-                said.push_str(text);
-                let kind = match ending {
+                pending_text.push_str(text);
+                let kind = match stop_reason {
                     ReplyEnd::Refusal => "response.refusal.delta",
                     ReplyEnd::EndTurn | ReplyEnd::MaxTokens | ReplyEnd::Missing => {
                         "response.output_text.delta"
@@ -28,10 +28,10 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
             | ReplyPart::ToolCall { .. }
             | ReplyPart::Disconnect
             | ReplyPart::Overloaded => {
-                end_message(&mut said, ending, &mut frames);
+                end_message(&mut pending_text, stop_reason, &mut frames);
             }
         }
-        match piece {
+        match part {
             ReplyPart::Thinking(text) => {
                 for half in halves(text) {
                     let delta =
@@ -64,11 +64,11 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
             ReplyPart::Text(_) | ReplyPart::Stall => {}
         }
     }
-    end_message(&mut said, ending, &mut frames);
+    end_message(&mut pending_text, stop_reason, &mut frames);
     let usage = json!({
         "input_tokens": 100, "input_tokens_details": {"cached_tokens": 30}, "output_tokens": 7,
     });
-    let last = match ending {
+    let last = match stop_reason {
         ReplyEnd::Missing => return frames,
         ReplyEnd::EndTurn | ReplyEnd::Refusal => {
             json!({"type": "response.completed", "response": {"status": "completed", "usage": usage}})
@@ -81,12 +81,12 @@ pub(super) fn encode(pieces: &[ReplyPart], ending: ReplyEnd) -> Vec<StreamEvent>
     frames
 }
 
-fn end_message(said: &mut String, ending: ReplyEnd, frames: &mut Vec<StreamEvent>) {
-    if said.is_empty() {
+fn end_message(pending_text: &mut String, stop_reason: ReplyEnd, frames: &mut Vec<StreamEvent>) {
+    if pending_text.is_empty() {
         return;
     }
-    let text = std::mem::take(said);
-    let content = match ending {
+    let text = std::mem::take(pending_text);
+    let content = match stop_reason {
         ReplyEnd::Refusal => json!({"type": "refusal", "refusal": text}),
         ReplyEnd::EndTurn | ReplyEnd::MaxTokens | ReplyEnd::Missing => {
             json!({"type": "output_text", "text": text, "annotations": []})

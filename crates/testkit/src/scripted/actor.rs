@@ -103,14 +103,14 @@ pub enum AfterMessage {
 }
 
 impl ServerState {
-    pub fn new(script: Script, life: RunMode) -> Arc<ServerState> {
+    pub fn new(script: Script, run_mode: RunMode) -> Arc<ServerState> {
         let journal = script.journal.as_ref().map(|path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
             Mutex::new(file.expect("the journal can be written"))
         });
         Arc::new(ServerState {
             script,
-            run_mode: life,
+            run_mode,
             pending_inputs: Mutex::default(),
             received: Mutex::default(),
             sessions: Mutex::default(),
@@ -137,24 +137,24 @@ impl ServerState {
             mischief::flood_stderr(&self.script);
         }
         let script = &self.script;
-        let dies = (is_first && script.has_quirk(&Quirk::ExitsOnFirstMessage))
+        let crashes = (is_first && script.has_quirk(&Quirk::ExitsOnFirstMessage))
             || (method == "server/discover" && script.has_quirk(&Quirk::ExitsOnProbe))
             || (method == "tools/call" && script.has_quirk(&Quirk::CrashesMidCall));
-        if dies { self.crash() } else { AfterMessage::Continue }
+        if crashes { self.crash() } else { AfterMessage::Continue }
     }
 
     fn count_message(&self, method: &str, message: &Value) -> (bool, bool) {
-        let mut heard = self.received.lock().expect("nobody panics with it");
-        heard.messages += 1;
-        *heard.methods.entry(method.to_owned()).or_default() += 1;
+        let mut received = self.received.lock().expect("nobody panics with it");
+        received.messages += 1;
+        *received.methods.entry(method.to_owned()).or_default() += 1;
         if method == "tools/call"
             && let Some(tool) = message["params"]["name"].as_str()
         {
-            *heard.tools.entry(tool.to_owned()).or_default() += 1;
+            *received.tools.entry(tool.to_owned()).or_default() += 1;
         }
         let is_request = message.get("method").is_some() && message.get("id").is_some();
-        heard.requests += usize::from(is_request);
-        (heard.messages == 1, is_request && heard.requests == 1)
+        received.requests += usize::from(is_request);
+        (received.messages == 1, is_request && received.requests == 1)
     }
 
     /// Ends the program; a server inside a test lives on.
@@ -167,12 +167,12 @@ impl ServerState {
 
     /// What was heard so far.
     pub fn counts(&self) -> Value {
-        let heard = self.received.lock().expect("nobody panics with it");
-        json!({"methods": heard.methods, "tools": heard.tools, "cancelled": heard.cancelled})
+        let received = self.received.lock().expect("nobody panics with it");
+        json!({"methods": received.methods, "tools": received.tools, "cancelled": received.cancelled})
     }
 
-    pub fn record_cancelled(&self, what: &str) {
-        self.received.lock().expect("nobody panics with it").cancelled.push(what.to_owned());
+    pub fn record_cancelled(&self, label: &str) {
+        self.received.lock().expect("nobody panics with it").cancelled.push(label.to_owned());
     }
 
     /// A number nobody had before.
@@ -193,27 +193,27 @@ impl ServerState {
 
     /// Tells every client that wants to know.
     pub fn notify_all(&self, method: &str, params: &Value) {
-        let everyone: Vec<_> = {
-            let mut conversations = self.sessions.lock().expect("nobody panics with it");
-            conversations.retain(|it| it.strong_count() > 0);
-            conversations.iter().filter_map(Weak::upgrade).collect()
+        let live_sessions: Vec<_> = {
+            let mut sessions = self.sessions.lock().expect("nobody panics with it");
+            sessions.retain(|it| it.strong_count() > 0);
+            sessions.iter().filter_map(Weak::upgrade).collect()
         };
-        for conversation in everyone {
+        for conversation in live_sessions {
             conversation.notify(method, params);
         }
     }
 
     /// Answers every request that listens, which ends it.
     pub fn end_subscriptions(&self) {
-        let conversations = self.sessions.lock().expect("nobody panics with it");
-        for conversation in conversations.iter().filter_map(Weak::upgrade) {
+        let sessions = self.sessions.lock().expect("nobody panics with it");
+        for conversation in sessions.iter().filter_map(Weak::upgrade) {
             conversation.end_subscriptions();
         }
     }
 
     pub fn add_session(&self, conversation: &Arc<ClientSession>) {
-        let mut conversations = self.sessions.lock().expect("nobody panics with it");
-        conversations.push(Arc::downgrade(conversation));
+        let mut sessions = self.sessions.lock().expect("nobody panics with it");
+        sessions.push(Arc::downgrade(conversation));
     }
 
     pub fn record(&self, recorded: RecordedRequest) {

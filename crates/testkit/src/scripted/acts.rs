@@ -20,11 +20,11 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Calls a tool.
 pub async fn call_tool(
     conversation: &Arc<ClientSession>,
-    asked: &ClientRequest,
+    call: &ClientRequest,
 ) -> Result<Value, RequestFailure> {
     let actor = &conversation.server;
-    let name = asked.params["name"].as_str().unwrap_or_default();
-    let arguments = &asked.params["arguments"];
+    let name = call.params["name"].as_str().unwrap_or_default();
+    let arguments = &call.params["arguments"];
     let mut result = match name {
         "echo" => text_result(arguments["text"].as_str().unwrap_or_default()),
         "add" => {
@@ -32,24 +32,24 @@ pub async fn call_tool(
             let sum = number("a") + number("b");
             structured_and_text(&json!({"sum": sum}), &sum.to_string())
         }
-        "slow" => slow(asked).await,
+        "slow" => slow(call).await,
         "big" => text_result(&mischief::repeated_letters(count_or(&arguments["bytes"], 0))),
         "fail" => error_result(arguments["text"].as_str().unwrap_or("it failed")),
         "explode" => {
             let code = arguments["code"].as_i64().unwrap_or(-32603);
-            let mut trouble = RpcError::new(code, "it exploded");
-            trouble.data = arguments.get("data").cloned();
-            return Err(trouble.into());
+            let mut rpc_error = RpcError::new(code, "it exploded");
+            rpc_error.data = arguments.get("data").cloned();
+            return Err(rpc_error.into());
         }
         "crash" => return Err(RequestFailure::Crash),
         "ask" if arguments["kind"] == "gate" => gated(conversation)?,
         "ask" if arguments["kind"] == "withdrawn" => {
-            cancelled_then_asked_again(conversation, asked).await
+            cancelled_then_asked_again(conversation, call).await
         }
-        "ask" if arguments["kind"] == "crowd" => hundred_requests(conversation, asked).await,
-        "ask" => match asked.era {
-            RequestEra::Legacy => ask_legacy(conversation, asked).await,
-            RequestEra::Modern => ask_modern(conversation, asked)?,
+        "ask" if arguments["kind"] == "crowd" => hundred_requests(conversation, call).await,
+        "ask" => match call.era {
+            RequestEra::Legacy => ask_legacy(conversation, call).await,
+            RequestEra::Modern => ask_modern(conversation, call)?,
         },
         "env" => match actor.run_mode {
             RunMode::StdioProgram => {
@@ -66,10 +66,10 @@ pub async fn call_tool(
             text_result("touched")
         }
         "count" => structured_result(&actor.counts()),
-        "whoami" => structured_result(&whoami(conversation, asked)),
+        "whoami" => structured_result(&whoami(conversation, call)),
         "route" => text_result(arguments["region"].as_str().unwrap_or("nowhere")),
         "say" if actor.script.has_quirk(&Quirk::HasSayTool) => arguments["result"].clone(),
-        "talk" if actor.script.has_quirk(&Quirk::HasTalkTool) => talk(conversation, asked).await?,
+        "talk" if actor.script.has_quirk(&Quirk::HasTalkTool) => talk(conversation, call).await?,
         "end_listening" => {
             actor.end_subscriptions();
             text_result("ended")
@@ -100,20 +100,20 @@ fn structured_result(structured: &Value) -> Value {
     structured_and_text(structured, &structured.to_string())
 }
 
-fn count_or(value: &Value, otherwise: usize) -> usize {
-    value.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(otherwise)
+fn count_or(value: &Value, default: usize) -> usize {
+    value.as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(default)
 }
 
-async fn slow(asked: &ClientRequest) -> Value {
-    let arguments = &asked.params["arguments"];
+async fn slow(call: &ClientRequest) -> Value {
+    let arguments = &call.params["arguments"];
     let ms = arguments["ms"].as_u64().unwrap_or(100);
     let steps = count_or(&arguments["steps"], 5).max(1);
-    let token = &asked.params["_meta"]["progressToken"];
+    let token = &call.params["_meta"]["progressToken"];
     for step in 1..=steps {
         let step_ms = ms / u64::try_from(steps).unwrap_or(u64::MAX);
         tokio::time::sleep(Duration::from_millis(step_ms)).await;
         if !token.is_null() {
-            asked.notifications.send_message(&json!({
+            call.notifications.send_message(&json!({
                 "jsonrpc": "2.0",
                 "method": "notifications/progress",
                 "params": {"progressToken": token, "progress": step, "total": steps,
@@ -125,45 +125,44 @@ async fn slow(asked: &ClientRequest) -> Value {
 }
 
 /// Says its text in progress and logs, and in a question where one is wanted, before it returns it.
-async fn talk(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Result<Value, RpcError> {
-    let arguments = &asked.params["arguments"];
+async fn talk(conversation: &Arc<ClientSession>, call: &ClientRequest) -> Result<Value, RpcError> {
+    let arguments = &call.params["arguments"];
     let text = arguments["text"].as_str().unwrap_or_default();
-    let rounds = &conversation.server.pending_inputs;
-    if let Some(state) = asked.params["requestState"].as_str() {
-        let known = rounds.lock().expect("nobody panics with it").remove(state);
+    let pending_inputs = &conversation.server.pending_inputs;
+    if let Some(state) = call.params["requestState"].as_str() {
+        let known = pending_inputs.lock().expect("nobody panics with it").remove(state);
         known.ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
-        return Ok(talk_result(text, &asked.params["inputResponses"]["talk"]));
+        return Ok(talk_result(text, &call.params["inputResponses"]["talk"]));
     }
-    let meta = &asked.params["_meta"];
+    let meta = &call.params["_meta"];
     let steps = count_or(&arguments["steps"], 1);
     let pause = arguments["ms"].as_u64().unwrap_or(0) / u64::try_from(steps.max(1)).unwrap_or(1);
-    let says = |method: &str, params: &Value| {
-        asked
-            .notifications
+    let notify = |method: &str, params: &Value| {
+        call.notifications
             .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     };
     // A modern server logs only for those who want it.
-    let logs = asked.era == RequestEra::Legacy || !meta[LOG_LEVEL].is_null();
+    let logs = call.era == RequestEra::Legacy || !meta[LOG_LEVEL].is_null();
     for step in 1..=steps {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         if !meta["progressToken"].is_null() {
             let params =
                 json!({"progressToken": meta["progressToken"], "progress": step, "message": text});
-            says("notifications/progress", &params);
+            notify("notifications/progress", &params);
         }
         if logs {
             let level = arguments["level"].as_str().unwrap_or("info");
             let params = json!({"level": level, "logger": "talk", "data": text});
-            says("notifications/message", &params);
+            notify("notifications/message", &params);
         }
     }
     if arguments["ask"] != true {
         return Ok(talk_result(text, &Value::Null));
     }
-    let question = name_form(text);
-    match asked.era {
+    let elicit_params = name_form(text);
+    match call.era {
         RequestEra::Legacy => match conversation
-            .send_request(&asked.notifications, ELICITATION_CREATE, &question)
+            .send_request(&call.notifications, ELICITATION_CREATE, &elicit_params)
             .await
         {
             Some(answer) => Ok(talk_result(text, &answer)),
@@ -171,13 +170,10 @@ async fn talk(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Resul
         },
         RequestEra::Modern => {
             let state = format!("{text} {}", conversation.server.next_id());
-            let round = PendingInput {
-                rounds_left: 1,
-                request_id: asked.id.clone(),
-                responses: Vec::new(),
-            };
-            rounds.lock().expect("nobody panics with it").insert(state.clone(), round);
-            let request = json!({"method": ELICITATION_CREATE, "params": question});
+            let round =
+                PendingInput { rounds_left: 1, request_id: call.id.clone(), responses: Vec::new() };
+            pending_inputs.lock().expect("nobody panics with it").insert(state.clone(), round);
+            let request = json!({"method": ELICITATION_CREATE, "params": elicit_params});
             Ok(json!({"resultType": "input_required", "requestState": state,
                       "inputRequests": {"talk": request}}))
         }
@@ -189,10 +185,10 @@ fn talk_result(text: &str, answer: &Value) -> Value {
     structured_result(&json!({"text": text, "answer": answer}))
 }
 
-fn whoami(conversation: &ClientSession, asked: &ClientRequest) -> Value {
-    let meta = &asked.params["_meta"];
+fn whoami(conversation: &ClientSession, call: &ClientRequest) -> Value {
+    let meta = &call.params["_meta"];
     let opened = conversation.initialize_params();
-    let (era, version, client) = match asked.era {
+    let (era, version, client) = match call.era {
         RequestEra::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
         RequestEra::Modern => {
             let version = &meta["io.modelcontextprotocol/protocolVersion"];
@@ -201,7 +197,7 @@ fn whoami(conversation: &ClientSession, asked: &ClientRequest) -> Value {
     };
     let name = &conversation.server.script.name;
     json!({"name": name, "pid": std::process::id(), "era": era, "version": version,
-           "client": client, "headers": asked.headers})
+           "client": client, "headers": call.headers})
 }
 
 /// Sends people to a page first. Somebody visits it by and by, of which everybody is told.
@@ -210,19 +206,19 @@ fn gated(conversation: &Arc<ClientSession>) -> Result<Value, RpcError> {
     if actor.is_gate_open.load(Ordering::Relaxed) {
         return Ok(text_result("the gate is open"));
     }
-    let opener = actor.clone();
+    let gate_server = actor.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        opener.is_gate_open.store(true, Ordering::Relaxed);
+        gate_server.is_gate_open.store(true, Ordering::Relaxed);
         let params = json!({"elicitationId": "gate-1"});
-        opener.notify_all("notifications/elicitation/complete", &params);
+        gate_server.notify_all("notifications/elicitation/complete", &params);
     });
-    let mut trouble = RpcError::new(-32042, "a page has to be visited first");
-    trouble.data = Some(json!({"elicitations": [{
+    let mut rpc_error = RpcError::new(-32042, "a page has to be visited first");
+    rpc_error.data = Some(json!({"elicitations": [{
         "mode": "url", "message": "Open the gate.",
         "url": "https://example.com/gate", "elicitationId": "gate-1",
     }]}));
-    Err(trouble)
+    Err(rpc_error)
 }
 
 /// What is asked: a key for the answer, the method, the parameters.
@@ -284,35 +280,36 @@ fn name_form(message: &str) -> Value {
 /// Asks, thinks better of it while somebody answers, and asks something else.
 async fn cancelled_then_asked_again(
     conversation: &Arc<ClientSession>,
-    asked: &ClientRequest,
+    call: &ClientRequest,
 ) -> Value {
     let first = name_form("The first question?");
-    let (id, answered) =
-        conversation.begin_request(&asked.notifications, ELICITATION_CREATE, &first);
-    let patience = Duration::from_millis(asked.params["arguments"]["ms"].as_u64().unwrap_or(1000));
-    if let Ok(Ok(answer)) = tokio::time::timeout(patience, answered).await {
+    let (id, response) =
+        conversation.begin_request(&call.notifications, ELICITATION_CREATE, &first);
+    let cancel_after =
+        Duration::from_millis(call.params["arguments"]["ms"].as_u64().unwrap_or(1000));
+    if let Ok(Ok(answer)) = tokio::time::timeout(cancel_after, response).await {
         return structured_result(&json!({"rounds": [{"first": answer["result"]}]}));
     }
-    asked.notifications.send_message(&json!({
+    call.notifications.send_message(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
     }));
     let second = name_form("The second question?");
-    match conversation.send_request(&asked.notifications, ELICITATION_CREATE, &second).await {
+    match conversation.send_request(&call.notifications, ELICITATION_CREATE, &second).await {
         Some(answer) => structured_result(&json!({"rounds": [{"second": answer["result"]}]})),
         None => error_result("nobody answered"),
     }
 }
 
 /// Asks a hundred things at once, and counts what comes of it.
-async fn hundred_requests(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Value {
+async fn hundred_requests(conversation: &Arc<ClientSession>, call: &ClientRequest) -> Value {
     let begin = |number: usize| {
-        let question = name_form(&format!("Question {number}?"));
-        conversation.begin_request(&asked.notifications, ELICITATION_CREATE, &question).1
+        let elicit_params = name_form(&format!("Question {number}?"));
+        conversation.begin_request(&call.notifications, ELICITATION_CREATE, &elicit_params).1
     };
-    let waiting: Vec<_> = (0..100).map(begin).collect();
+    let pending: Vec<_> = (0..100).map(begin).collect();
     let mut actions: BTreeMap<String, usize> = BTreeMap::new();
-    for answered in waiting {
-        let answer = answered.await.unwrap_or_default();
+    for response in pending {
+        let answer = response.await.unwrap_or_default();
         let action = answer["result"]["action"].as_str().unwrap_or("error");
         *actions.entry(action.to_owned()).or_default() += 1;
     }
@@ -320,14 +317,14 @@ async fn hundred_requests(conversation: &Arc<ClientSession>, asked: &ClientReque
 }
 
 /// Asks in the legacy way: one request to the client after the other.
-async fn ask_legacy(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Value {
-    let arguments = &asked.params["arguments"];
-    let mut rounds = Vec::new();
+async fn ask_legacy(conversation: &Arc<ClientSession>, call: &ClientRequest) -> Value {
+    let arguments = &call.params["arguments"];
+    let mut pending_inputs = Vec::new();
     for _ in 0..count_or(&arguments["rounds"], 1) {
         let mut answers = BTreeMap::new();
         for (key, method, params) in input_requests(arguments) {
             let Some(answer) =
-                conversation.send_request(&asked.notifications, method, &params).await
+                conversation.send_request(&call.notifications, method, &params).await
             else {
                 return error_result("nobody answered");
             };
@@ -337,28 +334,28 @@ async fn ask_legacy(conversation: &Arc<ClientSession>, asked: &ClientRequest) ->
             };
             answers.insert(key, answer);
         }
-        rounds.push(json!(answers));
+        pending_inputs.push(json!(answers));
     }
-    structured_result(&json!({"rounds": rounds}))
+    structured_result(&json!({"rounds": pending_inputs}))
 }
 
 /// Asks in the modern way: the answer is what is needed, and the request comes again with it.
-fn ask_modern(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Result<Value, RpcError> {
+fn ask_modern(conversation: &Arc<ClientSession>, call: &ClientRequest) -> Result<Value, RpcError> {
     let actor = &conversation.server;
-    let arguments = &asked.params["arguments"];
+    let arguments = &call.params["arguments"];
     let wanted = arguments["rounds"].as_u64().unwrap_or(1);
     let mut round =
         PendingInput { rounds_left: wanted, request_id: Value::Null, responses: Vec::new() };
-    if let Some(state) = asked.params.get("requestState") {
+    if let Some(state) = call.params.get("requestState") {
         let known = state
             .as_str()
             .and_then(|it| actor.pending_inputs.lock().expect("nobody panics with it").remove(it));
         round = known
             .ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
-        if round.request_id == asked.id {
+        if round.request_id == call.id {
             return Err(RpcError::new(-32600, "a retry has an id of its own"));
         }
-        let responses = asked.params.get("inputResponses").cloned().unwrap_or(json!({}));
+        let responses = call.params.get("inputResponses").cloned().unwrap_or(json!({}));
         if let Some((key, ..)) =
             input_requests(arguments).iter().find(|it| responses[it.0].is_null())
         {
@@ -366,13 +363,13 @@ fn ask_modern(conversation: &Arc<ClientSession>, asked: &ClientRequest) -> Resul
         }
         round.responses.push(responses);
         round.rounds_left -= 1;
-    } else if asked.params.get("inputResponses").is_some() {
+    } else if call.params.get("inputResponses").is_some() {
         return Err(RpcError::invalid_params("`inputResponses` without `requestState`"));
     }
     if round.rounds_left == 0 {
         return Ok(structured_result(&json!({"rounds": round.responses})));
     }
-    round.request_id = asked.id.clone();
+    round.request_id = call.id.clone();
     // Nobody who takes this text apart and puts it together again gets it right by accident.
     let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", actor.next_id());
     let mut result = json!({"resultType": "input_required", "requestState": state});

@@ -63,13 +63,13 @@ pub struct RunningServer {
 pub fn spawn_server(
     transport: Transport,
     script: Script,
-    life: RunMode,
+    run_mode: RunMode,
     port: u16,
 ) -> io::Result<RunningServer> {
-    let actor = ServerState::new(script, life);
+    let actor = ServerState::new(script, run_mode);
     let (stop, stopped) = oneshot::channel();
     let (ready, started) = mpsc::sync_channel(1);
-    let played = Arc::clone(&actor);
+    let script_server = Arc::clone(&actor);
     let thread = std::thread::Builder::new().name("scripted".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -85,7 +85,7 @@ pub fn spawn_server(
             let listener = listener.tap_io(|stream| {
                 let _only_slower = stream.set_nodelay(true);
             });
-            let server = axum::serve(listener, router(transport, played));
+            let server = axum::serve(listener, router(transport, script_server));
             tokio::select! {
                 served = server => served.expect("a server serves until it is stopped"),
                 _ = stopped => {}
@@ -162,24 +162,24 @@ pub fn router(transport: Transport, actor: Arc<ServerState>) -> Router {
     let shared = ClientSession::new(&actor, ClientChannel::discard(), Initialized::Yes);
     let sessions = Mutex::default();
     let refusals = AtomicUsize::new(0);
-    let house = HttpState {
+    let state = HttpState {
         server: actor,
         sessions,
         shared_session: shared,
         transport,
         status_quirk_count: refusals,
     };
-    Router::new().fallback(respond).with_state(Arc::new(house))
+    Router::new().fallback(respond).with_state(Arc::new(state))
 }
 
-async fn respond(State(house): State<Arc<HttpState>>, request: Request) -> Response {
+async fn respond(State(state): State<Arc<HttpState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return empty_response(StatusCode::BAD_REQUEST);
     };
     let headers = recorded_headers(&parts.headers);
     let body: Option<Value> = serde_json::from_slice(&bytes).ok();
-    house.server.record(RecordedRequest {
+    state.server.record(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         headers: headers.clone(),
@@ -187,14 +187,14 @@ async fn respond(State(house): State<Arc<HttpState>>, request: Request) -> Respo
     });
     let headers: Map<String, Value> =
         headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
-    let arrived = HttpRequest { parts, body, headers: Value::Object(headers) };
-    if let Some(refusal) = house.quirk_response(&arrived) {
+    let http_request = HttpRequest { parts, body, headers: Value::Object(headers) };
+    if let Some(refusal) = state.quirk_response(&http_request) {
         return refusal;
     }
-    match house.transport {
-        Transport::Http => over_http::handle(&house, arrived).await,
-        Transport::Sse => over_sse::respond(&house, arrived).await,
-        Transport::WebSocket => over_websocket::respond(&house, arrived).await,
+    match state.transport {
+        Transport::Http => over_http::handle(&state, http_request).await,
+        Transport::Sse => over_sse::respond(&state, http_request).await,
+        Transport::WebSocket => over_websocket::respond(&state, http_request).await,
     }
 }
 
@@ -206,12 +206,12 @@ pub fn recorded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
 
 impl HttpState {
     /// The answer that a script gives instead of the right one.
-    fn quirk_response(&self, arrived: &HttpRequest) -> Option<Response> {
+    fn quirk_response(&self, http_request: &HttpRequest) -> Option<Response> {
         self.server.script.quirks.iter().find_map(|quirk| {
             if let Quirk::RequiresBearer { token } = quirk {
-                return self.bearer_challenge(arrived, token);
+                return self.bearer_challenge(http_request, token);
             }
-            if !self.server.script.quirks_apply_to(arrived.rpc_method()) {
+            if !self.server.script.quirks_apply_to(http_request.rpc_method()) {
                 return None;
             }
             if let Quirk::RedirectsTo { url } = quirk {
@@ -225,9 +225,9 @@ impl HttpState {
         })
     }
 
-    fn bearer_challenge(&self, arrived: &HttpRequest, token: &str) -> Option<Response> {
-        let challenge = match arrived.header("authorization") {
-            Some(given) if given == format!("Bearer {token}") => return None,
+    fn bearer_challenge(&self, http_request: &HttpRequest, token: &str) -> Option<Response> {
+        let challenge = match http_request.header("authorization") {
+            Some(presented) if presented == format!("Bearer {token}") => return None,
             Some(_) => "Bearer realm=\"scripted\", error=\"invalid_token\"",
             None => "Bearer realm=\"scripted\"",
         };

@@ -75,11 +75,11 @@ struct Cancelled;
 impl ClientSession {
     pub fn new(
         actor: &Arc<ServerState>,
-        standing: ClientChannel,
-        opened: Initialized,
+        standalone: ClientChannel,
+        initialized: Initialized,
     ) -> Arc<ClientSession> {
         let state = SessionState {
-            initialized: opened,
+            initialized,
             client: Value::Null,
             calls: HashMap::new(),
             server_requests: HashMap::new(),
@@ -87,7 +87,7 @@ impl ClientSession {
             subscribed_resources: Vec::new(),
         };
         let conversation =
-            ClientSession { server: Arc::clone(actor), standalone: standing, state: state.into() };
+            ClientSession { server: Arc::clone(actor), standalone, state: state.into() };
         let conversation = Arc::new(conversation);
         actor.add_session(&conversation);
         conversation
@@ -118,8 +118,8 @@ impl ClientSession {
             }
             Ok(message) => self.receive(message, headers),
             Err(error) => {
-                let trouble = RpcError::new(-32700, format!("this is no JSON: {error}"));
-                self.standalone.send_message(&trouble.to_response(&Value::Null));
+                let rpc_error = RpcError::new(-32700, format!("this is no JSON: {error}"));
+                self.standalone.send_message(&rpc_error.to_response(&Value::Null));
             }
         }
     }
@@ -134,9 +134,9 @@ impl ClientSession {
         };
         let params = &message["params"];
         match eras::check_request(&self.server.script, self.initialized(), method, params) {
-            Err(trouble) => self.respond_with_error(method.to_owned(), trouble.to_response(id)),
+            Err(rpc_error) => self.respond_with_error(method.to_owned(), rpc_error.to_response(id)),
             Ok(dialect) => {
-                let asked = ClientRequest {
+                let request = ClientRequest {
                     id: id.clone(),
                     method: method.to_owned(),
                     params: params.clone(),
@@ -145,19 +145,19 @@ impl ClientSession {
                     notifications: self.standalone.clone(),
                     headers: headers.clone(),
                 };
-                self.start_request(asked);
+                self.start_request(request);
             }
         }
     }
 
     fn respond_with_error(self: &Arc<Self>, method: String, answer: Value) {
         let conversation = Arc::clone(self);
-        let at_work = self.server.begin_request();
+        let in_flight = self.server.begin_request();
         tokio::spawn(async move {
             let actor = &conversation.server;
             mischief::delay(&actor.script, &method).await;
             mischief::send_response(actor, &method, answer, &conversation.standalone);
-            drop(at_work);
+            drop(in_flight);
         });
     }
 
@@ -165,9 +165,10 @@ impl ClientSession {
     pub fn receive_notification(self: &Arc<Self>, message: &Value) {
         match message["method"].as_str() {
             None => {
-                let question = self.state().server_requests.remove(&message["id"].to_string());
-                if let Some(question) = question {
-                    let _tool_gone = question.send(message.clone());
+                let message_to_client =
+                    self.state().server_requests.remove(&message["id"].to_string());
+                if let Some(message_to_client) = message_to_client {
+                    let _tool_gone = message_to_client.send(message.clone());
                 }
             }
             Some("notifications/cancelled") => {
@@ -192,72 +193,72 @@ impl ClientSession {
     }
 
     /// Answers a request that was let in, in the background.
-    pub fn start_request(self: &Arc<Self>, asked: ClientRequest) {
-        let (stop, stopped) = oneshot::channel();
+    pub fn start_request(self: &Arc<Self>, request: ClientRequest) {
+        let (stop, cancelled) = oneshot::channel();
         let serial = self.server.next_id();
-        let call = CallInProgress { serial, label: request_label(&asked), cancel: stop };
-        self.state().calls.insert(asked.id.to_string(), call);
+        let call = CallInProgress { serial, label: request_label(&request), cancel: stop };
+        self.state().calls.insert(request.id.to_string(), call);
         let conversation = Arc::clone(self);
-        let at_work = self.server.begin_request();
+        let in_flight = self.server.begin_request();
         tokio::spawn(async move {
-            conversation.respond(&asked, serial, stopped).await;
+            conversation.respond(&request, serial, cancelled).await;
             conversation.state().calls.retain(|_, call| call.serial != serial);
             conversation.state().subscriptions.retain(|it| it.serial != serial);
-            asked.channel.close();
-            drop(at_work);
+            request.channel.close();
+            drop(in_flight);
         });
     }
 
     async fn respond(
         self: &Arc<Self>,
-        asked: &ClientRequest,
+        request: &ClientRequest,
         serial: usize,
-        stopped: oneshot::Receiver<Cancelled>,
+        cancelled: oneshot::Receiver<Cancelled>,
     ) {
         let actor = &self.server;
         let answer = async {
-            let outcome = self.result_of(asked, serial).await;
-            mischief::delay(&actor.script, &asked.method).await;
+            let outcome = self.result_of(request, serial).await;
+            mischief::delay(&actor.script, &request.method).await;
             outcome
         };
         // In the legacy era a client that hangs up has not cancelled anything.
-        let hung_up = async {
-            match asked.era {
+        let disconnected = async {
+            match request.era {
                 RequestEra::Legacy => std::future::pending().await,
-                RequestEra::Modern => asked.channel.closed().await,
+                RequestEra::Modern => request.channel.closed().await,
             }
         };
         let outcome = tokio::select! {
             biased;
-            Ok(Cancelled) = stopped => return,
-            () = hung_up => return actor.record_cancelled(&request_label(asked)),
+            Ok(Cancelled) = cancelled => return,
+            () = disconnected => return actor.record_cancelled(&request_label(request)),
             outcome = answer => outcome,
         };
         let answer = match outcome {
             Ok(mut result) => {
-                eras::add_result_metadata(&actor.script, asked.era, &asked.method, &mut result);
-                json!({"jsonrpc": "2.0", "id": asked.id, "result": result})
+                eras::add_result_metadata(&actor.script, request.era, &request.method, &mut result);
+                json!({"jsonrpc": "2.0", "id": request.id, "result": result})
             }
-            Err(RequestFailure::Error(trouble)) => trouble.to_response(&asked.id),
+            Err(RequestFailure::Error(rpc_error)) => rpc_error.to_response(&request.id),
             Err(RequestFailure::Crash) => {
                 let _only_a_guest_comes_back = actor.crash();
-                return disconnect(&asked.channel);
+                return disconnect(&request.channel);
             }
         };
-        mischief::send_response(actor, &asked.method, answer, &asked.channel);
+        mischief::send_response(actor, &request.method, answer, &request.channel);
     }
 
     async fn result_of(
         self: &Arc<Self>,
-        asked: &ClientRequest,
+        request: &ClientRequest,
         serial: usize,
     ) -> Result<Value, RequestFailure> {
         let script = &self.server.script;
-        if asked.method.ends_with("/list") && script.list_delay_ms > 0 {
+        if request.method.ends_with("/list") && script.list_delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(script.list_delay_ms)).await;
         }
-        let params = &asked.params;
-        match asked.method.as_str() {
+        let params = &request.params;
+        match request.method.as_str() {
             "initialize" => {
                 mischief::delay_start(&self.server).await;
                 let mut state = self.state();
@@ -269,11 +270,11 @@ impl ClientSession {
                 mischief::delay_start(&self.server).await;
                 Ok(eras::discover_result(script))
             }
-            "tools/call" => acts::call_tool(self, asked).await,
-            "resources/read" => Ok(repertoire::read_resource(&self.server, asked.era, params)?),
+            "tools/call" => acts::call_tool(self, request).await,
+            "resources/read" => Ok(repertoire::read_resource(&self.server, request.era, params)?),
             "prompts/get" => Ok(repertoire::get_prompt(&self.server, params)?),
             "completion/complete" => Ok(repertoire::complete(params)),
-            "subscriptions/listen" => self.listen(asked, serial).await,
+            "subscriptions/listen" => self.listen(request, serial).await,
             "resources/subscribe" => {
                 self.state()
                     .subscribed_resources
@@ -297,9 +298,9 @@ impl ClientSession {
         tokio::spawn(async move {
             let message = format!("{} wants a name.", conversation.server.script.name);
             let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-            let question = json!({"message": message, "requestedSchema": name});
+            let message_to_client = json!({"message": message, "requestedSchema": name});
             conversation
-                .send_request(conversation.standalone(), "elicitation/create", &question)
+                .send_request(conversation.standalone(), "elicitation/create", &message_to_client)
                 .await
         });
     }
@@ -313,8 +314,12 @@ impl ClientSession {
         });
     }
 
-    async fn listen(&self, asked: &ClientRequest, serial: usize) -> Result<Value, RequestFailure> {
-        let wants = asked.params["notifications"].clone();
+    async fn listen(
+        &self,
+        request: &ClientRequest,
+        serial: usize,
+    ) -> Result<Value, RequestFailure> {
+        let wants = request.params["notifications"].clone();
         if !wants.is_object() {
             return Err(RpcError::invalid_params("`notifications` says what to listen to").into());
         }
@@ -322,13 +327,13 @@ impl ClientSession {
         let acknowledged = json!({
             "jsonrpc": "2.0",
             "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": wants, "_meta": {META_SUBSCRIPTION_ID: asked.id}},
+            "params": {"notifications": wants, "_meta": {META_SUBSCRIPTION_ID: request.id}},
         });
-        asked.channel.send_message(&acknowledged);
-        let outlet = asked.channel.clone();
+        request.channel.send_message(&acknowledged);
+        let outlet = request.channel.clone();
         self.state().subscriptions.push(Subscription {
             serial,
-            id: asked.id.clone(),
+            id: request.id.clone(),
             filter: wants,
             channel: outlet,
             end: Some(end),
@@ -340,7 +345,7 @@ impl ClientSession {
             // It was cancelled, so nothing is to come any more.
             std::future::pending::<()>().await;
         }
-        Ok(json!({"_meta": {META_SUBSCRIPTION_ID: asked.id}}))
+        Ok(json!({"_meta": {META_SUBSCRIPTION_ID: request.id}}))
     }
 
     /// Sends news by the era's way to whoever wants them.
@@ -377,31 +382,31 @@ impl ClientSession {
     /// Asks the client something, in the legacy way.
     pub async fn send_request(
         &self,
-        aside: &ClientChannel,
+        notifications: &ClientChannel,
         method: &str,
         params: &Value,
     ) -> Option<Value> {
         const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
-        let (_, answered) = self.begin_request(aside, method, params);
-        tokio::time::timeout(CLIENT_TIMEOUT, answered).await.ok()?.ok()
+        let (_, response) = self.begin_request(notifications, method, params);
+        tokio::time::timeout(CLIENT_TIMEOUT, response).await.ok()?.ok()
     }
 
     /// The same without waiting: the question's id, and the answer that may come.
     pub fn begin_request(
         &self,
-        aside: &ClientChannel,
+        notifications: &ClientChannel,
         method: &str,
         params: &Value,
     ) -> (Value, oneshot::Receiver<Value>) {
         let id = json!(format!("question-{}", self.server.next_id()));
-        let (answer, answered) = oneshot::channel();
+        let (answer, response) = oneshot::channel();
         self.state().server_requests.insert(id.to_string(), answer);
-        let mut question = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        let mut message_to_client = json!({"jsonrpc": "2.0", "id": id, "method": method});
         if !params.is_null() {
-            question["params"] = params.clone();
+            message_to_client["params"] = params.clone();
         }
-        aside.send_message(&question);
-        (id, answered)
+        notifications.send_message(&message_to_client);
+        (id, response)
     }
 }
 
@@ -413,16 +418,16 @@ pub enum RequestFailure {
 }
 
 impl From<RpcError> for RequestFailure {
-    fn from(trouble: RpcError) -> RequestFailure {
-        RequestFailure::Error(trouble)
+    fn from(rpc_error: RpcError) -> RequestFailure {
+        RequestFailure::Error(rpc_error)
     }
 }
 
 /// What is written down of a request that was cancelled.
-fn request_label(asked: &ClientRequest) -> String {
-    match asked.params["name"].as_str() {
+fn request_label(request: &ClientRequest) -> String {
+    match request.params["name"].as_str() {
         Some(name) => name.to_owned(),
-        None => asked.method.clone(),
+        None => request.method.clone(),
     }
 }
 

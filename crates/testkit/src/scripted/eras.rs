@@ -84,12 +84,12 @@ pub enum Initialized {
 /// Decides in which era a request is answered, or why not at all.
 pub fn check_request(
     script: &Script,
-    opened: Initialized,
+    initialized: Initialized,
     method: &str,
     params: &Value,
 ) -> Result<RequestEra, RpcError> {
     match request_era(script, method, params) {
-        RequestEra::Legacy => check_legacy(opened, method),
+        RequestEra::Legacy => check_legacy(initialized, method),
         RequestEra::Modern => check_modern(script, method, params),
     }
 }
@@ -105,14 +105,14 @@ fn request_era(script: &Script, method: &str, params: &Value) -> RequestEra {
     }
 }
 
-fn check_legacy(opened: Initialized, method: &str) -> Result<RequestEra, RpcError> {
+fn check_legacy(initialized: Initialized, method: &str) -> Result<RequestEra, RpcError> {
     let is_known = matches!(method, "initialize" | "ping" | "logging/setLevel")
         || matches!(method, "resources/subscribe" | "resources/unsubscribe")
         || is_in_both_eras(method);
     if !is_known {
         return Err(RpcError::method_not_found(method, RequestEra::Legacy));
     }
-    if opened == Initialized::NotYet && !matches!(method, "initialize" | "ping") {
+    if initialized == Initialized::NotYet && !matches!(method, "initialize" | "ping") {
         return Err(RpcError::new(-32600, "`initialize` comes first"));
     }
     Ok(RequestEra::Legacy)
@@ -185,9 +185,13 @@ fn is_in_both_eras(method: &str) -> bool {
 
 /// The answer to `initialize`.
 pub fn initialize_result(script: &Script, params: &Value) -> Value {
-    let spoken = script.legacy_versions();
-    let wanted = params["protocolVersion"].as_str().unwrap_or_default();
-    let version = spoken.iter().find(|&&it| it == wanted).or(spoken.last()).copied();
+    let supported_versions = script.legacy_versions();
+    let requested = params["protocolVersion"].as_str().unwrap_or_default();
+    let version = supported_versions
+        .iter()
+        .find(|&&it| it == requested)
+        .or(supported_versions.last())
+        .copied();
     let mut result = json!({
         "protocolVersion": version.unwrap_or("2025-11-25"),
         "capabilities": capabilities(script),
@@ -241,8 +245,8 @@ pub fn add_result_metadata(script: &Script, dialect: RequestEra, method: &str, r
         result["resultType"] = json!("complete");
     }
     result["_meta"][META_SERVER_INFO] = server_info(script);
-    let may_be_kept = matches!(method, "server/discover" | "resources/read");
-    if may_be_kept || method.ends_with("/list") {
+    let is_cacheable = matches!(method, "server/discover" | "resources/read");
+    if is_cacheable || method.ends_with("/list") {
         result["ttlMs"] = json!(script.ttl_ms);
         result["cacheScope"] = json!("private");
     }

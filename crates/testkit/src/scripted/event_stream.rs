@@ -70,8 +70,8 @@ impl BodyState {
 }
 
 /// A stream of events, after some bytes that come first.
-pub fn event_stream_body(script: &Script, first: Vec<u8>, source: Source) -> Body {
-    let steps = VecDeque::from([Step::Bytes(first)]);
+pub fn event_stream_body(script: &Script, prefix: Vec<u8>, source: Source) -> Body {
+    let steps = VecDeque::from([Step::Bytes(prefix)]);
     Body::from_stream(body_chunks(BodyState::new(Some(source), steps, pace(script))))
 }
 
@@ -104,30 +104,32 @@ fn pace(script: &Script) -> Pace {
     }
 }
 
-fn body_chunks(flow: BodyState) -> impl stream::Stream<Item = io::Result<Vec<u8>>> + Send {
-    stream::unfold(flow, |mut flow| async move {
+fn body_chunks(state: BodyState) -> impl stream::Stream<Item = io::Result<Vec<u8>>> + Send {
+    stream::unfold(state, |mut state| async move {
         loop {
-            match flow.steps.pop_front() {
+            match state.steps.pop_front() {
                 Some(Step::Bytes(mut bytes)) => {
-                    flow.started = Started::Yes;
-                    if flow.pace == Pace::Dripped && bytes.len() > DRIP_BYTES {
-                        flow.steps.push_front(Step::Bytes(bytes.split_off(DRIP_BYTES)));
+                    state.started = Started::Yes;
+                    if state.pace == Pace::Dripped && bytes.len() > DRIP_BYTES {
+                        state.steps.push_front(Step::Bytes(bytes.split_off(DRIP_BYTES)));
                         tokio::time::sleep(DRIP_PAUSE).await;
                     }
-                    return Some((Ok(bytes), flow));
+                    return Some((Ok(bytes), state));
                 }
                 Some(Step::Fail) => {
-                    flow.source = None;
-                    if flow.started == Started::Yes {
+                    state.source = None;
+                    if state.started == Started::Yes {
                         // What an error finds unwritten is never written.
                         tokio::time::sleep(FLUSH_TIME).await;
                     }
-                    return Some((Err(io::ErrorKind::BrokenPipe.into()), flow));
+                    return Some((Err(io::ErrorKind::BrokenPipe.into()), state));
                 }
                 Some(Step::End) => return None,
                 None => {
-                    let (id, frame) = flow.source.as_mut()?.next().await?;
-                    flow.steps.extend(body_step(frame, |bytes| encode_event(id.as_deref(), bytes)));
+                    let (id, frame) = state.source.as_mut()?.next().await?;
+                    state
+                        .steps
+                        .extend(body_step(frame, |bytes| encode_event(id.as_deref(), bytes)));
                 }
             }
         }

@@ -38,7 +38,7 @@ impl ClientChannel {
             ClientChannel::Direct(writer) => {
                 let _client_left = writer.send(frame);
             }
-            ClientChannel::Replayable(mailbox) => mailbox.push(frame),
+            ClientChannel::Replayable(buffer) => buffer.push(frame),
         }
     }
 
@@ -65,7 +65,7 @@ impl ClientChannel {
     pub fn close(&self) {
         match self {
             ClientChannel::Direct(_) => {}
-            ClientChannel::Replayable(mailbox) => mailbox.close(),
+            ClientChannel::Replayable(buffer) => buffer.close(),
         }
     }
 }

@@ -36,27 +36,27 @@ pub struct HttpSession {
 }
 
 /// Answers a request.
-pub async fn handle(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
-    if arrived.parts.uri.path() != "/mcp" {
+pub async fn handle(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
+    if http_request.parts.uri.path() != "/mcp" {
         return empty_response(StatusCode::NOT_FOUND);
     }
-    match arrived.parts.method.as_str() {
-        "POST" => post(house, arrived).await,
-        "GET" => open_get_stream(house, &arrived),
-        "DELETE" => end_session(house, &arrived),
+    match http_request.parts.method.as_str() {
+        "POST" => post(state, http_request).await,
+        "GET" => open_get_stream(state, &http_request),
+        "DELETE" => end_session(state, &http_request),
         _ => empty_response(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
 
-async fn post(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
-    let accepts = arrived.header("accept").unwrap_or_default();
+async fn post(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
+    let accepts = http_request.header("accept").unwrap_or_default();
     if !(accepts.contains("application/json") && accepts.contains("text/event-stream")) {
         return empty_response(StatusCode::NOT_ACCEPTABLE);
     }
-    if !arrived.header("content-type").is_some_and(|it| it.starts_with("application/json")) {
+    if !http_request.header("content-type").is_some_and(|it| it.starts_with("application/json")) {
         return empty_response(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    let message = match &arrived.body {
+    let message = match &http_request.body {
         Some(message) if message.is_object() => message.clone(),
         Some(_) => {
             return error_response(
@@ -69,52 +69,56 @@ async fn post(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
             return error_response(400, &RpcError::new(-32700, "this is no JSON"), &Value::Null);
         }
     };
-    if house.server.receive(&message) == AfterMessage::Disconnect {
+    if state.server.receive(&message) == AfterMessage::Disconnect {
         return event_stream_response(event_stream::broken_body());
     }
-    match is_modern_request(house, &arrived, &message) {
-        true => post_modern(house, &arrived, &message).await,
-        false => post_legacy(house, &arrived, &message).await,
+    match is_modern_request(state, &http_request, &message) {
+        true => post_modern(state, &http_request, &message).await,
+        false => post_legacy(state, &http_request, &message).await,
     }
 }
 
-fn is_modern_request(house: &HttpState, arrived: &HttpRequest, message: &Value) -> bool {
-    match house.server.script.era {
+fn is_modern_request(state: &HttpState, http_request: &HttpRequest, message: &Value) -> bool {
+    match state.server.script.era {
         Era::Legacy => false,
         Era::Modern => true,
         Era::Both => {
             message["method"] == "server/discover"
-                || arrived.header("mcp-protocol-version").is_some_and(is_modern)
+                || http_request.header("mcp-protocol-version").is_some_and(is_modern)
                 || eras::request_version(&message["params"]).is_some()
         }
     }
 }
 
-async fn post_modern(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Value) -> Response {
+async fn post_modern(
+    state: &Arc<HttpState>,
+    http_request: &HttpRequest,
+    message: &Value,
+) -> Response {
     let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-        house.shared_session.receive_notification(message);
+        state.shared_session.receive_notification(message);
         return empty_response(StatusCode::ACCEPTED);
     };
     let params = &message["params"];
     let checked = match method {
         "initialize" => Ok(()),
-        _ => header_rules::check(arrived, method, params),
+        _ => header_rules::check(http_request, method, params),
     };
     let admitted = checked
-        .and_then(|()| eras::check_request(&house.server.script, Initialized::Yes, method, params));
-    if let Err(trouble) = admitted {
-        mischief::delay(&house.server.script, method).await;
-        return error_response(trouble.status, &trouble, id);
+        .and_then(|()| eras::check_request(&state.server.script, Initialized::Yes, method, params));
+    if let Err(rpc_error) = admitted {
+        mischief::delay(&state.server.script, method).await;
+        return error_response(rpc_error.status, &rpc_error, id);
     }
     let (sender, frames) = mpsc::unbounded_channel();
     let outlet = ClientChannel::Direct(sender);
-    let is_stream = house.server.script.response_format == ResponseFormat::Sse
+    let is_stream = state.server.script.response_format == ResponseFormat::Sse
         || method == "subscriptions/listen";
-    let aside = if is_stream { outlet.clone() } else { ClientChannel::discard() };
-    let asked = client_request(arrived, message, RequestEra::Modern, (outlet, aside));
-    house.shared_session.start_request(asked);
+    let notifications = if is_stream { outlet.clone() } else { ClientChannel::discard() };
+    let asked = client_request(http_request, message, RequestEra::Modern, (outlet, notifications));
+    state.shared_session.start_request(asked);
     stream_response(
-        house,
+        state,
         frames,
         if is_stream { ResponseFormat::Sse } else { ResponseFormat::Json },
     )
@@ -122,28 +126,28 @@ async fn post_modern(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Va
 }
 
 fn client_request(
-    arrived: &HttpRequest,
+    http_request: &HttpRequest,
     message: &Value,
-    dialect: RequestEra,
-    (outlet, aside): (ClientChannel, ClientChannel),
+    request_era: RequestEra,
+    (outlet, notifications): (ClientChannel, ClientChannel),
 ) -> ClientRequest {
     ClientRequest {
         id: message["id"].clone(),
         method: message["method"].as_str().unwrap_or_default().to_owned(),
         params: message["params"].clone(),
-        era: dialect,
+        era: request_era,
         channel: outlet,
-        notifications: aside,
-        headers: arrived.headers.clone(),
+        notifications,
+        headers: http_request.headers.clone(),
     }
 }
 
 async fn stream_response(
-    house: &HttpState,
+    state: &HttpState,
     frames: mpsc::UnboundedReceiver<super::outlet::Frame>,
     answers: ResponseFormat,
 ) -> Response {
-    let script = &house.server.script;
+    let script = &state.server.script;
     match answers {
         ResponseFormat::Sse => event_stream_response(event_stream::event_stream_body(
             script,
@@ -156,26 +160,30 @@ async fn stream_response(
     }
 }
 
-async fn post_legacy(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Value) -> Response {
+async fn post_legacy(
+    state: &Arc<HttpState>,
+    http_request: &HttpRequest,
+    message: &Value,
+) -> Response {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
-    if let Some(version) = arrived.header("mcp-protocol-version")
-        && !house.server.script.legacy_versions().contains(&version)
+    if let Some(version) = http_request.header("mcp-protocol-version")
+        && !state.server.script.legacy_versions().contains(&version)
     {
-        mischief::delay(&house.server.script, arrived.rpc_method()).await;
+        mischief::delay(&state.server.script, http_request.rpc_method()).await;
         let message = format!("Bad Request: unsupported protocol version `{version}`");
         return error_response(400, &RpcError::new(-32000, message), &id);
     }
-    if house.server.script.sessions == SessionMode::None {
-        return post_stateless(house, arrived, message).await;
+    if state.server.script.sessions == SessionMode::None {
+        return post_stateless(state, http_request, message).await;
     }
     let (name, session) = if message["method"] == "initialize" {
-        open_session(house)
+        open_session(state)
     } else {
-        match find_session(house, arrived) {
+        match find_session(state, http_request) {
             Ok(found) => found,
-            Err((status, trouble)) => {
-                mischief::delay(&house.server.script, arrived.rpc_method()).await;
-                return error_response(status, &trouble, &id);
+            Err((status, rpc_error)) => {
+                mischief::delay(&state.server.script, http_request.rpc_method()).await;
+                return error_response(status, &rpc_error, &id);
             }
         }
     };
@@ -185,11 +193,13 @@ async fn post_legacy(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Va
     };
     let opened = session.session.initialized();
     let response =
-        match eras::check_request(&house.server.script, opened, method, &message["params"]) {
-            Ok(dialect) => respond_in_session(house, &session, (arrived, message), dialect).await,
-            Err(trouble) => {
-                mischief::delay(&house.server.script, method).await;
-                error_response(trouble.status, &trouble, &id)
+        match eras::check_request(&state.server.script, opened, method, &message["params"]) {
+            Ok(request_era) => {
+                respond_in_session(state, &session, (http_request, message), request_era).await
+            }
+            Err(rpc_error) => {
+                mischief::delay(&state.server.script, method).await;
+                error_response(rpc_error.status, &rpc_error, &id)
             }
         };
     match method {
@@ -200,74 +210,75 @@ async fn post_legacy(house: &Arc<HttpState>, arrived: &HttpRequest, message: &Va
 
 /// Everybody shares one conversation, which was open before anybody came.
 async fn post_stateless(
-    house: &Arc<HttpState>,
-    arrived: &HttpRequest,
+    state: &Arc<HttpState>,
+    http_request: &HttpRequest,
     message: &Value,
 ) -> Response {
     let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-        house.shared_session.receive_notification(message);
+        state.shared_session.receive_notification(message);
         return empty_response(StatusCode::ACCEPTED);
     };
-    match eras::check_request(&house.server.script, Initialized::Yes, method, &message["params"]) {
-        Ok(dialect) => {
+    match eras::check_request(&state.server.script, Initialized::Yes, method, &message["params"]) {
+        Ok(request_era) => {
             let (sender, frames) = mpsc::unbounded_channel();
             let outlet = ClientChannel::Direct(sender);
-            let aside = match house.server.script.response_format {
+            let notifications = match state.server.script.response_format {
                 ResponseFormat::Sse => outlet.clone(),
                 ResponseFormat::Json => ClientChannel::discard(),
             };
-            house.shared_session.start_request(client_request(
-                arrived,
+            state.shared_session.start_request(client_request(
+                http_request,
                 message,
-                dialect,
-                (outlet, aside),
+                request_era,
+                (outlet, notifications),
             ));
-            stream_response(house, frames, house.server.script.response_format).await
+            stream_response(state, frames, state.server.script.response_format).await
         }
-        Err(trouble) => {
-            mischief::delay(&house.server.script, method).await;
-            error_response(trouble.status, &trouble, id)
+        Err(rpc_error) => {
+            mischief::delay(&state.server.script, method).await;
+            error_response(rpc_error.status, &rpc_error, id)
         }
     }
 }
 
 async fn respond_in_session(
-    house: &HttpState,
+    state: &HttpState,
     session: &HttpSession,
-    (arrived, message): (&HttpRequest, &Value),
-    dialect: RequestEra,
+    (http_request, message): (&HttpRequest, &Value),
+    request_era: RequestEra,
 ) -> Response {
-    let script = &house.server.script;
-    let standing = session.session.standalone().clone();
+    let script = &state.server.script;
+    let standalone = session.session.standalone().clone();
     match script.response_format {
         ResponseFormat::Json => {
             let (sender, frames) = mpsc::unbounded_channel();
             let outlet = ClientChannel::Direct(sender);
-            let asked = client_request(arrived, message, dialect, (outlet, standing));
+            let asked = client_request(http_request, message, request_era, (outlet, standalone));
             session.session.start_request(asked);
-            stream_response(house, frames, ResponseFormat::Json).await
+            stream_response(state, frames, ResponseFormat::Json).await
         }
         ResponseFormat::Sse => {
-            let mailbox = ReplayBuffer::new(format!("answer-{}", house.server.next_id()));
+            let replay_buffer = ReplayBuffer::new(format!("answer-{}", state.server.next_id()));
             let mut streams = session.streams.lock().expect("nobody panics with it");
-            streams.insert(mailbox.name.clone(), Arc::clone(&mailbox));
+            streams.insert(replay_buffer.name.clone(), Arc::clone(&replay_buffer));
             drop(streams);
-            let outlet = ClientChannel::Replayable(Arc::clone(&mailbox));
-            let asked = client_request(arrived, message, dialect, (outlet.clone(), outlet));
-            let priming = priming_event(arrived, &mailbox.name);
+            let outlet = ClientChannel::Replayable(Arc::clone(&replay_buffer));
+            let asked =
+                client_request(http_request, message, request_era, (outlet.clone(), outlet));
+            let priming = priming_event(http_request, &replay_buffer.name);
             session.session.start_request(asked);
             event_stream_response(event_stream::event_stream_body(
                 script,
                 priming,
-                Source::Replayed(mailbox.read_new()),
+                Source::Replayed(replay_buffer.read_new()),
             ))
         }
     }
 }
 
 /// From 2025-11-25 on, a stream starts with an event that has an id and nothing else, so that it can be resumed.
-fn priming_event(arrived: &HttpRequest, stream: &str) -> Vec<u8> {
-    match arrived.header("mcp-protocol-version") {
+fn priming_event(http_request: &HttpRequest, stream: &str) -> Vec<u8> {
+    match http_request.header("mcp-protocol-version") {
         Some(version) if version >= "2025-11-25" => {
             format!("id: {stream}/0\nretry: 10\ndata:\n\n").into_bytes()
         }
@@ -275,36 +286,36 @@ fn priming_event(arrived: &HttpRequest, stream: &str) -> Vec<u8> {
     }
 }
 
-fn open_session(house: &Arc<HttpState>) -> (String, Arc<HttpSession>) {
-    let name = format!("session-{}-{}", std::process::id(), house.server.next_id());
-    let mailbox = ReplayBuffer::new("standing".to_owned());
-    let standing = ClientChannel::Replayable(Arc::clone(&mailbox));
+fn open_session(state: &Arc<HttpState>) -> (String, Arc<HttpSession>) {
+    let name = format!("session-{}-{}", std::process::id(), state.server.next_id());
+    let replay_buffer = ReplayBuffer::new("standing".to_owned());
+    let standalone = ClientChannel::Replayable(Arc::clone(&replay_buffer));
     let session = Arc::new(HttpSession {
-        session: ClientSession::new(&house.server, standing, Initialized::NotYet),
-        streams: Mutex::new(HashMap::from([(mailbox.name.clone(), mailbox)])),
+        session: ClientSession::new(&state.server, standalone, Initialized::NotYet),
+        streams: Mutex::new(HashMap::from([(replay_buffer.name.clone(), replay_buffer)])),
         requests: AtomicUsize::new(0),
     });
-    let mut sessions = house.sessions.lock().expect("nobody panics with it");
+    let mut sessions = state.sessions.lock().expect("nobody panics with it");
     sessions.insert(name.clone(), Arc::clone(&session));
     (name, session)
 }
 
 /// The session that a request names, unless it is forgotten.
 fn find_session(
-    house: &HttpState,
-    arrived: &HttpRequest,
+    state: &HttpState,
+    http_request: &HttpRequest,
 ) -> Result<(String, Arc<HttpSession>), (u16, RpcError)> {
-    let Some(name) = arrived.header(SESSION_HEADER) else {
+    let Some(name) = http_request.header(SESSION_HEADER) else {
         let message = "Bad Request: Mcp-Session-Id header is required";
         return Err((400, RpcError::new(-32000, message)));
     };
-    let mut sessions = house.sessions.lock().expect("nobody panics with it");
+    let mut sessions = state.sessions.lock().expect("nobody panics with it");
     let gone = || (404, RpcError::new(-32001, "Session not found"));
     let session = sessions.get(name).cloned().ok_or_else(gone)?;
-    let limit = house.server.script.find_quirk(|quirk| {
+    let limit = state.server.script.find_quirk(|quirk| {
         if let Quirk::DropsSession { after } = quirk { Some(*after) } else { None }
     });
-    if arrived.is_method("POST")
+    if http_request.is_method("POST")
         && limit.is_some_and(|it| session.requests.fetch_add(1, Ordering::Relaxed) >= it)
     {
         session.close_streams();
@@ -322,39 +333,39 @@ impl HttpSession {
 
     /// Ends all streams.
     fn close_streams(&self) {
-        for mailbox in self.streams.lock().expect("nobody panics with it").values() {
-            mailbox.close();
+        for replay_buffer in self.streams.lock().expect("nobody panics with it").values() {
+            replay_buffer.close();
         }
     }
 }
 
-fn open_get_stream(house: &HttpState, arrived: &HttpRequest) -> Response {
-    let script = &house.server.script;
+fn open_get_stream(state: &HttpState, http_request: &HttpRequest) -> Response {
+    let script = &state.server.script;
     if script.era == Era::Modern || script.sessions == SessionMode::None {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if !arrived.header("accept").is_some_and(|it| it.contains("text/event-stream")) {
+    if !http_request.header("accept").is_some_and(|it| it.contains("text/event-stream")) {
         return empty_response(StatusCode::NOT_ACCEPTABLE);
     }
-    let session = match find_session(house, arrived) {
+    let session = match find_session(state, http_request) {
         Ok((_, session)) => session,
-        Err((status, trouble)) => return error_response(status, &trouble, &Value::Null),
+        Err((status, rpc_error)) => return error_response(status, &rpc_error, &Value::Null),
     };
     let streams = session.streams.lock().expect("nobody panics with it");
-    let reader = match arrived.header("last-event-id") {
+    let reader = match http_request.header("last-event-id") {
         None => streams["standing"].read_new(),
         Some(last) => {
             let place = last.rsplit_once('/').and_then(|(name, number)| {
                 Some((streams.get(name)?, number.parse::<usize>().ok()?))
             });
-            let Some((mailbox, number)) = place else {
+            let Some((replay_buffer, number)) = place else {
                 return error_response(
                     400,
                     &RpcError::new(-32000, "unknown event id"),
                     &Value::Null,
                 );
             };
-            mailbox.read_after(number)
+            replay_buffer.read_after(number)
         }
     };
     event_stream_response(event_stream::event_stream_body(
@@ -364,26 +375,28 @@ fn open_get_stream(house: &HttpState, arrived: &HttpRequest) -> Response {
     ))
 }
 
-fn end_session(house: &HttpState, arrived: &HttpRequest) -> Response {
-    if house.server.script.era == Era::Modern || house.server.script.sessions == SessionMode::None {
+fn end_session(state: &HttpState, http_request: &HttpRequest) -> Response {
+    if state.server.script.era == Era::Modern || state.server.script.sessions == SessionMode::None {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    match find_session(house, arrived) {
+    match find_session(state, http_request) {
         Ok((name, session)) => {
             session.close_streams();
-            house.sessions.lock().expect("nobody panics with it").remove(&name);
+            state.sessions.lock().expect("nobody panics with it").remove(&name);
             empty_response(StatusCode::OK)
         }
-        Err((status, trouble)) => error_response(status, &trouble, &Value::Null),
+        Err((status, rpc_error)) => error_response(status, &rpc_error, &Value::Null),
     }
 }
 
 /// A request that was not let in.
-fn error_response(status: u16, trouble: &RpcError, id: &Value) -> Response {
+fn error_response(status: u16, rpc_error: &RpcError, id: &Value) -> Response {
     let code = StatusCode::from_u16(status).expect("these are real statuses");
-    let answer = match trouble.code {
-        -32001 => json!({"jsonrpc": "2.0", "id": null, "error": trouble.to_response(id)["error"]}),
-        _ => trouble.to_response(id),
+    let answer = match rpc_error.code {
+        -32001 => {
+            json!({"jsonrpc": "2.0", "id": null, "error": rpc_error.to_response(id)["error"]})
+        }
+        _ => rpc_error.to_response(id),
     };
     json_response(code, Body::from(answer.to_string()))
 }

@@ -15,33 +15,33 @@ use super::outlet::ClientChannel;
 use super::over_http::HttpSession;
 
 /// Answers a request.
-pub async fn respond(house: &Arc<HttpState>, arrived: HttpRequest) -> Response {
-    match (arrived.parts.method.as_str(), arrived.parts.uri.path()) {
-        ("GET", "/sse") => open_stream(house),
-        ("POST", "/messages") => receive(house, &arrived),
+pub async fn respond(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
+    match (http_request.parts.method.as_str(), http_request.parts.uri.path()) {
+        ("GET", "/sse") => open_stream(state),
+        ("POST", "/messages") => receive(state, &http_request),
         ("POST", "/sse") => empty_response(StatusCode::METHOD_NOT_ALLOWED),
         _ => empty_response(StatusCode::NOT_FOUND),
     }
 }
 
-fn open_stream(house: &Arc<HttpState>) -> Response {
+fn open_stream(state: &Arc<HttpState>) -> Response {
     let (sender, frames) = mpsc::unbounded_channel();
-    let name = format!("{}-{}", std::process::id(), house.server.next_id());
+    let name = format!("{}-{}", std::process::id(), state.server.next_id());
     let conversation =
-        ClientSession::new(&house.server, ClientChannel::Direct(sender), Initialized::NotYet);
-    let mut sessions = house.sessions.lock().expect("nobody panics with it");
+        ClientSession::new(&state.server, ClientChannel::Direct(sender), Initialized::NotYet);
+    let mut sessions = state.sessions.lock().expect("nobody panics with it");
     sessions.insert(name.clone(), Arc::new(HttpSession::with_single_stream(conversation)));
     let endpoint = format!("event: endpoint\ndata: /messages?session={name}\n\n").into_bytes();
     event_stream_response(event_stream::event_stream_body(
-        &house.server.script,
+        &state.server.script,
         endpoint,
         Source::Direct(frames),
     ))
 }
 
-fn receive(house: &HttpState, arrived: &HttpRequest) -> Response {
-    let name = arrived.parts.uri.query().and_then(|it| it.strip_prefix("session="));
-    let mut sessions = house.sessions.lock().expect("nobody panics with it");
+fn receive(state: &HttpState, http_request: &HttpRequest) -> Response {
+    let name = http_request.parts.uri.query().and_then(|it| it.strip_prefix("session="));
+    let mut sessions = state.sessions.lock().expect("nobody panics with it");
     let session = name.and_then(|it| sessions.get(it)).cloned();
     let Some(session) = session else {
         return empty_response(StatusCode::NOT_FOUND);
@@ -51,10 +51,10 @@ fn receive(house: &HttpState, arrived: &HttpRequest) -> Response {
         return empty_response(StatusCode::NOT_FOUND);
     }
     drop(sessions);
-    let Some(message) = &arrived.body else {
+    let Some(message) = &http_request.body else {
         return empty_response(StatusCode::BAD_REQUEST);
     };
-    session.session.receive(message.clone(), &arrived.headers);
+    session.session.receive(message.clone(), &http_request.headers);
     let mut accepted = empty_response(StatusCode::ACCEPTED);
     *accepted.body_mut() = Body::from("Accepted");
     accepted

@@ -81,8 +81,8 @@ fn apply_startup_quirks(script: &Script) {
             }
         }
         if let Quirk::ForksGrandchildren { n } = quirk {
-            let calm = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
-            calm.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
+            let plain = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
+            plain.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
         }
         if let Quirk::ExitsAtOnce { code } = quirk {
             process::exit(*code);
@@ -116,14 +116,14 @@ pub fn run_if_grandchild(argument: &str) {
 }
 
 async fn serve(script: Script) {
-    let lives_on = script.has_quirk(&Quirk::IgnoresStdinClose);
+    let ignores_close = script.has_quirk(&Quirk::IgnoresStdinClose);
     let actor = ServerState::new(script, RunMode::StdioProgram);
     let (sender, frames) = mpsc::unbounded_channel();
-    let drips = actor.script.has_quirk(&Quirk::SlowDrip);
+    let is_slow = actor.script.has_quirk(&Quirk::SlowDrip);
     let (done, written) = oneshot::channel();
     let taint = actor.script.taint.clone();
     thread::spawn(move || {
-        write_frames(frames, if drips { DRIP_BYTES } else { usize::MAX }, taint.as_deref());
+        write_frames(frames, if is_slow { DRIP_BYTES } else { usize::MAX }, taint.as_deref());
         let _nobody_waits = done.send(());
     });
     let mut lines = read_lines();
@@ -135,7 +135,7 @@ async fn serve(script: Script) {
         }
         conversation.receive_text(&line, &json!({}));
     }
-    if lives_on {
+    if ignores_close {
         tokio::time::sleep(MAX_LIFETIME).await;
     }
     finish_requests(&actor, conversation, written).await;
@@ -180,7 +180,11 @@ fn read_lines() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Writes frames to standard output, in pieces of a size.
-fn write_frames(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint: Option<&str>) {
+fn write_frames(
+    mut frames: mpsc::UnboundedReceiver<Frame>,
+    chunk_size: usize,
+    taint: Option<&str>,
+) {
     let mut stdout = io::stdout().lock();
     while let Some(frame) = frames.blocking_recv() {
         let written = match frame {
@@ -189,9 +193,11 @@ fn write_frames(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint:
                     bytes = taint::insert(bytes, taint);
                 }
                 bytes.push(b'\n');
-                write_chunks(&mut stdout, &bytes, piece)
+                write_chunks(&mut stdout, &bytes, chunk_size)
             }
-            Frame::Truncated(bytes) => write_chunks(&mut stdout, &bytes[..bytes.len() / 2], piece),
+            Frame::Truncated(bytes) => {
+                write_chunks(&mut stdout, &bytes[..bytes.len() / 2], chunk_size)
+            }
             Frame::Disconnect => process::exit(CRASH_EXIT_CODE),
             Frame::End => return close_stdout().expect("standard output can be closed"),
         };
@@ -201,11 +207,11 @@ fn write_frames(mut frames: mpsc::UnboundedReceiver<Frame>, piece: usize, taint:
     }
 }
 
-fn write_chunks(stdout: &mut impl Write, bytes: &[u8], piece: usize) -> io::Result<()> {
-    for part in bytes.chunks(piece) {
+fn write_chunks(stdout: &mut impl Write, bytes: &[u8], chunk_size: usize) -> io::Result<()> {
+    for part in bytes.chunks(chunk_size) {
         stdout.write_all(part)?;
         stdout.flush()?;
-        if piece < bytes.len() {
+        if chunk_size < bytes.len() {
             thread::sleep(DRIP_PAUSE);
         }
     }

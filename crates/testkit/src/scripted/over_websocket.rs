@@ -20,30 +20,30 @@ const SUBPROTOCOL: &str = "mcp";
 const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Answers a request, which has to be one for a WebSocket.
-pub async fn respond(house: &Arc<HttpState>, mut arrived: HttpRequest) -> Response {
-    if arrived.parts.uri.path() != "/mcp" {
+pub async fn respond(state: &Arc<HttpState>, mut incoming: HttpRequest) -> Response {
+    if incoming.parts.uri.path() != "/mcp" {
         return empty_response(StatusCode::NOT_FOUND);
     }
-    let offered = arrived.header("sec-websocket-protocol").unwrap_or_default();
+    let offered = incoming.header("sec-websocket-protocol").unwrap_or_default();
     if !offered.split(',').any(|it| it.trim() == SUBPROTOCOL) {
         return empty_response(StatusCode::BAD_REQUEST);
     }
-    let headers = arrived.headers.clone();
-    let house = Arc::clone(house);
-    match WebSocketUpgrade::from_request_parts(&mut arrived.parts, &()).await {
+    let headers = incoming.headers.clone();
+    let state = Arc::clone(state);
+    match WebSocketUpgrade::from_request_parts(&mut incoming.parts, &()).await {
         Ok(upgrade) => upgrade
             .protocols([SUBPROTOCOL])
             .max_message_size(MAX_MESSAGE_BYTES)
             .max_frame_size(MAX_MESSAGE_BYTES)
-            .on_upgrade(move |socket| serve(house, socket, headers)),
+            .on_upgrade(move |socket| serve(state, socket, headers)),
         Err(rejection) => rejection.into_response(),
     }
 }
 
-async fn serve(house: Arc<HttpState>, socket: WebSocket, headers: Value) {
+async fn serve(state: Arc<HttpState>, socket: WebSocket, headers: Value) {
     let (sender, mut frames) = mpsc::unbounded_channel();
     let conversation =
-        ClientSession::new(&house.server, ClientChannel::Direct(sender), Initialized::NotYet);
+        ClientSession::new(&state.server, ClientChannel::Direct(sender), Initialized::NotYet);
     let (mut writer, mut reader) = socket.split();
     loop {
         tokio::select! {
@@ -65,9 +65,9 @@ async fn serve(house: Arc<HttpState>, socket: WebSocket, headers: Value) {
                     return;
                 }
             }
-            arrived = reader.next() => match arrived {
+            incoming = reader.next() => match incoming {
                 Some(Ok(Message::Text(text))) => {
-                    house.server.record(RecordedRequest {
+                    state.server.record(RecordedRequest {
                         method: "MESSAGE".to_owned(),
                         path: "/mcp".to_owned(),
                         headers: Vec::new(),

@@ -44,7 +44,7 @@ pub fn tools(actor: &ServerState) -> Vec<Value> {
         "limit": {"type": "integer", "minimum": 0},
     });
     let mut tools: Vec<Value> =
-        built_in_tools().iter().map(|(name, what, input)| tool(name, what, input)).collect();
+        built_in_tools().iter().map(|(name, summary, input)| tool(name, summary, input)).collect();
     if let Some(path) = &actor.script.echo_description {
         tools[0]["description"] = std::fs::read_to_string(path).unwrap_or_default().into();
     }
@@ -103,13 +103,13 @@ pub fn list(actor: &ServerState, method: &str, params: &Value) -> Result<Value, 
     if method == "tools/list" && actor.script.has_quirk(&Quirk::FailsToolList) {
         return Err(RpcError::new(-32603, "the tools are not to be listed"));
     }
-    let (member, everything) = match method {
+    let (member, items) = match method {
         "tools/list" => ("tools", tools(actor)),
         "resources/list" => ("resources", resources(actor)),
         "resources/templates/list" => ("resourceTemplates", templates(actor)),
         _ => ("prompts", prompts(actor)),
     };
-    page(actor, member, everything, params)
+    page(actor, member, items, params)
 }
 
 fn resources(actor: &ServerState) -> Vec<Value> {
@@ -146,7 +146,7 @@ fn prompts(actor: &ServerState) -> Vec<Value> {
 fn page(
     actor: &ServerState,
     member: &str,
-    everything: Vec<Value>,
+    items: Vec<Value>,
     params: &Value,
 ) -> Result<Value, RpcError> {
     let start = match params.get("cursor").filter(|it| !it.is_null()) {
@@ -160,28 +160,28 @@ fn page(
         if let Quirk::EndlessPages { cursors } = quirk { Some(*cursors) } else { None }
     });
     match endless {
-        Some(Cursors::Same) => Ok(json!({member: everything, "nextCursor": "from:0"})),
+        Some(Cursors::Same) => Ok(json!({member: items, "nextCursor": "from:0"})),
         Some(Cursors::Fresh) => {
-            let mut renamed = everything;
+            let mut renamed = items;
             for thing in renamed.iter_mut().filter(|_| start > 0) {
                 let name = thing["name"].as_str().unwrap_or_default();
                 thing["name"] = json!(format!("{name}_{start}"));
             }
             Ok(json!({member: renamed, "nextCursor": format!("from:{}", start + 1)}))
         }
-        None => Ok(finite_page(actor, member, everything, start)),
+        None => Ok(finite_page(actor, member, items, start)),
     }
 }
 
-fn finite_page(actor: &ServerState, member: &str, everything: Vec<Value>, start: usize) -> Value {
+fn finite_page(actor: &ServerState, member: &str, items: Vec<Value>, start: usize) -> Value {
     let size = match actor.script.page_size {
-        0 => everything.len().max(1),
+        0 => items.len().max(1),
         size => size,
     };
     let end = start.saturating_add(size);
-    let has_more = end < everything.len();
-    let things: Vec<Value> = everything.into_iter().skip(start).take(size).collect();
-    let mut page = json!({member: things});
+    let has_more = end < items.len();
+    let page_items: Vec<Value> = items.into_iter().skip(start).take(size).collect();
+    let mut page = json!({member: page_items});
     if has_more {
         page["nextCursor"] = json!(format!("from:{end}"));
     }
@@ -235,8 +235,8 @@ pub fn get_prompt(actor: &ServerState, params: &Value) -> Result<Value, RpcError
 
 /// Values that begin as the client's value does.
 pub fn complete(params: &Value) -> Value {
-    let begun = params["argument"]["value"].as_str().unwrap_or_default();
+    let typed = params["argument"]["value"].as_str().unwrap_or_default();
     let values: Vec<&str> =
-        ["apple", "apricot", "banana"].into_iter().filter(|it| it.starts_with(begun)).collect();
+        ["apple", "apricot", "banana"].into_iter().filter(|it| it.starts_with(typed)).collect();
     json!({"completion": {"values": values, "total": values.len(), "hasMore": false}})
 }

@@ -25,8 +25,8 @@ fn somebody_signs_in_and_the_server_behind_the_gate_answers() {
     let resource = get(place).json();
     assert_eq!(resource["resource"], authority.url());
     let issuer = resource["authorization_servers"][0].as_str().expect("an issuer");
-    let paper = get(&format!("{issuer}/.well-known/oauth-authorization-server")).json();
-    assert_eq!(paper["issuer"], issuer);
+    let metadata = get(&format!("{issuer}/.well-known/oauth-authorization-server")).json();
+    assert_eq!(metadata["issuer"], issuer);
 
     let (_, tokens) = login(&authority, "");
 
@@ -34,9 +34,9 @@ fn somebody_signs_in_and_the_server_behind_the_gate_answers() {
     assert_eq!(tokens["expires_in"], 3600);
     assert_eq!(initialize_with_token(&authority.url(), &tokens["access_token"]), 200);
     assert_eq!(authority.admitted_requests().len(), 1, "only the second request came through");
-    let tally = authority.counters();
-    assert_eq!((tally.registrations, tally.logins, tally.refreshes), (1, 1, 0));
-    assert_eq!(tally.requests[&Endpoint::Resource], 2);
+    let counters = authority.counters();
+    assert_eq!((counters.registrations, counters.logins, counters.refreshes), (1, 1, 0));
+    assert_eq!(counters.requests[&Endpoint::Resource], 2);
     let access = tokens["access_token"].as_str().expect("text");
     assert_eq!(authority.sites_that_received(access), [Site::Resource]);
     assert_eq!(authority.sites_that_received(VERIFIER), [Site::Issuer]);
@@ -254,8 +254,8 @@ fn an_answer_says_who_sent_it_as_the_charter_wants() {
         let charter = AuthorizationConfig { issuer_parameter, ..AuthorizationConfig::compliant() };
         let authority = AuthorizationServer::start(charter.client("me", None));
         let place = format!("{}/.well-known/oauth-authorization-server", authority.issuer());
-        let paper = get(&place).json();
-        let is_announced = paper["authorization_response_iss_parameter_supported"] == true;
+        let metadata = get(&place).json();
+        let is_announced = metadata["authorization_response_iss_parameter_supported"] == true;
         assert_eq!(is_announced, announced, "{issuer_parameter:?}");
         let pairs = redirect_query(&get(&authorize_url(&authority, "me", &[])));
         assert_eq!(query_value(&pairs, "iss"), said.map(|site| authority.origin(site)));
@@ -312,9 +312,9 @@ fn a_refresh_token_is_good_once_and_a_thief_ends_the_login() {
     );
     assert_eq!(refresh(&authority, &client, &second["refresh_token"]).status, 400);
     assert_eq!(initialize_with_token(&authority.url(), &second["access_token"]), 401);
-    let tally = authority.counters();
+    let counters = authority.counters();
     assert_eq!(
-        (tally.refreshes, tally.refresh_tokens_reused, tally.peak_concurrent_refreshes),
+        (counters.refreshes, counters.refresh_tokens_reused, counters.peak_concurrent_refreshes),
         (1, 1, 1)
     );
 }

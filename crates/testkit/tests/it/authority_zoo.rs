@@ -52,12 +52,12 @@ fn papers_may_lie() {
         .quirk(OAuthQuirk::AuthorizationEndpoint("javascript:alert(1)".to_owned()));
     let authority = AuthorizationServer::start(charter);
     let place = format!("{}/.well-known/oauth-authorization-server", authority.issuer());
-    let paper = get(&place).json();
-    assert_eq!(paper["issuer"], authority.origin(Site::Attacker));
-    assert_eq!(paper["authorization_endpoint"], "javascript:alert(1)");
+    let metadata = get(&place).json();
+    assert_eq!(metadata["issuer"], authority.origin(Site::Attacker));
+    assert_eq!(metadata["authorization_endpoint"], "javascript:alert(1)");
     let origin = authority.origin(Site::Resource);
-    let paper = get(&format!("{origin}/.well-known/oauth-protected-resource/mcp")).json();
-    assert_eq!(paper["resource"], format!("{}/mcp", authority.origin(Site::Attacker)));
+    let metadata = get(&format!("{origin}/.well-known/oauth-protected-resource/mcp")).json();
+    assert_eq!(metadata["resource"], format!("{}/mcp", authority.origin(Site::Attacker)));
 }
 
 #[test]
@@ -212,16 +212,16 @@ fn one_login_at_the_identity_provider_opens_the_server() {
     };
     let authority = AuthorizationServer::start(charter);
     let idp = authority.origin(Site::Identity);
-    let paper = get(&format!("{idp}/.well-known/openid-configuration")).json();
+    let metadata = get(&format!("{idp}/.well-known/openid-configuration")).json();
     let challenge = sha256_base64url(VERIFIER.as_bytes());
     let url = format!(
         "{}?response_type=code&client_id=idp-app&redirect_uri={REDIRECT}&state=s&nonce=n\
          &scope=openid&code_challenge_method=S256&code_challenge={challenge}",
-        paper["authorization_endpoint"].as_str().expect("an endpoint")
+        metadata["authorization_endpoint"].as_str().expect("an endpoint")
     );
     let pairs = redirect_query(&get(&url));
     assert_eq!(query_value(&pairs, "iss"), Some(idp));
-    let at = paper["token_endpoint"].as_str().expect("an endpoint");
+    let at = metadata["token_endpoint"].as_str().expect("an endpoint");
     let fields = [
         ("grant_type", "authorization_code"),
         ("code", query_value(&pairs, "code").expect("a code")),
@@ -233,7 +233,7 @@ fn one_login_at_the_identity_provider_opens_the_server() {
     let id_token = tokens["id_token"].as_str().expect("an id token");
     let read = UnverifiedJwt::parse(id_token).expect("a token");
     assert_eq!((&read.claims["nonce"], &read.claims["aud"]), (&json!("n"), &json!("idp-app")));
-    let keys = get(paper["jwks_uri"].as_str().expect("an endpoint")).json();
+    let keys = get(metadata["jwks_uri"].as_str().expect("an endpoint")).json();
     assert!(read.is_signed_by(&keys["keys"][0]));
 
     let (issuer, resource) = (authority.issuer(), authority.url());

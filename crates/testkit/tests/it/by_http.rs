@@ -73,13 +73,13 @@ impl HttpResponse {
             let Some((name, value)) = next.split_once(": ") else { break };
             headers.push((name.to_lowercase(), value.to_owned()));
         }
-        let mut reply = HttpResponse { status, headers, stream, left: RemainingBody::Nothing };
-        if let Some(length) = reply.header("content-length") {
-            reply.left = RemainingBody::Bytes(length.parse().expect("a length is a number"));
-        } else if reply.header("transfer-encoding") == Some("chunked") {
-            reply.left = RemainingBody::Chunk(0);
+        let mut response = HttpResponse { status, headers, stream, left: RemainingBody::Nothing };
+        if let Some(length) = response.header("content-length") {
+            response.left = RemainingBody::Bytes(length.parse().expect("a length is a number"));
+        } else if response.header("transfer-encoding") == Some("chunked") {
+            response.left = RemainingBody::Chunk(0);
         }
-        reply
+        response
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -88,8 +88,8 @@ impl HttpResponse {
 
     /// Does nothing come for a while?
     pub fn is_silent(&mut self, ms: u64) -> bool {
-        let patience = Some(Duration::from_millis(ms));
-        self.stream.get_ref().set_read_timeout(patience).expect("a timeout can be set");
+        let timeout = Some(Duration::from_millis(ms));
+        self.stream.get_ref().set_read_timeout(timeout).expect("a timeout can be set");
         let came = self.byte();
         came.is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock)
     }
@@ -237,24 +237,24 @@ impl Client for HttpClient {
     fn send(&mut self, message: &Value) {
         let is_modern =
             message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
-        let reply = match is_modern {
+        let response = match is_modern {
             true => post_modern(&self.url, message),
             false => post(&self.url, self.session.as_deref(), message),
         };
-        if let Some(session) = reply.header("mcp-session-id") {
+        if let Some(session) = response.header("mcp-session-id") {
             self.session = Some(session.to_owned());
         }
-        match reply.status {
+        match response.status {
             202 => {}
-            _ => self.streams.push_back(reply),
+            _ => self.streams.push_back(response),
         }
     }
 
     fn next(&mut self) -> Value {
-        let reply = self.streams.back_mut().expect("a request was sent");
-        match reply.header("content-type") {
-            Some("application/json") => reply.json(),
-            _ => reply.message(),
+        let response = self.streams.back_mut().expect("a request was sent");
+        match response.header("content-type") {
+            Some("application/json") => response.json(),
+            _ => response.message(),
         }
     }
 }
@@ -277,8 +277,8 @@ impl SseClient {
 
 impl Client for SseClient {
     fn send(&mut self, message: &Value) {
-        let reply = http_request("POST", &self.endpoint, &[JSON], &message.to_string());
-        assert_eq!(reply.status, 202);
+        let response = http_request("POST", &self.endpoint, &[JSON], &message.to_string());
+        assert_eq!(response.status, 202);
     }
 
     fn next(&mut self) -> Value {

@@ -53,9 +53,9 @@ impl StdioClient {
             }
         });
         let stderr = thread::spawn(move || {
-            let mut said = Vec::new();
-            let _broken = stderr.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).into_owned()
+            let mut text = Vec::new();
+            let _broken = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
         });
         StdioClient { child, stdin, stdout: lines, stderr: Some(stderr) }
     }

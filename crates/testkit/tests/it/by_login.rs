@@ -39,8 +39,8 @@ pub fn post_message(url: &str, headers: &[(&str, &str)], message: &Value) -> Htt
 
 /// Sends it with a token.
 pub fn initialize_with_token(url: &str, token: &Value) -> u16 {
-    let shown = format!("Bearer {}", token.as_str().expect("a token is text"));
-    initialize(url, &[("authorization", &shown)]).status
+    let authorization = format!("Bearer {}", token.as_str().expect("a token is text"));
+    initialize(url, &[("authorization", &authorization)]).status
 }
 
 /// Registers, and returns what comes of it.

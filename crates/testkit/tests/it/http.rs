@@ -56,12 +56,12 @@ fn news_come_over_the_standing_stream_and_come_again_when_they_were_missed() {
     let served = ScriptedServer::http(Script::legacy());
     let mut client = HttpClient::new(served.url());
     client.open();
-    let mut standing = client.open_get_stream(None);
+    let mut get_stream = client.open_get_stream(None);
     served.change_tools();
     served.change_tools();
-    let first = standing.event().unwrap().unwrap();
+    let first = get_stream.event().unwrap().unwrap();
     assert!(first.data.contains("list_changed"), "{first:?}");
-    drop(standing);
+    drop(get_stream);
     served.change_tools();
     let mut again = client.open_get_stream(first.id.as_deref());
     let ids: Vec<Option<String>> = (0..2).map(|_| again.event().unwrap().unwrap().id).collect();
@@ -216,9 +216,9 @@ fn a_server_that_is_dropped_is_gone_and_another_takes_its_place() {
     let served = ScriptedServer::http(Script::legacy());
     let mut client = HttpClient::new(served.url());
     client.open();
-    let mut standing = client.open_get_stream(None);
+    let mut get_stream = client.open_get_stream(None);
     let served = served.restart(Script::legacy().name("second"));
-    assert!(!matches!(standing.event(), Ok(Some(_))));
+    assert!(!matches!(get_stream.event(), Ok(Some(_))));
     let list = request(2, "tools/list", json!({}));
     assert_eq!(post(served.url(), Some(client.session()), &list).status, 404);
     assert_eq!(HttpClient::new(served.url()).open()["serverInfo"]["name"], "second");

@@ -84,10 +84,10 @@ fn initialize_params() -> Json {
 
 /// Starts the server on its standard streams and compares its name and the tools that it has at least.
 async fn check(server: RealServer, name: &str, tools: &[&str]) {
-    let mut talk = ServerProcess::start(&server);
-    let hello = talk.initialize().await;
+    let mut server_process = ServerProcess::start(&server);
+    let hello = server_process.initialize().await;
     assert_eq!(hello["serverInfo"]["name"], name);
-    let listed = talk.call(2, "tools/list", json!({})).await;
+    let listed = server_process.call(2, "tools/list", json!({})).await;
     for tool in tools {
         let all = listed["result"]["tools"].as_array().expect("the list is one");
         assert!(all.iter().any(|it| it["name"] == *tool), "{tool} is not in {listed}");
@@ -154,13 +154,13 @@ async fn filesystem_answers() {
 async fn memory_keeps_its_file_where_it_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("memory.jsonl");
-    let mut talk = ServerProcess::start(&real::memory(&file));
-    talk.initialize().await;
+    let mut server_process = ServerProcess::start(&real::memory(&file));
+    server_process.initialize().await;
     let entity = json!({"name": "Ada", "entityType": "person", "observations": ["counts"]});
     let arguments = json!({"entities": [entity]});
     let call = json!({"name": "create_entities", "arguments": arguments});
 
-    talk.call(2, "tools/call", call).await;
+    server_process.call(2, "tools/call", call).await;
 
     assert!(std::fs::read_to_string(file).unwrap().contains("Ada"));
 }
@@ -204,23 +204,25 @@ async fn check_elicitation(server: RealServer) {
     let greeting = "hello Ada";
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
 
-    let mut talk = ServerProcess::start(&server);
-    talk.initialize().await;
+    let mut server_process = ServerProcess::start(&server);
+    server_process.initialize().await;
     let params = json!({"name": "ask", "arguments": {}});
-    talk.send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})).await;
-    let question = talk.receive_until(|it| it["method"] == "elicitation/create").await;
-    talk.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
-    let result = talk.receive_until(|it| it["id"] == 2 && it["method"].is_null()).await;
+    server_process
+        .send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
+        .await;
+    let question = server_process.receive_until(|it| it["method"] == "elicitation/create").await;
+    server_process.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+    let result = server_process.receive_until(|it| it["id"] == 2 && it["method"].is_null()).await;
     assert_eq!(result["result"]["content"][0]["text"], greeting);
 
-    let mut talk = ServerProcess::start(&server);
-    let asked = talk.call_modern(1, "tools/call", params.clone()).await;
+    let mut server_process = ServerProcess::start(&server);
+    let asked = server_process.call_modern(1, "tools/call", params.clone()).await;
     assert_eq!(asked["result"]["resultType"], "input_required");
     let question = &asked["result"]["inputRequests"]["name"];
     assert_eq!(question["method"], "elicitation/create");
     let mut again = params;
     again["inputResponses"] = json!({"name": answer});
-    let result = talk.call_modern(2, "tools/call", again).await;
+    let result = server_process.call_modern(2, "tools/call", again).await;
     assert_eq!(result["result"]["content"][0]["text"], greeting);
 }
 
@@ -236,12 +238,12 @@ async fn typescript_v2_asks_a_question_in_both_eras() {
 
 /// The resource and the prompt that both of our servers have.
 async fn check_resource_and_prompt(server: RealServer) {
-    let mut talk = ServerProcess::start(&server);
-    talk.initialize().await;
-    let note = talk.call(2, "resources/read", json!({"uri": "note://one"})).await;
+    let mut server_process = ServerProcess::start(&server);
+    server_process.initialize().await;
+    let note = server_process.call(2, "resources/read", json!({"uri": "note://one"})).await;
     assert_eq!(note["result"]["contents"][0]["text"], "the first note");
     let params = json!({"name": "greeting", "arguments": {"name": "Ada"}});
-    let prompt = talk.call(3, "prompts/get", params).await;
+    let prompt = server_process.call(3, "prompts/get", params).await;
     assert_eq!(prompt["result"]["messages"][0]["content"]["text"], "Greet Ada.");
 }
 
@@ -257,8 +259,8 @@ async fn typescript_v2_has_a_resource_and_a_prompt() {
 
 #[tokio::test]
 async fn typescript_v2_tells_whoever_listens_that_its_tools_changed() {
-    let mut talk = ServerProcess::start(&real::typescript_v2(ServerTransport::Stdio));
-    talk.call_modern(1, "server/discover", json!({})).await;
+    let mut server_process = ServerProcess::start(&real::typescript_v2(ServerTransport::Stdio));
+    server_process.call_modern(1, "server/discover", json!({})).await;
     // The answer to this question comes when the listening ends, so it is not waited for.
     let mut params = json!({"notifications": {"toolsListChanged": true}});
     params["_meta"] = json!({
@@ -268,12 +270,17 @@ async fn typescript_v2_tells_whoever_listens_that_its_tools_changed() {
     });
     let listen =
         json!({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": params});
-    talk.send(listen).await;
-    talk.receive_until(|it| it["method"] == "notifications/subscriptions/acknowledged").await;
+    server_process.send(listen).await;
+    server_process
+        .receive_until(|it| it["method"] == "notifications/subscriptions/acknowledged")
+        .await;
     let grow = json!({"name": "grow", "arguments": {}, "_meta": params["_meta"]});
-    talk.send(json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": grow})).await;
+    server_process
+        .send(json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": grow}))
+        .await;
 
-    let told = talk.receive_until(|it| it["method"] == "notifications/tools/list_changed").await;
+    let told =
+        server_process.receive_until(|it| it["method"] == "notifications/tools/list_changed").await;
 
     assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 2);
 }

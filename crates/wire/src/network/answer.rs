@@ -60,11 +60,11 @@ pub(crate) async fn read_body(
     let mut body = BytesMut::with_capacity(room.max(first.len() + second.len()));
     body.extend_from_slice(&first);
     let mut next = Some(second);
-    while let Some(piece) = next {
-        if body.len() + piece.len() > limit {
+    while let Some(chunk) = next {
+        if body.len() + chunk.len() > limit {
             return Err(too_large());
         }
-        body.extend_from_slice(&piece);
+        body.extend_from_slice(&chunk);
         next = response.chunk().await?;
     }
     Ok(body.freeze())
@@ -76,13 +76,13 @@ pub(crate) async fn drain(mut response: HttpResponse) {
 }
 
 async fn read_prefix(response: &mut HttpResponse, limit: usize) -> Vec<u8> {
-    let mut beginning = Vec::new();
-    while beginning.len() < limit
-        && let Ok(Some(piece)) = response.chunk().await
+    let mut prefix = Vec::new();
+    while prefix.len() < limit
+        && let Ok(Some(chunk)) = response.chunk().await
     {
-        beginning.extend_from_slice(&piece[..piece.len().min(limit - beginning.len())]);
+        prefix.extend_from_slice(&chunk[..chunk.len().min(limit - prefix.len())]);
     }
-    beginning
+    prefix
 }
 
 /// A refusal whose body was not read yet.
@@ -126,9 +126,9 @@ pub(crate) fn not_mcp_error_with_body(headers: &HeaderMap, body: &[u8]) -> Trans
 /// What can be shown of bytes that should be text: nothing that moves a cursor.
 fn printable(bytes: &[u8], limit: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]);
-    let shown = text.chars().map(|sign| match sign.is_control() {
-        true if sign != '\n' => ' ',
-        true | false => sign,
+    let shown = text.chars().map(|character| match character.is_control() {
+        true if character != '\n' => ' ',
+        true | false => character,
     });
     shown.collect()
 }

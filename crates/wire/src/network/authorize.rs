@@ -78,18 +78,18 @@ impl Target {
         request: &mut HttpRequest<'_>,
         via: Via,
     ) -> Result<HttpResponse, TransportError> {
-        let mut left = MAX_RETRIES;
+        let mut retries_left = MAX_RETRIES;
         loop {
             self.add_authorization(request).await;
             let response = match via {
                 Via::Http => network.send(request).await?,
                 Via::Upgrade => network.send_upgrade(request).await?,
             };
-            let verdict = self.review_response(request, &response).await;
-            if verdict == RetryDecision::GiveUp || left == 0 {
+            let decision = self.review_response(request, &response).await;
+            if decision == RetryDecision::GiveUp || retries_left == 0 {
                 return Ok(response);
             }
-            left -= 1;
+            retries_left -= 1;
             drain(response).await;
         }
     }
@@ -97,9 +97,9 @@ impl Target {
     async fn add_authorization(&self, request: &mut HttpRequest<'_>) {
         let Some(authorize) = &self.authorize else { return };
         let outbound = OutboundRequest { method: &request.method, url: &request.url };
-        let mut shown = authorize.headers(outbound).await;
-        shown.values_mut().for_each(|value| value.set_sensitive(true));
-        for (name, value) in shown {
+        let mut auth_headers = authorize.headers(outbound).await;
+        auth_headers.values_mut().for_each(|value| value.set_sensitive(true));
+        for (name, value) in auth_headers {
             if let Some(name) = name {
                 request.headers.insert(name, value);
             }
@@ -113,15 +113,15 @@ impl Target {
     ) -> RetryDecision {
         let Some(authorize) = &self.authorize else { return RetryDecision::GiveUp };
         let status = response.status();
-        let reception = ResponseHead {
+        let head = ResponseHead {
             status: status.as_u16(),
             headers: response.headers(),
             authorization: request.headers.get(header::AUTHORIZATION),
         };
         if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
-            authorize.on_response(reception);
+            authorize.on_response(head);
             return RetryDecision::GiveUp;
         }
-        authorize.on_unauthorized(reception).await
+        authorize.on_unauthorized(head).await
     }
 }

@@ -45,7 +45,7 @@ const READ_BUFFER: usize = 8 * 1024;
 pub(super) struct Http1Client(Arc<Pool>);
 
 struct Pool {
-    agent: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
     connect_timeout: Duration,
     idle: Mutex<IdleConnections>,
 }
@@ -93,7 +93,7 @@ pub(super) struct Http1Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     framing: BodyFraming,
-    pieces: ReadMode,
+    mode: ReadMode,
     reuse: ConnectionReuse,
     line: Option<PooledConnection>,
     pool: Weak<Pool>,
@@ -105,9 +105,9 @@ pub(super) fn is_plaintext(url: &Url) -> bool {
 }
 
 impl Http1Client {
-    pub(super) fn new(agent: &str, connect_timeout: Duration) -> Http1Client {
-        let agent = HeaderValue::from_str(agent).ok();
-        Http1Client(Arc::new(Pool { agent, connect_timeout, idle: Mutex::default() }))
+    pub(super) fn new(user_agent: &str, connect_timeout: Duration) -> Http1Client {
+        let user_agent = HeaderValue::from_str(user_agent).ok();
+        Http1Client(Arc::new(Pool { user_agent, connect_timeout, idle: Mutex::default() }))
     }
 
     /// Makes a request. A connection that was closed while it waited is no reason to fail: what never left goes out on
@@ -117,13 +117,13 @@ impl Http1Client {
         request: &HttpRequest<'_>,
     ) -> Result<Http1Response, TransportError> {
         let origin = &request.url[..Position::BeforePath];
-        let letter = self.encode(request)?;
+        let encoded = self.encode(request)?;
         loop {
             let (mut line, is_new) = match self.0.checkout(origin) {
                 Some(line) => (line, false),
                 None => (self.connect(&request.url).await?, true),
             };
-            match line.send(&letter).await {
+            match line.send(&encoded).await {
                 Ok(head) => return Ok(self.to_response(head, line)),
                 Err(SendError { is_sent: false, .. }) if !is_new => {}
                 Err(SendError { error, .. }) => {
@@ -136,7 +136,7 @@ impl Http1Client {
     fn encode(&self, request: &HttpRequest<'_>) -> Result<EncodedRequest, TransportError> {
         let is_small = request.body.len() <= MAX_INLINE_BODY;
         let mut beginning = Vec::with_capacity(512 + if is_small { request.body.len() } else { 0 });
-        let written = head::write_request_head(request, self.0.agent.as_ref(), &mut beginning);
+        let written = head::write_request_head(request, self.0.user_agent.as_ref(), &mut beginning);
         let unfit = |detail: &str| TransportError::Unreachable {
             reason: UnreachableReason::Other,
             detail: detail.into(),
@@ -155,9 +155,9 @@ impl Http1Client {
     fn to_response(&self, head: Http1Head, line: PooledConnection) -> Http1Response {
         let Http1Head { status, headers, framing, reuse: afterwards } = head;
         let home = Arc::downgrade(&self.0);
-        let (pieces, line) = (ReadMode::AsReceived, Some(line));
+        let (mode, line) = (ReadMode::AsReceived, Some(line));
         let mut answer =
-            Http1Response { status, headers, framing, pieces, reuse: afterwards, line, pool: home };
+            Http1Response { status, headers, framing, mode, reuse: afterwards, line, pool: home };
         if framing.is_complete() {
             answer.return_to_pool();
         }
@@ -167,9 +167,9 @@ impl Http1Client {
     async fn connect(&self, url: &Url) -> Result<PooledConnection, TransportError> {
         let limit = self.0.connect_timeout;
         let connected = timeout(limit, resolve_and_connect(url)).await;
-        let late = || io::Error::from(io::ErrorKind::TimedOut);
-        let stream = connected.unwrap_or_else(|_| Err((late(), FailurePhase::Connect)));
-        let stream = stream.map_err(|(error, when)| unreachable::from_error(&error, when))?;
+        let timed_out = || io::Error::from(io::ErrorKind::TimedOut);
+        let stream = connected.unwrap_or_else(|_| Err((timed_out(), FailurePhase::Connect)));
+        let stream = stream.map_err(|(error, phase)| unreachable::from_error(&error, phase))?;
         let _slower_then = stream.set_nodelay(true);
         let origin = url[..Position::BeforePath].into();
         Ok(PooledConnection {
@@ -207,8 +207,8 @@ async fn resolve_and_connect(url: &Url) -> Result<TcpStream, (io::Error, Failure
 async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, FailurePhase)> {
     let mut attempts = FuturesUnordered::new();
     let mut left = addresses.into_iter();
-    let nowhere = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    let mut last = (nowhere, FailurePhase::Resolve);
+    let no_address = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = (no_address, FailurePhase::Resolve);
     loop {
         match left.next() {
             Some(address) => attempts.push(TcpStream::connect(address)),
@@ -228,21 +228,21 @@ impl PooledConnection {
     /// Is the connection still there, with nothing on it that nobody asked for? Costs nothing while nothing came.
     fn is_reusable(&mut self) -> bool {
         let mut byte = [0];
-        let nobody = &mut Context::from_waker(Waker::noop());
+        let noop_context = &mut Context::from_waker(Waker::noop());
         self.read_buffer.is_empty()
             && Pin::new(&mut self.stream)
-                .poll_read(nobody, &mut ReadBuf::new(&mut byte))
+                .poll_read(noop_context, &mut ReadBuf::new(&mut byte))
                 .is_pending()
     }
 
     /// Asks something, and waits for the head of the answer. It may come before everything is sent.
-    async fn send(&mut self, letter: &EncodedRequest) -> Result<Http1Head, SendError> {
+    async fn send(&mut self, encoded: &EncodedRequest) -> Result<Http1Head, SendError> {
         if !self.is_reusable() {
             return Err(SendError { is_sent: false, error: connection_closed() });
         }
         let (mut sent, mut searched) = (0, 0);
         poll_fn(|task| {
-            let is_sent = match self.poll_send(letter, &mut sent, task) {
+            let is_sent = match self.poll_send(encoded, &mut sent, task) {
                 Poll::Ready(Err(error)) if sent == 0 => {
                     return Poll::Ready(Err(SendError { is_sent: false, error }));
                 }
@@ -264,11 +264,11 @@ impl PooledConnection {
 
     fn poll_send(
         &mut self,
-        letter: &EncodedRequest,
+        encoded: &EncodedRequest,
         sent: &mut usize,
         task: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let EncodedRequest { head: beginning, body: rest } = letter;
+        let EncodedRequest { head: beginning, body: rest } = encoded;
         while *sent < beginning.len() + rest.len() {
             let stream = Pin::new(&mut self.stream);
             let written = match (beginning.get(*sent..), rest.is_empty()) {
@@ -388,14 +388,14 @@ impl Http1Response {
 
     /// Whoever reads wants all of it at once.
     pub(super) fn prefer_single_chunk(&mut self) {
-        self.pieces = ReadMode::Whole;
+        self.mode = ReadMode::Whole;
     }
 
     /// The next piece of the body. With the last one, the connection is free for others.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         loop {
             let Some(line) = &mut self.line else { return Ok(None) };
-            match self.framing.next(&mut line.read_buffer, self.pieces) {
+            match self.framing.next(&mut line.read_buffer, self.mode) {
                 Ok(BodyPart::Bytes(bytes)) => {
                     if self.framing.is_complete() {
                         self.return_to_pool();
@@ -422,8 +422,8 @@ impl Http1Response {
 
     fn return_to_pool(&mut self) {
         let Some(line) = self.line.take() else { return };
-        let is_kept = self.reuse == ConnectionReuse::Reusable && line.read_buffer.is_empty();
-        if let Some(home) = self.pool.upgrade().filter(|_| is_kept) {
+        let is_reusable = self.reuse == ConnectionReuse::Reusable && line.read_buffer.is_empty();
+        if let Some(home) = self.pool.upgrade().filter(|_| is_reusable) {
             home.checkin(line);
         }
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_addresses_one_that_refuses_is_passed_over() {
+    async fn an_address_that_refuses_is_skipped() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let good = listener.local_addr().expect("an address");
         let (one, other) = (refusing_address().await, refusing_address().await);
@@ -454,12 +454,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_on_a_connection_that_was_just_closed_comes_back_at_once() {
+    async fn a_request_on_a_closed_connection_fails_as_not_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
-        let plain = Http1Client::new("test", Duration::from_secs(5));
-        let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
+        let http1 = Http1Client::new("test", Duration::from_secs(5));
+        let (line, accepted) = tokio::join!(http1.connect(&url), listener.accept());
         let mut line = line.expect("somebody listens");
         let mut stream = accepted.expect("one comes").0;
         let question = EncodedRequest { head: b"question".to_vec(), body: Bytes::new() };
@@ -490,19 +490,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_wait_are_closed_when_the_other_side_closes_or_nobody_comes() {
+    async fn idle_connections_are_closed_by_the_server_or_the_sweeper() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
-        let plain = Http1Client::new("test", Duration::from_secs(5));
+        let http1 = Http1Client::new("test", Duration::from_secs(5));
         let mut others = Vec::new();
         for _ in 0..2 {
-            let (line, accepted) = tokio::join!(plain.connect(&url), listener.accept());
-            plain.0.checkin(line.expect("somebody listens"));
+            let (line, accepted) = tokio::join!(http1.connect(&url), listener.accept());
+            http1.0.checkin(line.expect("somebody listens"));
             others.push(accepted.expect("one comes").0);
         }
         let waiting =
-            || plain.0.idle().by_thread.values().flat_map(HashMap::values).map(Vec::len).sum();
+            || http1.0.idle().by_thread.values().flat_map(HashMap::values).map(Vec::len).sum();
         drop(others.pop());
         tokio::time::pause();
         let mut counts: Vec<usize> = vec![waiting()];
@@ -515,15 +515,18 @@ mod tests {
         }
         counts.dedup();
         assert_eq!(counts, [2, 1, 0]);
-        assert!(plain.0.idle().sweeper.is_none(), "nobody sweeps an empty room");
+        assert!(http1.0.idle().sweeper.is_none(), "nobody sweeps an empty room");
     }
 
     #[tokio::test]
-    async fn who_cannot_be_reached_at_any_address_has_the_last_ones_reason() {
+    async fn the_error_is_that_of_the_last_address() {
         let (one, other) = (refusing_address().await, refusing_address().await);
-        let (error, when) = connect_first(vec![one, other]).await.expect_err("nobody listens");
-        assert_eq!((error.kind(), when), (io::ErrorKind::ConnectionRefused, FailurePhase::Connect));
-        let (_, when) = connect_first(Vec::new()).await.expect_err("there is nowhere to go");
-        assert_eq!(when, FailurePhase::Resolve);
+        let (error, phase) = connect_first(vec![one, other]).await.expect_err("nobody listens");
+        assert_eq!(
+            (error.kind(), phase),
+            (io::ErrorKind::ConnectionRefused, FailurePhase::Connect)
+        );
+        let (_, phase) = connect_first(Vec::new()).await.expect_err("there is nowhere to go");
+        assert_eq!(phase, FailurePhase::Resolve);
     }
 }

@@ -30,8 +30,8 @@ impl From<reqwest::Response> for HttpResponse {
 }
 
 impl From<Http1Response> for HttpResponse {
-    fn from(answer: Http1Response) -> HttpResponse {
-        HttpResponse(ResponseSource::Http1(Box::new(answer)))
+    fn from(response: Http1Response) -> HttpResponse {
+        HttpResponse(ResponseSource::Http1(Box::new(response)))
     }
 }
 
@@ -39,14 +39,14 @@ impl HttpResponse {
     pub(crate) fn status(&self) -> StatusCode {
         match &self.0 {
             ResponseSource::Reqwest(response) => response.status(),
-            ResponseSource::Http1(answer) => answer.status,
+            ResponseSource::Http1(response) => response.status,
         }
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
         match &self.0 {
             ResponseSource::Reqwest(response) => response.headers(),
-            ResponseSource::Http1(answer) => &answer.headers,
+            ResponseSource::Http1(response) => &response.headers,
         }
     }
 
@@ -54,7 +54,7 @@ impl HttpResponse {
     pub(crate) fn content_length(&self) -> Option<u64> {
         match &self.0 {
             ResponseSource::Reqwest(response) => response.content_length(),
-            ResponseSource::Http1(answer) => answer.content_length(),
+            ResponseSource::Http1(response) => response.content_length(),
         }
     }
 
@@ -62,7 +62,7 @@ impl HttpResponse {
     pub(crate) fn prefer_single_chunk(&mut self) {
         match &mut self.0 {
             ResponseSource::Reqwest(_) => {}
-            ResponseSource::Http1(answer) => answer.prefer_single_chunk(),
+            ResponseSource::Http1(response) => response.prefer_single_chunk(),
         }
     }
 
@@ -72,7 +72,7 @@ impl HttpResponse {
             ResponseSource::Reqwest(response) => {
                 response.chunk().await.map_err(|_| TransportError::IncompleteResponse)
             }
-            ResponseSource::Http1(answer) => answer.chunk().await,
+            ResponseSource::Http1(response) => response.chunk().await,
         }
     }
 

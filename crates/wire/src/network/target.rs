@@ -78,17 +78,17 @@ fn basic_auth(url: &Url) -> Option<HeaderValue> {
 fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match byte {
             Some(byte) if first == b'%' => {
                 bytes.push(byte);
-                rest = &behind[2..];
+                rest = &after[2..];
             }
             Some(_) | None => {
                 bytes.push(first);
-                rest = behind;
+                rest = after;
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn from_reqwest(error: reqwest::Error) -> TransportError {
         Some(cause) => cause.to_string(),
         None => error.to_string(),
     };
-    let why = if causes.iter().any(|cause| is_proxy_error(*cause)) {
+    let reason = if causes.iter().any(|cause| is_proxy_error(*cause)) {
         UnreachableReason::Proxy
     } else if error.is_dns() {
         UnreachableReason::NameResolution
@@ -37,29 +37,29 @@ pub(crate) fn from_reqwest(error: reqwest::Error) -> TransportError {
     } else {
         classify(&causes, is_https && error.is_connect())
     };
-    unreachable(why, &detail)
+    unreachable(reason, &detail)
 }
 
 /// The same without the library's client in between.
-pub(crate) fn from_error(error: &(dyn Error + 'static), when: FailurePhase) -> TransportError {
+pub(crate) fn from_error(error: &(dyn Error + 'static), phase: FailurePhase) -> TransportError {
     let causes: Vec<_> = causes(Some(error)).collect();
     let detail = causes.last().map(|cause| cause.to_string()).unwrap_or_default();
-    let why = match when {
+    let reason = match phase {
         FailurePhase::Resolve => UnreachableReason::NameResolution,
         FailurePhase::Connect | FailurePhase::Exchange => classify(&causes, false),
     };
-    unreachable(why, &detail)
+    unreachable(reason, &detail)
 }
 
-fn unreachable(why: UnreachableReason, detail: &str) -> TransportError {
-    TransportError::Unreachable { reason: why, detail: detail.chars().take(MAX_DETAIL).collect() }
+fn unreachable(reason: UnreachableReason, detail: &str) -> TransportError {
+    TransportError::Unreachable { reason, detail: detail.chars().take(MAX_DETAIL).collect() }
 }
 
-fn classify(causes: &[&(dyn Error + 'static)], is_handshake: bool) -> UnreachableReason {
+fn classify(causes: &[&(dyn Error + 'static)], is_tls_handshake: bool) -> UnreachableReason {
     let mut kinds =
         causes.iter().rev().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     match kinds.next() {
-        Some(kind) => classify_io(kind, is_handshake),
+        Some(kind) => classify_io(kind, is_tls_handshake),
         None if causes.last().is_some_and(|cause| is_connection_closed(*cause)) => {
             UnreachableReason::Reset
         }
@@ -67,7 +67,7 @@ fn classify(causes: &[&(dyn Error + 'static)], is_handshake: bool) -> Unreachabl
     }
 }
 
-fn classify_io(kind: io::ErrorKind, is_handshake: bool) -> UnreachableReason {
+fn classify_io(kind: io::ErrorKind, is_tls_handshake: bool) -> UnreachableReason {
     use io::ErrorKind as Kind;
     const RESET_KINDS: [io::ErrorKind; 5] = [
         Kind::ConnectionReset,
@@ -80,7 +80,7 @@ fn classify_io(kind: io::ErrorKind, is_handshake: bool) -> UnreachableReason {
         UnreachableReason::Refused
     } else if kind == Kind::TimedOut {
         UnreachableReason::Timeout
-    } else if kind == Kind::InvalidData || is_handshake && kind == Kind::UnexpectedEof {
+    } else if kind == Kind::InvalidData || is_tls_handshake && kind == Kind::UnexpectedEof {
         // What the TLS library refuses, and what it hears from the other side's.
         UnreachableReason::Tls
     } else if RESET_KINDS.contains(&kind) {
@@ -105,8 +105,8 @@ fn causes<'a>(
 
 /// The libraries keep the types of their proxy errors to themselves, so their words must do.
 fn is_proxy_error(cause: &(dyn Error + 'static)) -> bool {
-    let words = cause.to_string();
-    words.starts_with("tunnel error") || words == "error connecting to socks proxy"
+    let text = cause.to_string();
+    text.starts_with("tunnel error") || text == "error connecting to socks proxy"
 }
 
 /// Likewise: the error is of a library that we have only through another.

@@ -46,18 +46,18 @@ impl Attribution {
         candidates: impl IntoIterator<Item = (u64, &'a Arc<dyn CallOwner>)>,
     ) -> Attribution {
         let mut best: Option<(bool, u64, &Arc<dyn CallOwner>)> = None;
-        for (number, attendant) in candidates {
-            let waits = attendant.has_pending_request();
+        for (number, owner) in candidates {
+            let is_pending = owner.has_pending_request();
             best = match best {
-                Some((_, _, other)) if other.principal() != attendant.principal() => {
+                Some((_, _, other)) if other.principal() != owner.principal() => {
                     return Attribution::Ambiguous;
                 }
-                Some(best @ (true, newest, _)) if waits && newest > number => Some(best),
-                Some(best @ (false, oldest, _)) if waits || oldest < number => Some(best),
-                Some(_) | None => Some((waits, number, attendant)),
+                Some(best @ (true, newest, _)) if is_pending && newest > number => Some(best),
+                Some(best @ (false, oldest, _)) if is_pending || oldest < number => Some(best),
+                Some(_) | None => Some((is_pending, number, owner)),
             };
         }
-        best.map_or(Attribution::None, |(_, _, attendant)| Attribution::Owner(attendant.clone()))
+        best.map_or(Attribution::None, |(_, _, owner)| Attribution::Owner(owner.clone()))
     }
 }
 
@@ -65,7 +65,7 @@ impl fmt::Debug for Attribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Attribution::None => f.write_str("Nobody"),
-            Attribution::Owner(attendant) => write!(f, "One({})", attendant.principal()),
+            Attribution::Owner(owner) => write!(f, "One({})", owner.principal()),
             Attribution::Ambiguous => f.write_str("Several"),
         }
     }
@@ -109,7 +109,9 @@ mod tests {
     fn check(calls: &[(u64, u64, bool)], expected: Option<usize>) {
         let all: Vec<(u64, Arc<dyn CallOwner>)> = calls
             .iter()
-            .map(|(number, party, waits)| (*number, Arc::new(TestOwner(*party, *waits)) as _))
+            .map(|(number, principal, is_pending)| {
+                (*number, Arc::new(TestOwner(*principal, *is_pending)) as _)
+            })
             .collect();
         let found = match Attribution::resolve(all.iter().map(|(number, it)| (*number, it))) {
             Attribution::Owner(it) => all.iter().position(|(_, other)| Arc::ptr_eq(&it, other)),
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_belong_to_another_is_for_nobody() {
+    fn calls_of_several_principals_are_ambiguous() {
         check(&[], None);
         check(&[(1, 7, false)], Some(0));
         check(&[(1, 7, false), (2, 8, false)], None);
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_partys_calls_it_is_the_first_that_waits_for_nothing() {
+    fn of_one_principals_calls_the_first_idle_one_is_chosen() {
         check(&[(5, 7, false), (3, 7, false), (9, 7, true)], Some(1));
         check(&[(5, 7, true), (3, 7, true), (9, 7, true)], Some(2));
         check(&[(9, 7, true), (3, 7, true)], Some(0));

@@ -34,9 +34,9 @@ pub struct Call {
     method: Cow<'static, str>,
     params: Option<Payload>,
     headers: Option<Box<HeaderMap>>,
-    patience: CallTimeout,
-    listener: Option<mpsc::Sender<Progress>>,
-    attendant: Option<Arc<dyn CallOwner>>,
+    timeout: CallTimeout,
+    progress_sender: Option<mpsc::Sender<Progress>>,
+    owner: Option<Arc<dyn CallOwner>>,
 }
 
 /// How long a call may take.
@@ -61,7 +61,7 @@ pub struct Progress(pub Payload);
 pub(super) struct PendingCall {
     pub(super) response: oneshot::Sender<CallOutcome>,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
-    pub(super) attendant: Option<Arc<dyn CallOwner>>,
+    pub(super) owner: Option<Arc<dyn CallOwner>>,
 }
 
 /// How a call ended, seen from the task.
@@ -74,9 +74,9 @@ pub(super) enum CallOutcome {
 
 impl Call {
     pub(super) fn new(peer: Peer, number: u64, method: Cow<'static, str>) -> Call {
-        let patience = CallTimeout::None;
-        let (params, headers, listener, attendant) = (None, None, None, None);
-        Call { peer, number, method, params, headers, patience, listener, attendant }
+        let timeout = CallTimeout::None;
+        let (params, headers, progress_sender, owner) = (None, None, None, None);
+        Call { peer, number, method, params, headers, timeout, progress_sender, owner }
     }
 
     /// The call's number, which is also the progress token to put into its parameters.
@@ -97,33 +97,33 @@ impl Call {
     }
 
     /// Gives up after this long.
-    pub fn timeout(mut self, patience: Duration) -> Call {
-        self.patience = CallTimeout::Total(patience);
+    pub fn timeout(mut self, timeout: Duration) -> Call {
+        self.timeout = CallTimeout::Total(timeout);
         self
     }
 
     /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew, and it does not
     /// end while the other side waits for an answer of ours.
-    pub fn progress_timeout(mut self, patience: Duration) -> Call {
-        self.patience = CallTimeout::Progress(patience);
+    pub fn progress_timeout(mut self, timeout: Duration) -> Call {
+        self.timeout = CallTimeout::Progress(timeout);
         self
     }
 
     /// Gives up after this long, but not while the other side waits for an answer of ours.
-    pub fn server_timeout(mut self, patience: Duration) -> Call {
-        self.patience = CallTimeout::Server(patience);
+    pub fn server_timeout(mut self, timeout: Duration) -> Call {
+        self.timeout = CallTimeout::Server(timeout);
         self
     }
 
     /// Who hears what the other side says and answers what it asks on account of this call.
-    pub fn owner(mut self, attendant: Arc<dyn CallOwner>) -> Call {
-        self.attendant = Some(attendant);
+    pub fn owner(mut self, owner: Arc<dyn CallOwner>) -> Call {
+        self.owner = Some(owner);
         self
     }
 
     /// Also hands signs of progress to somebody.
-    pub fn progress_sender(mut self, listener: mpsc::Sender<Progress>) -> Call {
-        self.listener = Some(listener);
+    pub fn progress_sender(mut self, progress_sender: mpsc::Sender<Progress>) -> Call {
+        self.progress_sender = Some(progress_sender);
         self
     }
 }
@@ -133,10 +133,10 @@ impl IntoFuture for Call {
     type IntoFuture = CallFuture;
 
     fn into_future(self) -> CallFuture {
-        let Call { peer, number, method, params, headers, patience, listener, attendant } = self;
-        let (answer, answered) = oneshot::channel();
-        let wants_progress = listener.is_some() || matches!(patience, CallTimeout::Progress(_));
-        let (progress, signs) = match wants_progress {
+        let Call { peer, number, method, params, headers, timeout, progress_sender, owner } = self;
+        let (response_sender, response) = oneshot::channel();
+        let has_progress = progress_sender.is_some() || matches!(timeout, CallTimeout::Progress(_));
+        let (progress, progress_updates) = match has_progress {
             true => {
                 let (sender, receiver) = mpsc::channel(PROGRESS_QUEUE);
                 (Some(sender), Some(receiver))
@@ -144,9 +144,18 @@ impl IntoFuture for Call {
             false => (None, None),
         };
         let message = Message::Request { id: RequestId::Number(number), method, params };
-        let waiting = PendingCall { response: answer, progress, attendant };
-        let stage = Stage::New(OutgoingMessage { message, headers }, waiting);
-        CallFuture { peer, number, stage, answered, patience, alarm: None, signs, listener }
+        let pending = PendingCall { response: response_sender, progress, owner };
+        let stage = Stage::New(OutgoingMessage { message, headers }, pending);
+        CallFuture {
+            peer,
+            number,
+            stage,
+            response,
+            timeout,
+            deadline: None,
+            progress_updates,
+            progress_sender,
+        }
     }
 }
 
@@ -159,12 +168,12 @@ pub struct CallFuture {
     peer: Peer,
     number: u64,
     stage: Stage,
-    answered: oneshot::Receiver<CallOutcome>,
-    patience: CallTimeout,
+    response: oneshot::Receiver<CallOutcome>,
+    timeout: CallTimeout,
     /// Rings when there is no patience left. Set when the call is first polled, where there is a limit.
-    alarm: Option<Pin<Box<Sleep>>>,
-    signs: Option<mpsc::Receiver<Progress>>,
-    listener: Option<mpsc::Sender<Progress>>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    progress_updates: Option<mpsc::Receiver<Progress>>,
+    progress_sender: Option<mpsc::Sender<Progress>>,
 }
 
 /// How far a call has come.
@@ -189,7 +198,7 @@ impl Future for CallFuture {
         loop {
             match &mut call.stage {
                 Stage::New(..) => call.start()?,
-                Stage::FastPath(asked) => match asked.as_mut().poll(task) {
+                Stage::FastPath(attempt) => match attempt.as_mut().poll(task) {
                     Poll::Ready(FastPathOutcome::HandedOff) => call.stage = Stage::Sent,
                     Poll::Ready(FastPathOutcome::Response(outcome)) => {
                         call.finish();
@@ -216,20 +225,20 @@ impl Future for CallFuture {
 
 impl CallFuture {
     fn start(&mut self) -> Result<(), CallError> {
-        let Stage::New(outgoing, waiting) = mem::replace(&mut self.stage, Stage::Sent) else {
+        let Stage::New(outgoing, pending) = mem::replace(&mut self.stage, Stage::Sent) else {
             return Ok(());
         };
-        self.alarm = self.patience.duration().map(|limit| Box::pin(sleep(limit)));
+        self.deadline = self.timeout.duration().map(|limit| Box::pin(sleep(limit)));
         let shared = &self.peer.0;
         let number = self.number;
-        let asked = match &shared.shortcut {
-            Some(shortcut) => shortcut.clone().try_send(outgoing),
+        let attempt = match &shared.fast_path {
+            Some(fast_path) => fast_path.clone().try_send(outgoing),
             None => Err(outgoing),
         };
-        let outgoing = match asked {
-            Ok(asked) => {
-                shared.register.insert(number, waiting);
-                self.stage = Stage::FastPath(asked);
+        let outgoing = match attempt {
+            Ok(attempt) => {
+                shared.register.insert(number, pending);
+                self.stage = Stage::FastPath(attempt);
                 // The task closes this before it tells everybody who is in the register.
                 if shared.commands.is_closed() {
                     self.finish();
@@ -239,7 +248,7 @@ impl CallFuture {
             }
             Err(outgoing) => outgoing,
         };
-        match shared.commands.try_send(Command::Call { number, outgoing, waiting }) {
+        match shared.commands.try_send(Command::Call { number, outgoing, pending }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(command)) => {
                 let commands = self.peer.0.commands.clone();
@@ -258,11 +267,11 @@ impl CallFuture {
     }
 
     fn poll_response(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
-        if let Poll::Ready(answered) = Pin::new(&mut self.answered).poll(task) {
+        if let Poll::Ready(response) = Pin::new(&mut self.response).poll(task) {
             // What was said before the answer may come with it.
             self.forward_progress(task);
             self.stage = Stage::Done;
-            return Poll::Ready(self.outcome(answered.ok()));
+            return Poll::Ready(self.outcome(response.ok()));
         }
         self.forward_progress(task);
         self.poll_deadline(task)
@@ -273,8 +282,8 @@ impl CallFuture {
         CallError::Closed { reason: self.peer.close_reason(), delivery: Delivery::NotSent }
     }
 
-    fn outcome(&self, answered: Option<CallOutcome>) -> Result<Payload, CallError> {
-        match answered {
+    fn outcome(&self, response: Option<CallOutcome>) -> Result<Payload, CallError> {
+        match response {
             Some(CallOutcome::Response(outcome)) => outcome.map_err(CallError::from),
             Some(CallOutcome::Transport(fault)) => Err(CallError::Transport(fault)),
             Some(CallOutcome::Closed(how)) => {
@@ -289,32 +298,34 @@ impl CallFuture {
 
     /// Passes signs of progress on; the alarm is set anew where that is the agreement.
     fn forward_progress(&mut self, task: &mut Context<'_>) {
-        while let Some(signs) = &mut self.signs
-            && let Poll::Ready(sign) = signs.poll_recv(task)
+        while let Some(progress_updates) = &mut self.progress_updates
+            && let Poll::Ready(update) = progress_updates.poll_recv(task)
         {
-            let Some(sign) = sign else {
-                self.signs = None;
+            let Some(update) = update else {
+                self.progress_updates = None;
                 return;
             };
-            if let (CallTimeout::Progress(limit), Some(alarm)) = (self.patience, &mut self.alarm) {
-                alarm.as_mut().reset(Instant::now() + limit);
+            if let (CallTimeout::Progress(limit), Some(deadline)) =
+                (self.timeout, &mut self.deadline)
+            {
+                deadline.as_mut().reset(Instant::now() + limit);
             }
-            if let Some(listener) = &self.listener {
-                let _no_room_or_nobody = listener.try_send(sign);
+            if let Some(progress_sender) = &self.progress_sender {
+                let _no_room_or_nobody = progress_sender.try_send(update);
             }
         }
     }
 
     fn poll_deadline(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
-        let (Some(alarm), Some(limit)) = (&mut self.alarm, self.patience.duration()) else {
+        let (Some(deadline), Some(limit)) = (&mut self.deadline, self.timeout.duration()) else {
             return Poll::Pending;
         };
-        while alarm.as_mut().poll(task).is_ready() {
+        while deadline.as_mut().poll(task).is_ready() {
             // The other side asked us something on its way, and people take as long as people take.
-            if matches!(self.patience, CallTimeout::Total(_)) || !self.peer.has_open_requests() {
+            if matches!(self.timeout, CallTimeout::Total(_)) || !self.peer.has_open_requests() {
                 return self.time_out(limit);
             }
-            alarm.as_mut().reset(Instant::now() + limit);
+            deadline.as_mut().reset(Instant::now() + limit);
         }
         Poll::Pending
     }
@@ -328,9 +339,9 @@ impl CallFuture {
     /// taken yet is then never sent.
     fn cancel(&mut self, reason: &'static str) {
         if let Stage::Sent | Stage::FastPath(_) = mem::replace(&mut self.stage, Stage::Done) {
-            self.answered.close();
-            let departure = Cancellation::Call { number: self.number, reason };
-            let _connection_over = self.peer.0.departures.send(departure);
+            self.response.close();
+            let cancellation = Cancellation::Call { number: self.number, reason };
+            let _connection_over = self.peer.0.cancellations.send(cancellation);
         }
     }
 }

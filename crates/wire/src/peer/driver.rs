@@ -29,15 +29,15 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// What comes to the task from outside.
 pub(super) struct DriverInputs {
     pub(super) commands: mpsc::Receiver<Command>,
-    pub(super) answers: mpsc::Receiver<Message>,
-    pub(super) departures: mpsc::UnboundedReceiver<Cancellation>,
+    pub(super) responses: mpsc::Receiver<Message>,
+    pub(super) cancellations: mpsc::UnboundedReceiver<Cancellation>,
 }
 
 /// Where the task tells what happens.
 pub(super) struct DriverOutputs {
     pub(super) events: mpsc::Sender<PeerEvent>,
     /// For answers to the other side's questions.
-    pub(super) answers: mpsc::Sender<Message>,
+    pub(super) responses: mpsc::Sender<Message>,
     /// How many of its questions wait.
     pub(super) open_requests: Arc<AtomicUsize>,
     pub(super) close_reason: watch::Sender<Option<CloseReason>>,
@@ -46,21 +46,21 @@ pub(super) struct DriverOutputs {
 pub(super) struct Driver<L> {
     link: L,
     register: Arc<PendingCalls>,
-    outlets: DriverOutputs,
+    outputs: DriverOutputs,
     statistics: Statistics,
 }
 
 impl<L: Transport> Driver<L> {
-    pub(super) fn new(link: L, register: Arc<PendingCalls>, outlets: DriverOutputs) -> Driver<L> {
-        Driver { link, register, outlets, statistics: Statistics::default() }
+    pub(super) fn new(link: L, register: Arc<PendingCalls>, outputs: DriverOutputs) -> Driver<L> {
+        Driver { link, register, outputs, statistics: Statistics::default() }
     }
 
-    pub(super) async fn run(mut self, inlets: DriverInputs) -> Statistics {
-        let DriverInputs { mut commands, mut answers, mut departures } = inlets;
-        let how = loop {
+    pub(super) async fn run(mut self, inputs: DriverInputs) -> Statistics {
+        let DriverInputs { mut commands, mut responses, mut cancellations } = inputs;
+        let reason = loop {
             let has_room = self.link.queued_bytes() < HIGH_WATER;
             // Calls may wait for our answers, so answers do not wait behind calls.
-            let has_room_for_answers = self.link.queued_bytes() < RESPONSE_LIMIT;
+            let has_room_for_responses = self.link.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
                     Some(command) => {
@@ -70,15 +70,15 @@ impl<L: Transport> Driver<L> {
                     // Nobody holds a handle any more.
                     None => break self.shutdown().await,
                 },
-                Some(answer) = answers.recv(), if has_room_for_answers => {
-                    self.link.push(answer.into());
+                Some(response) = responses.recv(), if has_room_for_responses => {
+                    self.link.push(response.into());
                 }
-                Some(departure) = departures.recv() => match departure {
+                Some(cancellation) = cancellations.recv() => match cancellation {
                     Cancellation::Call { number, reason } => self.cancel(number, reason),
                     Cancellation::Connection => {
                         self.execute_queued(&mut commands);
-                        while let Ok(answer) = answers.try_recv() {
-                            self.link.push(answer.into());
+                        while let Ok(response) = responses.try_recv() {
+                            self.link.push(response.into());
                         }
                         break self.shutdown().await;
                     }
@@ -88,14 +88,14 @@ impl<L: Transport> Driver<L> {
                     Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
                     Ok(TransportEvent::DeliveryFailed { id, error }) => self.complete(id, CallOutcome::Transport(error)),
                     Ok(TransportEvent::Malformed(_)) => self.statistics.malformed_messages += 1,
-                    Err(how) => break how,
+                    Err(reason) => break reason,
                 },
             }
         };
-        self.outlets.close_reason.send_replace(Some(how.clone()));
+        self.outputs.close_reason.send_replace(Some(reason.clone()));
         commands.close();
-        for waiting in self.register.drain() {
-            let _caller_left = waiting.response.send(CallOutcome::Closed(how.clone()));
+        for pending in self.register.drain() {
+            let _caller_left = pending.response.send(CallOutcome::Closed(reason.clone()));
         }
         self.statistics
     }
@@ -118,11 +118,11 @@ impl<L: Transport> Driver<L> {
 
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Call { number, outgoing, waiting } => {
-                if waiting.response.is_closed() {
+            Command::Call { number, outgoing, pending } => {
+                if pending.response.is_closed() {
                     return;
                 }
-                self.register.insert(number, waiting);
+                self.register.insert(number, pending);
                 self.link.push(outgoing);
             }
             Command::Send(message) => self.link.push(message.into()),
@@ -140,25 +140,27 @@ impl<L: Transport> Driver<L> {
         self.link.push(Message::Notification { method, params: Some(params) }.into());
     }
 
-    fn receive(&mut self, message: Message, amid: Option<&RequestId>) {
+    fn receive(&mut self, message: Message, related_to: Option<&RequestId>) {
         match message {
             Message::Response { id, outcome } => self.complete(id, CallOutcome::Response(outcome)),
-            Message::Notification { method, params } => self.on_notification(method, params, amid),
+            Message::Notification { method, params } => {
+                self.on_notification(method, params, related_to)
+            }
             Message::Request { id, method, params } => {
-                let behalf = self.register.attribute(amid, MessageKind::Request);
+                let behalf = self.register.attribute(related_to, MessageKind::Request);
                 self.on_request(id, method, params, behalf);
             }
         }
     }
 
-    fn complete(&mut self, id: Option<RequestId>, answered: CallOutcome) {
-        let waiting = match id {
+    fn complete(&mut self, id: Option<RequestId>, call_outcome: CallOutcome) {
+        let pending = match id {
             Some(RequestId::Number(number)) => self.register.remove(number, CallEnding::Answered),
             Some(RequestId::Other(_)) | None => None,
         };
-        match (waiting, answered) {
-            (Some(waiting), answered) => {
-                let _caller_left = waiting.response.send(answered);
+        match (pending, call_outcome) {
+            (Some(pending), call_outcome) => {
+                let _caller_left = pending.response.send(call_outcome);
             }
             (None, CallOutcome::Transport(_)) => self.statistics.undelivered += 1,
             (None, CallOutcome::Response(_) | CallOutcome::Closed(_)) => {
@@ -171,25 +173,25 @@ impl<L: Transport> Driver<L> {
         &mut self,
         method: Cow<'static, str>,
         params: Option<Payload>,
-        amid: Option<&RequestId>,
+        related_to: Option<&RequestId>,
     ) {
         if method == "notifications/progress"
             && let Some(params) = &params
             && let Some(number) = progress_token(params)
-            && let Some(listener) = self.register.peek(number, |it| it.progress.clone())
+            && let Some(progress_sender) = self.register.peek(number, |it| it.progress.clone())
         {
-            if let Some(progress) = listener {
+            if let Some(progress) = progress_sender {
                 let _no_room = progress.try_send(Progress(params.clone()));
             }
             return;
         }
-        if let Attribution::Owner(attendant) =
-            self.register.attribute(amid, MessageKind::Notification)
-            && attendant.on_notification(&method, params.as_ref()) == Propagation::Stop
+        if let Attribution::Owner(owner) =
+            self.register.attribute(related_to, MessageKind::Notification)
+            && owner.on_notification(&method, params.as_ref()) == Propagation::Stop
         {
             return;
         }
-        if self.outlets.events.try_send(PeerEvent::Notification { method, params }).is_err() {
+        if self.outputs.events.try_send(PeerEvent::Notification { method, params }).is_err() {
             self.statistics.dropped_notifications += 1;
         }
     }
@@ -206,17 +208,17 @@ impl<L: Transport> Driver<L> {
             self.respond(id, outcome);
             return;
         }
-        let answer = Some(self.outlets.answers.clone());
-        let _open = OpenRequestGuard::new(&self.outlets.open_requests);
+        let response = Some(self.outputs.responses.clone());
+        let _open = OpenRequestGuard::new(&self.outputs.open_requests);
         let request = IncomingRequest {
             id,
             method,
             params,
             attribution: behalf,
-            responses: answer,
+            responses: response,
             _open_guard: _open,
         };
-        let Err(error) = self.outlets.events.try_send(PeerEvent::Request(request)) else { return };
+        let Err(error) = self.outputs.events.try_send(PeerEvent::Request(request)) else { return };
         self.statistics.rejected_requests += 1;
         let message = match &error {
             TrySendError::Full(_) => "too many questions are waiting",

@@ -24,16 +24,16 @@ pub(super) struct PendingCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
-    waiting: HashMap<u64, PendingCall, BuildHasherDefault<CallNumberHasher>>,
-    over: VecDeque<RecentCall>,
+    pending: HashMap<u64, PendingCall, BuildHasherDefault<CallNumberHasher>>,
+    recent: VecDeque<RecentCall>,
 }
 
 /// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
 #[derive(Debug)]
 struct RecentCall {
-    attendant: Arc<dyn CallOwner>,
-    until: Instant,
-    how: CallEnding,
+    owner: Arc<dyn CallOwner>,
+    expires_at: Instant,
+    ending: CallEnding,
 }
 
 /// How a call ended.
@@ -56,49 +56,53 @@ impl PendingCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, number: u64, waiting: PendingCall) {
-        self.calls().waiting.insert(number, waiting);
+    pub(super) fn insert(&self, number: u64, pending: PendingCall) {
+        self.calls().pending.insert(number, pending);
     }
 
     /// Takes a call that has ended out.
-    pub(super) fn remove(&self, number: u64, how: CallEnding) -> Option<PendingCall> {
+    pub(super) fn remove(&self, number: u64, ending: CallEnding) -> Option<PendingCall> {
         let mut calls = self.calls();
-        let mut waiting = calls.waiting.remove(&number)?;
-        if let Some(attendant) = waiting.attendant.take() {
-            calls.add_recent(attendant, how);
+        let mut pending = calls.pending.remove(&number)?;
+        if let Some(owner) = pending.owner.take() {
+            calls.add_recent(owner, ending);
         }
-        Some(waiting)
+        Some(pending)
     }
 
     /// Looks at a call that still waits.
     pub(super) fn peek<T>(&self, number: u64, look: impl FnOnce(&PendingCall) -> T) -> Option<T> {
-        self.calls().waiting.get(&number).map(look)
+        self.calls().pending.get(&number).map(look)
     }
 
     pub(super) fn drain(&self) -> Vec<PendingCall> {
-        self.calls().waiting.drain().map(|it| it.1).collect()
+        self.calls().pending.drain().map(|it| it.1).collect()
     }
 
     /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
-    pub(super) fn attribute(&self, amid: Option<&RequestId>, speech: MessageKind) -> Attribution {
+    pub(super) fn attribute(
+        &self,
+        related_to: Option<&RequestId>,
+        kind: MessageKind,
+    ) -> Attribution {
         let calls = self.calls();
-        if let Some(RequestId::Number(number)) = amid {
-            let waiting = calls.waiting.get(number);
-            let attendant = waiting.and_then(|it| it.attendant.as_ref());
-            return Attribution::resolve(attendant.map(|it| (*number, it)));
+        if let Some(RequestId::Number(number)) = related_to {
+            let pending = calls.pending.get(number);
+            let owner = pending.and_then(|it| it.owner.as_ref());
+            return Attribution::resolve(owner.map(|it| (*number, it)));
         }
-        let attended =
-            calls.waiting.iter().filter_map(|(number, it)| Some((*number, it.attendant.as_ref()?)));
-        match (Attribution::resolve(attended), speech) {
+        let owned =
+            calls.pending.iter().filter_map(|(number, it)| Some((*number, it.owner.as_ref()?)));
+        match (Attribution::resolve(owned), kind) {
             // It may speak of what somebody else called off a moment ago.
-            (Attribution::Owner(attendant), _) if calls.is_ambiguous(&*attendant, speech) => {
+            (Attribution::Owner(owner), _) if calls.is_ambiguous(&*owner, kind) => {
                 Attribution::Ambiguous
             }
             // What is said may come after the answer, on another way.
             (Attribution::None, MessageKind::Notification) => {
                 let now = Instant::now();
-                let late = calls.over.iter().filter(|it| it.until > now);
-                Attribution::resolve(late.map(|it| (0, &it.attendant)))
+                let late = calls.recent.iter().filter(|it| it.expires_at > now);
+                Attribution::resolve(late.map(|it| (0, &it.owner)))
             }
             (behalf @ (Attribution::None | Attribution::Owner(_) | Attribution::Ambiguous), _) => {
                 behalf
@@ -108,30 +112,30 @@ impl PendingCalls {
 }
 
 impl Calls {
-    fn is_ambiguous(&self, attendant: &dyn CallOwner, speech: MessageKind) -> bool {
-        if self.over.is_empty() {
+    fn is_ambiguous(&self, owner: &dyn CallOwner, kind: MessageKind) -> bool {
+        if self.recent.is_empty() {
             return false;
         }
-        let (now, own) = (Instant::now(), attendant.principal());
-        self.over.iter().any(|over| {
-            over.attendant.principal() != own
-                && over.until > now
-                && (over.how == CallEnding::Cancelled || speech == MessageKind::Notification)
+        let (now, principal) = (Instant::now(), owner.principal());
+        self.recent.iter().any(|recent| {
+            recent.owner.principal() != principal
+                && recent.expires_at > now
+                && (recent.ending == CallEnding::Cancelled || kind == MessageKind::Notification)
         })
     }
 
-    fn add_recent(&mut self, attendant: Arc<dyn CallOwner>, how: CallEnding) {
+    fn add_recent(&mut self, owner: Arc<dyn CallOwner>, ending: CallEnding) {
         let now = Instant::now();
-        let lasts = match how {
+        let grace = match ending {
             CallEnding::Cancelled => CANCELLED_GRACE,
             CallEnding::Answered => ANSWERED_GRACE,
         };
-        while self.over.len() >= MAX_RECENT_CALLS
-            || self.over.front().is_some_and(|it| it.until <= now)
+        while self.recent.len() >= MAX_RECENT_CALLS
+            || self.recent.front().is_some_and(|it| it.expires_at <= now)
         {
-            self.over.pop_front();
+            self.recent.pop_front();
         }
-        self.over.push_back(RecentCall { attendant, until: now + lasts, how });
+        self.recent.push_back(RecentCall { owner, expires_at: now + grace, ending });
     }
 }
 

@@ -28,11 +28,11 @@ pub struct RunningCommand {
 /// inside a runtime.
 pub fn spawn(
     program: &Program,
-    keeping: &ProcessOptions,
+    options: &ProcessOptions,
 ) -> Result<(Receiver, RunningCommand), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
     let mark = kin::Owner::current()
-        .program_mark(keeping.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
+        .program_mark(options.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
     let (reader, writer) = io::pipe().map_err(fail)?;
     let mut command = Command::new(&program.command);
     command
@@ -50,10 +50,10 @@ pub fn spawn(
     let child = command.spawn().map_err(fail)?;
     // It holds our copies of the pipe's end, without which the pipe would never end.
     drop(command);
-    let group = ProcessGroup::new(&child, mark, keeping.watchdog.clone())
+    let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
-    let said = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-    Ok((said, RunningCommand { child, group }))
+    let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
+    Ok((output, RunningCommand { child, group }))
 }
 
 impl RunningCommand {
@@ -69,7 +69,7 @@ impl RunningCommand {
     /// Ends the command, politely first, and everybody whom it started, in whatever group.
     pub async fn stop(mut self) -> ProcessExit {
         self.group.signal_all(Signal::TERM);
-        let (status, after) = match timeout(TERMINATE_GRACE, self.child.wait()).await {
+        let (status, step) = match timeout(TERMINATE_GRACE, self.child.wait()).await {
             Ok(status) => (status.ok(), StopStep::Terminate),
             Err(_) => {
                 self.group.signal_all(Signal::KILL);
@@ -81,6 +81,6 @@ impl RunningCommand {
         if let Some(mark) = self.group.mark.take() {
             let _found = tokio::task::spawn_blocking(move || kin::kill_marked(&mark)).await;
         }
-        ProcessExit { status, step: after }
+        ProcessExit { status, step }
     }
 }

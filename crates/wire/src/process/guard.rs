@@ -27,7 +27,7 @@ pub struct Watchdog(Arc<Mutex<WatchdogPipe>>);
 
 #[derive(Debug)]
 struct WatchdogPipe {
-    to: Option<ChildStdin>,
+    stdin: Option<ChildStdin>,
     child: Child,
 }
 
@@ -44,8 +44,8 @@ impl Watchdog {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let to = child.stdin.take();
-        Ok(Watchdog(Arc::new(Mutex::new(WatchdogPipe { to, child }))))
+        let stdin = child.stdin.take();
+        Ok(Watchdog(Arc::new(Mutex::new(WatchdogPipe { stdin, child }))))
     }
 
     /// Tells it of a process group of ours.
@@ -61,8 +61,8 @@ impl Watchdog {
     /// A few bytes into a pipe whose other end does nothing but read: it takes them at once.
     fn write_line(&self, line: &str) {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(to) = &mut guard.to {
-            let _guard_gone = to.write_all(line.as_bytes());
+        if let Some(stdin) = &mut guard.stdin {
+            let _guard_gone = stdin.write_all(line.as_bytes());
         }
     }
 }
@@ -71,18 +71,18 @@ impl Drop for WatchdogPipe {
     fn drop(&mut self) {
         // Its work begins when the pipe ends. Nobody waits for it, and whoever is our parent collects it, unless
         // it has ended already.
-        self.to = None;
+        self.stdin = None;
         let _still_at_work = self.child.try_wait();
     }
 }
 
 /// The guard's whole life: listens until the pipe ends, then kills every group it was told of and everybody who
 /// carries the owner's mark.
-pub fn run_watchdog(from: impl Read, owner: &str) {
+pub fn run_watchdog(input: impl Read, owner: &str) {
     // A session of its own, so that no terminal takes it down with us.
     let _already_leads_one = rustix::process::setsid();
     let mut groups = BTreeSet::new();
-    for line in BufReader::new(from).lines() {
+    for line in BufReader::new(input).lines() {
         let Ok(line) = line else { break };
         let parsed = line.get(1..).and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
         match (line.as_bytes().first(), parsed) {

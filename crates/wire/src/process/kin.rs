@@ -16,40 +16,40 @@ const MAX_SCANS: usize = 10;
 /// Who started a program: a process that can be told from a later one of the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    number: u32,
-    began: String,
+    pid: u32,
+    start_time: String,
 }
 
 impl Owner {
     /// This process.
     pub fn current() -> Owner {
-        let number = std::process::id();
-        Owner { number, began: began(number).unwrap_or_default() }
+        let pid = std::process::id();
+        Owner { pid, start_time: start_time(pid).unwrap_or_default() }
     }
 
     /// The mark of the owner's nth flock.
-    pub fn set_mark(&self, flock: u64) -> String {
-        format!("{self}/{flock}")
+    pub fn set_mark(&self, process_set: u64) -> String {
+        format!("{self}/{process_set}")
     }
 
     /// The mark of the owner's nth program, which is in some flock.
-    pub fn program_mark(&self, flock: u64, program: u64) -> String {
-        format!("{}/{program}", self.set_mark(flock))
+    pub fn program_mark(&self, process_set: u64, program: u64) -> String {
+        format!("{}/{program}", self.set_mark(process_set))
     }
 
     fn parse(text: &str) -> Option<Owner> {
-        let (number, began) = text.split_once('.')?;
-        Some(Owner { number: number.parse().ok()?, began: began.to_owned() })
+        let (pid, start_time) = text.split_once('.')?;
+        Some(Owner { pid: pid.parse().ok()?, start_time: start_time.to_owned() })
     }
 
     fn is_alive(&self) -> bool {
-        began(self.number).is_some_and(|began| began == self.began)
+        start_time(self.pid).is_some_and(|start_time| start_time == self.start_time)
     }
 }
 
 impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.number, self.began)
+        write!(f, "{}.{}", self.pid, self.start_time)
     }
 }
 
@@ -63,9 +63,9 @@ pub fn kill_marked(mark: &str) -> usize {
 /// alone: its owner's number is one of that namespace, and says nothing here.
 pub fn kill_orphans() -> usize {
     let here = pid_namespace("self");
-    kill_matching(|number, found| {
+    kill_matching(|pid, found| {
         let owner = found.split('/').next().and_then(Owner::parse);
-        let is_here = here.is_some() && pid_namespace(&number.to_string()) == here;
+        let is_here = here.is_some() && pid_namespace(&pid.to_string()) == here;
         is_here && owner.is_some_and(|owner| !owner.is_alive())
     })
 }
@@ -79,13 +79,13 @@ fn has_mark(found: &str, mark: &str) -> bool {
     found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn kill_matching(is_wanted: impl Fn(u32, &str) -> bool) -> usize {
+fn kill_matching(matches_mark: impl Fn(u32, &str) -> bool) -> usize {
     let mut killed = 0;
     for _ in 0..MAX_SCANS {
         let mut found = 0;
-        for number in list_pids() {
-            if read_mark(number).is_ok_and(|mark| mark.is_some_and(|mark| is_wanted(number, &mark)))
-                && let Some(process) = i32::try_from(number).ok().and_then(Pid::from_raw)
+        for pid in list_pids() {
+            if read_mark(pid).is_ok_and(|mark| mark.is_some_and(|mark| matches_mark(pid, &mark)))
+                && let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw)
                 && kill_process(process, Signal::KILL).is_ok()
             {
                 found += 1;
@@ -105,14 +105,14 @@ fn list_pids() -> Vec<u32> {
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number != own)
+        .filter(|pid| *pid != own)
         .collect()
 }
 
 /// The mark in a process's environment; an error where that is not ours to read, or the process is gone.
 /// A process that has ended and was not waited for has no environment any more.
-fn read_mark(number: u32) -> io::Result<Option<String>> {
-    let environment = fs::read(format!("/proc/{number}/environ"))?;
+fn read_mark(pid: u32) -> io::Result<Option<String>> {
+    let environment = fs::read(format!("/proc/{pid}/environ"))?;
     let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
         variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
     });
@@ -120,8 +120,8 @@ fn read_mark(number: u32) -> io::Result<Option<String>> {
 }
 
 /// When a process began, in the kernel's own count.
-fn began(number: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+fn start_time(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the fields after it do not.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
@@ -138,24 +138,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_its_owners_and_no_other_ones() {
+    fn a_mark_matches_its_owner_only() {
         assert!(has_mark("12.99/3", "12.99") && has_mark("12.99/3", "12.99/3"));
         assert!(!has_mark("12.99/31", "12.99/3") && !has_mark("12.991/3", "12.99"));
     }
 
     #[test]
-    fn an_owner_is_told_from_a_later_process_of_the_same_number() {
+    fn a_reused_pid_is_a_different_owner() {
         let this = Owner::current();
         assert!(this.is_alive());
         assert_eq!(Owner::parse(&this.to_string()), Some(this.clone()));
-        let earlier = Owner { began: format!("{}0", this.began), ..this };
+        let earlier = Owner { start_time: format!("{}0", this.start_time), ..this };
         assert!(!earlier.is_alive());
     }
 
     /// Sleeps, with the mark of an owner who is no more. The words before it may put it elsewhere.
     fn orphan(words: &[&str]) -> Child {
-        let began = Owner::current().began;
-        let dead = Owner { began: format!("{began}0"), ..Owner::current() };
+        let start_time = Owner::current().start_time;
+        let dead = Owner { start_time: format!("{start_time}0"), ..Owner::current() };
         let sleep = ["sh", "-c", "echo here; exec sleep 600"];
         let line: Vec<&str> = words.iter().copied().chain(sleep).collect();
         let mut command = Command::new(line[0]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_a_dead_owner_left_is_ended_here_and_not_in_another_namespace() {
+    fn orphans_are_killed_in_this_pid_namespace_only() {
         let mut elsewhere = vec!["unshare", "--pid", "--fork", "--kill-child"];
         if !rustix::process::getuid().is_root() {
             elsewhere.splice(1..1, ["--user", "--map-root-user"]);

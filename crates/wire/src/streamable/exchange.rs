@@ -33,62 +33,68 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Runs an exchange to its end.
 pub(super) async fn run(
-    context: Arc<Endpoint>,
+    endpoint: Arc<Endpoint>,
     post: Post,
-    say: mpsc::Sender<ExchangeUpdate>,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
 ) -> Completion {
     let load = post.load();
-    let Post { purpose, headers, body } = post;
-    let url = Cow::Borrowed(&context.target.url);
+    let Post { kind, headers, body } = post;
+    let url = Cow::Borrowed(&endpoint.target.url);
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let arrival = match &purpose {
+    let arrival = match &kind {
         PostKind::Initialize(id) => {
-            let question = RequestExchange { id, lifetime: RequestLifetime::Session, say: &say };
-            let asked = question.send_initialize(&context, &mut request).await;
-            question.to_event(asked)
+            let exchange = RequestExchange {
+                id,
+                lifetime: RequestLifetime::Session,
+                update_sender: &update_sender,
+            };
+            let delivery = exchange.send_initialize(&endpoint, &mut request).await;
+            exchange.to_event(delivery)
         }
         PostKind::Request(id, lifetime) => {
-            let question = RequestExchange { id, lifetime: *lifetime, say: &say };
-            let asked = question.send(&context, &mut request).await;
-            question.to_event(asked)
+            let exchange =
+                RequestExchange { id, lifetime: *lifetime, update_sender: &update_sender };
+            let delivery = exchange.send(&endpoint, &mut request).await;
+            exchange.to_event(delivery)
         }
         PostKind::Initialized | PostKind::OneWay => {
-            let told = match timeout(ONE_WAY_TIMEOUT, send_one_way(&context, &mut request)).await {
-                Ok(told) => told,
-                Err(_) => Err(TransportError::Timeout(ONE_WAY_TIMEOUT)),
-            };
-            told.err().map(|fault| TransportEvent::DeliveryFailed { id: None, error: fault })
+            let outcome =
+                match timeout(ONE_WAY_TIMEOUT, send_one_way(&endpoint, &mut request)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(TransportError::Timeout(ONE_WAY_TIMEOUT)),
+                };
+            outcome.err().map(|fault| TransportEvent::DeliveryFailed { id: None, error: fault })
         }
     };
-    Completion::Exchange { purpose, load, arrival }
+    Completion::Exchange { kind, load, arrival }
 }
 
 /// Goes on with a question that was asked past the link.
 pub(super) async fn continue_handoff(
-    context: Arc<Endpoint>,
-    handed: Handoff,
-    say: mpsc::Sender<ExchangeUpdate>,
+    endpoint: Arc<Endpoint>,
+    handoff: Handoff,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
 ) -> Completion {
-    let Handoff { id, lifetime, load, headers: sent, response: back } = handed;
-    let question = RequestExchange { id: &id, lifetime, say: &say };
-    let asked = match back {
+    let Handoff { id, lifetime, load, headers: sent, response: back } = handoff;
+    let exchange = RequestExchange { id: &id, lifetime, update_sender: &update_sender };
+    let delivery = match back {
         HandoffResponse::Unread(response) => {
-            question.read_response(&context, &sent, response, SessionReport::None).await
+            exchange.read_response(&endpoint, &sent, response, SessionReport::None).await
         }
         HandoffResponse::Read(response, body) => {
-            question.read_body(&response, &body, SessionReport::None).await
+            exchange.read_body(&response, &body, SessionReport::None).await
         }
     };
-    let arrival = question.to_event(asked);
-    Completion::Exchange { purpose: PostKind::Request(id, lifetime), load, arrival }
+    let arrival = exchange.to_event(delivery);
+    Completion::Exchange { kind: PostKind::Request(id, lifetime), load, arrival }
 }
 
 /// Sends what wants no answer. What comes back with a success is for nobody.
 async fn send_one_way(
-    context: &Endpoint,
+    endpoint: &Endpoint,
     request: &mut HttpRequest<'_>,
 ) -> Result<(), TransportError> {
-    let response = context.target.send(&context.network, request, Via::Http).await?;
+    let response = endpoint.target.send(&endpoint.network, request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -102,7 +108,7 @@ async fn send_one_way(
 struct RequestExchange<'a> {
     id: &'a RequestId,
     lifetime: RequestLifetime,
-    say: &'a mpsc::Sender<ExchangeUpdate>,
+    update_sender: &'a mpsc::Sender<ExchangeUpdate>,
 }
 
 /// How a question was answered.
@@ -115,8 +121,11 @@ enum ResponseDelivery {
 }
 
 impl RequestExchange<'_> {
-    fn to_event(&self, asked: Result<ResponseDelivery, TransportError>) -> Option<TransportEvent> {
-        match asked {
+    fn to_event(
+        &self,
+        delivery: Result<ResponseDelivery, TransportError>,
+    ) -> Option<TransportEvent> {
+        match delivery {
             Ok(ResponseDelivery::Message(message)) => Some(TransportEvent::Message(message)),
             Ok(ResponseDelivery::Delivered | ResponseDelivery::OutOfBand) => None,
             Err(fault) => {
@@ -127,19 +136,19 @@ impl RequestExchange<'_> {
 
     async fn send(
         &self,
-        context: &Endpoint,
+        endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = context.target.send(&context.network, request, Via::Http).await?;
-        self.read_response(context, &request.headers, response, SessionReport::None).await
+        let response = endpoint.target.send(&endpoint.network, request, Via::Http).await?;
+        self.read_response(endpoint, &request.headers, response, SessionReport::None).await
     }
 
     async fn send_initialize(
         &self,
-        context: &Endpoint,
+        endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = context.target.send(&context.network, request, Via::Http).await?;
+        let response = endpoint.target.send(&endpoint.network, request, Via::Http).await?;
         let mut session = response.headers().get(SESSION_ID_HEADER).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);
@@ -147,7 +156,7 @@ impl RequestExchange<'_> {
             request.headers.insert(SESSION_ID_HEADER, session.clone());
         }
         self.read_response(
-            context,
+            endpoint,
             &request.headers,
             response,
             SessionReport::Initialize { session },
@@ -157,10 +166,10 @@ impl RequestExchange<'_> {
 
     async fn read_response(
         &self,
-        context: &Endpoint,
+        endpoint: &Endpoint,
         sent: &HeaderMap,
         mut response: HttpResponse,
-        lesson: SessionReport,
+        report: SessionReport,
     ) -> Result<ResponseDelivery, TransportError> {
         let status = response.status();
         if !status.is_success() {
@@ -168,13 +177,13 @@ impl RequestExchange<'_> {
         }
         match content_kind(response.headers()) {
             ContentKind::EventStream => {
-                let limit = context.target.max_message_size;
+                let limit = endpoint.target.max_message_size;
                 let events = SseStream::new(response, limit);
-                self.read_stream(context, sent, events, lesson).await
+                self.read_stream(endpoint, sent, events, report).await
             }
             ContentKind::Json | ContentKind::Missing => {
-                let body = read_body(&mut response, context.target.max_message_size).await?;
-                self.read_body(&response, &body, lesson).await
+                let body = read_body(&mut response, endpoint.target.max_message_size).await?;
+                self.read_body(&response, &body, report).await
             }
             ContentKind::Other if is_empty_success(status) => {
                 drain(response).await;
@@ -188,7 +197,7 @@ impl RequestExchange<'_> {
         &self,
         response: &HttpResponse,
         body: &Bytes,
-        lesson: SessionReport,
+        report: SessionReport,
     ) -> Result<ResponseDelivery, TransportError> {
         if body.is_empty() && is_empty_success(response.status()) {
             return self.accepted_without_body();
@@ -198,7 +207,7 @@ impl RequestExchange<'_> {
         };
         match self.dispatch(messages).await {
             Some(answer) => {
-                lesson.send(&answer, self.say).await;
+                report.send(&answer, self.update_sender).await;
                 Ok(ResponseDelivery::Message(answer))
             }
             None => Err(TransportError::IncompleteResponse),
@@ -220,11 +229,11 @@ impl RequestExchange<'_> {
     ) -> Result<ResponseDelivery, TransportError> {
         let status = response.status();
         // These are about who we are and where we are; what the body says is no answer to the question.
-        let is_about_us = matches!(
+        let is_about_access = matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
         );
-        if is_about_us || content_kind(response.headers()) != ContentKind::Json {
+        if is_about_access || content_kind(response.headers()) != ContentKind::Json {
             return Err(status_error(response).await);
         }
         let body = read_body(&mut response, MAX_ERROR_BODY).await.unwrap_or_default();
@@ -242,17 +251,17 @@ impl RequestExchange<'_> {
     /// Reads a stream to its answer, and asks for the rest of it where it is lost.
     async fn read_stream(
         &self,
-        context: &Endpoint,
+        endpoint: &Endpoint,
         sent: &HeaderMap,
         mut events: SseStream,
-        lesson: SessionReport,
+        report: SessionReport,
     ) -> Result<ResponseDelivery, TransportError> {
         let mut resume = Resume::default();
         loop {
             while let Some(event) = end_on_disconnect(events.next().await)? {
                 resume.reset();
                 if let Some(answer) = self.on_event(event).await {
-                    lesson.send(&answer, self.say).await;
+                    report.send(&answer, self.update_sender).await;
                     self.emit(TransportEvent::Message(answer)).await;
                     let rest = drain(events.into_response());
                     let _goes_on_without_us = timeout(DRAIN_TIMEOUT, rest).await;
@@ -262,7 +271,7 @@ impl RequestExchange<'_> {
             resume.update(&events);
             events = match self.lifetime {
                 RequestLifetime::Stream => return Err(TransportError::IncompleteResponse),
-                RequestLifetime::Session => resume.reopen(context, sent).await?,
+                RequestLifetime::Session => resume.reopen(endpoint, sent).await?,
             };
         }
     }
@@ -320,7 +329,7 @@ impl RequestExchange<'_> {
     }
 
     async fn emit(&self, arrival: TransportEvent) {
-        let _link_gone = self.say.send(ExchangeUpdate::Event(arrival)).await;
+        let _link_gone = self.update_sender.send(ExchangeUpdate::Event(arrival)).await;
     }
 }
 
@@ -346,10 +355,10 @@ enum SessionReport {
 }
 
 impl SessionReport {
-    async fn send(self, answer: &Message, say: &mpsc::Sender<ExchangeUpdate>) {
+    async fn send(self, answer: &Message, update_sender: &mpsc::Sender<ExchangeUpdate>) {
         let SessionReport::Initialize { session } = self else { return };
         let Message::Response { outcome: Ok(result), .. } = answer else { return };
-        let _link_gone = say
+        let _link_gone = update_sender
             .send(ExchangeUpdate::SessionStarted { session, version: negotiated_version(result) })
             .await;
     }

@@ -44,7 +44,7 @@ impl Resume {
     /// Asks for the rest, not before the server wants to be asked.
     pub(super) async fn reopen(
         &mut self,
-        context: &Endpoint,
+        endpoint: &Endpoint,
         sent: &HeaderMap,
     ) -> Result<SseStream, TransportError> {
         let last_id = self.last_id.clone().ok_or(TransportError::IncompleteResponse)?;
@@ -52,12 +52,12 @@ impl Resume {
         if self.empty_streams > MAX_EMPTY_STREAMS {
             return Err(TransportError::IncompleteResponse);
         }
-        let mut wait = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
+        let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
         for _ in 0..MAX_FAILURES {
-            sleep(wait).await;
+            sleep(delay).await;
             // The server would be asked without end if it said that there is no need to wait.
-            wait = (wait * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
-            match open_get_stream(context, sent, Some(last_id.clone())).await {
+            delay = (delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
+            match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
                 Ok(GetResponse::Stream(events)) => return Ok(*events),
                 Ok(GetResponse::Refused(_)) => return Err(TransportError::IncompleteResponse),
                 Err(_) => {}
@@ -75,23 +75,23 @@ pub(super) enum GetResponse {
 
 /// Opens a stream with a GET, from where another was lost.
 pub(super) async fn open_get_stream(
-    context: &Endpoint,
-    prepared: &HeaderMap,
+    endpoint: &Endpoint,
+    base_headers: &HeaderMap,
     last_id: Option<HeaderValue>,
 ) -> Result<GetResponse, TransportError> {
-    let mut headers = prepared.clone();
+    let mut headers = base_headers.clone();
     headers.remove(header::CONTENT_TYPE);
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     if let Some(last_id) = last_id {
         headers.insert(LAST_EVENT_ID_HEADER, last_id);
     }
-    let url = Cow::Borrowed(&context.target.url);
+    let url = Cow::Borrowed(&endpoint.target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = context.target.send(&context.network, &mut request, Via::Http).await?;
+    let response = endpoint.target.send(&endpoint.network, &mut request, Via::Http).await?;
     let status = response.status();
     match content_kind(response.headers()) {
         ContentKind::EventStream if status.is_success() => {
-            let events = SseStream::new(response, context.target.max_message_size);
+            let events = SseStream::new(response, endpoint.target.max_message_size);
             Ok(GetResponse::Stream(Box::new(events)))
         }
         ContentKind::EventStream

@@ -17,7 +17,7 @@ const BODY_BYTES_PER_UNIT: usize = 64;
 
 /// A message on its way.
 pub(super) struct Post {
-    pub(super) purpose: PostKind,
+    pub(super) kind: PostKind,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
@@ -65,14 +65,14 @@ impl PostKind {
 
 impl Post {
     /// A message with the headers that every one has, and its own.
-    pub(super) fn new(purpose: PostKind, prepared: &HeaderMap, outgoing: OutgoingMessage) -> Post {
-        let mut headers = prepared.clone();
+    pub(super) fn new(kind: PostKind, base_headers: &HeaderMap, outgoing: OutgoingMessage) -> Post {
+        let mut headers = base_headers.clone();
         if let Some(more) = outgoing.headers {
             headers.extend(*more);
         }
         let mut body = Vec::with_capacity(256);
         outgoing.message.write_to(&mut body);
-        Post { purpose, headers, body: body.into() }
+        Post { kind, headers, body: body.into() }
     }
 
     pub(super) fn load(&self) -> usize {

@@ -24,11 +24,11 @@ const HANDOFF_QUEUE: usize = 64;
 
 /// The way past a link.
 pub(super) struct HttpFastPath {
-    context: Arc<Endpoint>,
+    endpoint: Arc<Endpoint>,
     /// What every POST has among its headers, while questions may go this way.
-    prepared: RwLock<Option<Arc<HeaderMap>>>,
-    under_way: AtomicUsize,
-    hand: mpsc::Sender<Handoff>,
+    base_headers: RwLock<Option<Arc<HeaderMap>>>,
+    in_flight: AtomicUsize,
+    handoff_sender: mpsc::Sender<Handoff>,
 }
 
 /// A question that the link goes on with.
@@ -50,26 +50,26 @@ pub(super) enum HandoffResponse {
 }
 
 impl HttpFastPath {
-    pub(super) fn new(context: Arc<Endpoint>) -> (Arc<HttpFastPath>, mpsc::Receiver<Handoff>) {
-        let (hand, handed) = mpsc::channel(HANDOFF_QUEUE);
-        let (prepared, under_way) = (RwLock::new(None), AtomicUsize::new(0));
-        (Arc::new(HttpFastPath { context, prepared, under_way, hand }), handed)
+    pub(super) fn new(endpoint: Arc<Endpoint>) -> (Arc<HttpFastPath>, mpsc::Receiver<Handoff>) {
+        let (handoff_sender, handoffs) = mpsc::channel(HANDOFF_QUEUE);
+        let (base_headers, in_flight) = (RwLock::new(None), AtomicUsize::new(0));
+        (Arc::new(HttpFastPath { endpoint, base_headers, in_flight, handoff_sender }), handoffs)
     }
 
-    pub(super) fn open(&self, prepared: &HeaderMap) {
-        self.set(Some(Arc::new(prepared.clone())));
+    pub(super) fn open(&self, base_headers: &HeaderMap) {
+        self.set(Some(Arc::new(base_headers.clone())));
     }
 
     pub(super) fn close(&self) {
         self.set(None);
     }
 
-    fn set(&self, prepared: Option<Arc<HeaderMap>>) {
-        *self.prepared.write().unwrap_or_else(PoisonError::into_inner) = prepared;
+    fn set(&self, base_headers: Option<Arc<HeaderMap>>) {
+        *self.base_headers.write().unwrap_or_else(PoisonError::into_inner) = base_headers;
     }
 
-    fn prepared(&self) -> Option<Arc<HeaderMap>> {
-        self.prepared.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn base_headers(&self) -> Option<Arc<HeaderMap>> {
+        self.base_headers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -78,38 +78,39 @@ impl FastPath for HttpFastPath {
         self: Arc<Self>,
         outgoing: OutgoingMessage,
     ) -> Result<BoxFuture<'static, FastPathOutcome>, OutgoingMessage> {
-        let (Some(prepared), PostKind::Request(id, lifetime)) =
-            (self.prepared(), PostKind::from_message(&outgoing))
+        let (Some(base_headers), PostKind::Request(id, lifetime)) =
+            (self.base_headers(), PostKind::from_message(&outgoing))
         else {
             return Err(outgoing);
         };
-        let Some(place) = InFlightSlot::acquire(&self) else { return Err(outgoing) };
-        let post = Post::new(PostKind::Request(id.clone(), lifetime), &prepared, outgoing);
+        let Some(slot) = InFlightSlot::acquire(&self) else { return Err(outgoing) };
+        let post = Post::new(PostKind::Request(id.clone(), lifetime), &base_headers, outgoing);
         Ok(Box::pin(async move {
-            let asked = send_request(&place.0, (id, lifetime), post).await;
-            drop(place);
-            asked
+            let outcome = send_request(&slot.0, (id, lifetime), post).await;
+            drop(slot);
+            outcome
         }))
     }
 }
 
 async fn send_request(
-    direct: &HttpFastPath,
+    fast_path: &HttpFastPath,
     (id, lifetime): (RequestId, RequestLifetime),
     post: Post,
 ) -> FastPathOutcome {
-    let (context, load) = (&direct.context, post.load());
-    let url = Cow::Borrowed(&context.target.url);
+    let (endpoint, load) = (&fast_path.endpoint, post.load());
+    let url = Cow::Borrowed(&endpoint.target.url);
     let Post { headers, body, .. } = post;
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let mut response = match context.target.send(&context.network, &mut request, Via::Http).await {
+    let mut response = match endpoint.target.send(&endpoint.network, &mut request, Via::Http).await
+    {
         Ok(response) => response,
         Err(fault) => return FastPathOutcome::Failed(fault),
     };
-    let back = if response.status().is_success()
+    let handoff_response = if response.status().is_success()
         && content_kind(response.headers()) == ContentKind::Json
     {
-        let body = match read_body(&mut response, context.target.max_message_size).await {
+        let body = match read_body(&mut response, endpoint.target.max_message_size).await {
             Ok(body) => body,
             Err(fault) => return FastPathOutcome::Failed(fault),
         };
@@ -123,8 +124,10 @@ async fn send_request(
         HandoffResponse::Unread(response)
     };
     let sent = request.headers;
-    let _link_gone =
-        direct.hand.send(Handoff { id, lifetime, load, headers: sent, response: back }).await;
+    let _link_gone = fast_path
+        .handoff_sender
+        .send(Handoff { id, lifetime, load, headers: sent, response: handoff_response })
+        .await;
     FastPathOutcome::HandedOff
 }
 
@@ -132,21 +135,21 @@ async fn send_request(
 struct InFlightSlot(Arc<HttpFastPath>);
 
 impl InFlightSlot {
-    fn acquire(direct: &Arc<HttpFastPath>) -> Option<InFlightSlot> {
-        let before = direct.under_way.fetch_add(1, Ordering::Relaxed);
-        let place = InFlightSlot(direct.clone());
-        (before < MAX_IN_FLIGHT).then_some(place)
+    fn acquire(fast_path: &Arc<HttpFastPath>) -> Option<InFlightSlot> {
+        let before = fast_path.in_flight.fetch_add(1, Ordering::Relaxed);
+        let slot = InFlightSlot(fast_path.clone());
+        (before < MAX_IN_FLIGHT).then_some(slot)
     }
 }
 
 impl Drop for InFlightSlot {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl fmt::Debug for HttpFastPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Direct({} under way)", self.under_way.load(Ordering::Relaxed))
+        write!(f, "Direct({} under way)", self.in_flight.load(Ordering::Relaxed))
     }
 }

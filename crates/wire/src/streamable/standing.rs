@@ -20,29 +20,29 @@ const MAX_DOUBLINGS: u32 = 9;
 
 /// Listens until the server does not want it any more.
 pub(super) async fn run(
-    context: Arc<Endpoint>,
-    prepared: HeaderMap,
-    say: mpsc::Sender<ExchangeUpdate>,
+    endpoint: Arc<Endpoint>,
+    base_headers: HeaderMap,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
 ) -> Completion {
     let mut last_id = None;
     let mut retry = DEFAULT_RETRY;
-    let mut in_vain = 0;
+    let mut failures = 0;
     let mut was_open = false;
     loop {
-        match open_get_stream(&context, &prepared, last_id.clone()).await {
+        match open_get_stream(&endpoint, &base_headers, last_id.clone()).await {
             Ok(GetResponse::Stream(mut events)) => {
                 was_open = true;
                 let opened = Instant::now();
-                let heard = read_events(&mut events, &say).await;
+                let stream_end = read_events(&mut events, &update_sender).await;
                 if let Some(id) = events.last_id() {
                     last_id = HeaderValue::from_bytes(id).ok();
                 }
-                if let Some(told) = events.retry() {
-                    retry = told.clamp(MIN_DELAY, MAX_DELAY);
+                if let Some(server_retry) = events.retry() {
+                    retry = server_retry.clamp(MIN_DELAY, MAX_DELAY);
                 }
-                match heard {
-                    StreamEnd::HadEvents => in_vain = 0,
-                    StreamEnd::Empty if opened.elapsed() >= MAX_DELAY => in_vain = 0,
+                match stream_end {
+                    StreamEnd::HadEvents => failures = 0,
+                    StreamEnd::Empty if opened.elapsed() >= MAX_DELAY => failures = 0,
                     StreamEnd::Empty => {}
                     StreamEnd::TooLarge => return Completion::GetStream,
                 }
@@ -53,8 +53,8 @@ pub(super) async fn run(
             Err(TransportError::CrossOriginRedirect { .. }) => return Completion::GetStream,
             Err(_) => {}
         }
-        sleep(retry.saturating_mul(1 << in_vain).min(MAX_DELAY)).await;
-        in_vain = (in_vain + 1).min(MAX_DOUBLINGS);
+        sleep(retry.saturating_mul(1 << failures).min(MAX_DELAY)).await;
+        failures = (failures + 1).min(MAX_DOUBLINGS);
     }
 }
 
@@ -66,18 +66,21 @@ enum StreamEnd {
     TooLarge,
 }
 
-async fn read_events(events: &mut SseStream, say: &mpsc::Sender<ExchangeUpdate>) -> StreamEnd {
-    let mut heard = StreamEnd::Empty;
+async fn read_events(
+    events: &mut SseStream,
+    update_sender: &mpsc::Sender<ExchangeUpdate>,
+) -> StreamEnd {
+    let mut stream_end = StreamEnd::Empty;
     loop {
         match events.next().await {
             Ok(Some(event)) => {
-                heard = StreamEnd::HadEvents;
+                stream_end = StreamEnd::HadEvents;
                 for arrival in event.to_transport_events() {
-                    let _link_gone = say.send(ExchangeUpdate::Event(arrival)).await;
+                    let _link_gone = update_sender.send(ExchangeUpdate::Event(arrival)).await;
                 }
             }
             Err(TransportError::TooLarge { .. }) => return StreamEnd::TooLarge,
-            Ok(None) | Err(_) => return heard,
+            Ok(None) | Err(_) => return stream_end,
         }
     }
 }

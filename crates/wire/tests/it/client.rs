@@ -45,7 +45,7 @@ fn serve(
     answer: impl Fn(&str, &Json) -> Reply + Send + 'static,
 ) -> (InMemoryTransport, ReceivedRequests) {
     let (ours, mut theirs) = memory::pair();
-    let (tell, heard) = mpsc::unbounded_channel();
+    let (sender, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(TransportEvent::Message(message)) = theirs.next().await {
             let (id, method, params) = match message {
@@ -54,7 +54,7 @@ fn serve(
                 Message::Response { .. } => continue,
             };
             let params = params.map_or(Json::Null, |it| it.decode().expect("JSON"));
-            let _test_over = tell.send((method.to_string(), params.clone()));
+            let _test_over = sender.send((method.to_string(), params.clone()));
             if id.is_none() {
                 continue;
             }
@@ -70,7 +70,7 @@ fn serve(
             theirs.push(Message::Response { id, outcome }.into());
         }
     });
-    (ours, heard)
+    (ours, received)
 }
 
 fn discover_result() -> Json {
@@ -98,17 +98,17 @@ async fn open(
     (client, connection)
 }
 
-fn methods(heard: &mut ReceivedRequests) -> Vec<String> {
+fn methods(received: &mut ReceivedRequests) -> Vec<String> {
     let mut methods = Vec::new();
-    while let Ok((method, _)) = heard.try_recv() {
+    while let Ok((method, _)) = received.try_recv() {
         methods.push(method);
     }
     methods
 }
 
 #[tokio::test]
-async fn a_modern_server_is_asked_once_and_every_request_carries_who_asks() {
-    let (link, mut heard) = serve(|method, _| match method {
+async fn a_modern_server_is_discovered_once_and_every_request_has_client_meta() {
+    let (link, mut received) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "complete"})),
     });
@@ -122,13 +122,13 @@ async fn a_modern_server_is_asked_once_and_every_request_carries_who_asks() {
         "io.modelcontextprotocol/clientInfo": {"name": "swb", "title": "Switchboard", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}, "url": {}}},
     }});
-    assert_eq!(heard.recv().await, Some(("server/discover".to_owned(), expected.clone())));
-    assert_eq!(heard.recv().await, Some(("tools/list".to_owned(), expected)));
+    assert_eq!(received.recv().await, Some(("server/discover".to_owned(), expected.clone())));
+    assert_eq!(received.recv().await, Some(("tools/list".to_owned(), expected)));
 }
 
 #[tokio::test]
-async fn a_legacy_server_refuses_the_question_and_is_initialized_on_the_same_connection() {
-    let (link, mut heard) = serve(|method, params| match method {
+async fn a_server_that_rejects_discover_is_initialized_on_the_same_connection() {
+    let (link, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         "tools/list" => Reply::Result(json!({})),
         _ => Reply::Error(-32601, Json::Null),
@@ -141,22 +141,22 @@ async fn a_legacy_server_refuses_the_question_and_is_initialized_on_the_same_con
     );
     client.request("tools/list").send().await.expect("it answers");
     assert_eq!(
-        methods(&mut heard),
+        methods(&mut received),
         ["server/discover", "initialize", "notifications/initialized", "tools/list"]
     );
 }
 
 #[tokio::test]
-async fn a_server_that_is_known_to_be_legacy_is_not_disturbed() {
-    let (link, mut heard) = serve(|_, params| Reply::Result(initialize_result(params)));
+async fn a_known_legacy_server_gets_no_discover_request() {
+    let (link, mut received) = serve(|_, params| Reply::Result(initialize_result(params)));
     let (client, _connection) = open(link, EraHint::Legacy).await;
     client.expect("it is legacy");
-    assert_eq!(methods(&mut heard)[0], "initialize");
+    assert_eq!(methods(&mut received)[0], "initialize");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_on_the_question_is_initialized_beside_it() {
-    let (link, mut heard) = serve(|method, params| match method {
+async fn a_server_that_ignores_discover_is_initialized_in_parallel() {
+    let (link, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Silence,
     });
@@ -164,7 +164,7 @@ async fn a_server_that_is_silent_on_the_question_is_initialized_beside_it() {
     let (client, _connection) = open(link, EraHint::Unknown).await;
     assert_eq!(client.expect("it is legacy").server().era, Era::Legacy);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    assert_eq!(methods(&mut heard)[..2], ["server/discover", "initialize"]);
+    assert_eq!(methods(&mut received)[..2], ["server/discover", "initialize"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +187,7 @@ async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nonsense_in_answer_to_the_second_question_is_not_the_last_word() {
+async fn an_invalid_initialize_result_waits_for_the_discover_result() {
     let (ours, mut theirs) = memory::pair();
     tokio::spawn(async move {
         let mut first = None;
@@ -209,7 +209,7 @@ async fn nonsense_in_answer_to_the_second_question_is_not_the_last_word() {
 }
 
 #[tokio::test]
-async fn a_server_that_exits_on_the_question_is_told_from_one_that_refuses_it() {
+async fn a_server_that_exits_on_discover_differs_from_one_that_rejects_it() {
     let (link, _heard) = serve(|_, _| Reply::Exit);
     let (client, _connection) = open(link, EraHint::Unknown).await;
     let error = client.expect_err("it is gone");
@@ -221,10 +221,10 @@ async fn a_server_that_exits_on_the_question_is_told_from_one_that_refuses_it() 
 }
 
 #[tokio::test]
-async fn versions_are_negotiated_or_the_server_is_told_apart() {
-    let asked_twice = std::sync::atomic::AtomicBool::new(false);
+async fn versions_are_negotiated_or_the_handshake_fails() {
+    let was_asked = std::sync::atomic::AtomicBool::new(false);
     let (link, _heard) =
-        serve(move |_, _| match asked_twice.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        serve(move |_, _| match was_asked.swap(true, std::sync::atomic::Ordering::Relaxed) {
             false => Reply::Error(-32022, json!({"supported": ["2026-07-28"]})),
             true => Reply::Result(discover_result()),
         });
@@ -256,14 +256,14 @@ async fn versions_are_negotiated_or_the_server_is_told_apart() {
 }
 
 #[tokio::test]
-async fn progress_is_asked_for_with_the_calls_own_number() {
-    let (link, mut heard) = serve(|method, params| match method {
+async fn the_progress_token_is_the_call_number() {
+    let (link, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Result(json!({})),
     });
     let (client, _connection) = open(link, EraHint::Legacy).await;
     let client = client.expect("it is legacy");
-    let (progress, _signs) = mpsc::channel(1);
+    let (progress, _updates) = mpsc::channel(1);
     let params = Payload::encode(&json!({"_meta": {"mine": 1}})).expect("JSON");
     client
         .request("tools/call")
@@ -272,7 +272,7 @@ async fn progress_is_asked_for_with_the_calls_own_number() {
         .send()
         .await
         .expect("answer");
-    let asked = std::iter::from_fn(|| heard.try_recv().ok()).find(|it| it.0 == "tools/call");
+    let asked = std::iter::from_fn(|| received.try_recv().ok()).find(|it| it.0 == "tools/call");
     let (_, params) = asked.expect("it was asked");
     assert_eq!(params, json!({"_meta": {"mine": 1, "progressToken": 2}}));
 }
@@ -293,8 +293,8 @@ impl RequestHandler for EchoHandler {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
-    let (link, mut heard) = serve(|method, params| {
+async fn input_required_is_answered_with_responses_and_the_exact_state() {
+    let (link, mut received) = serve(|method, params| {
         if method == "server/discover" {
             return Reply::Result(discover_result());
         }
@@ -315,7 +315,7 @@ async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
     let request = client.request("tools/call").params(params).input_handler(Arc::new(EchoHandler));
     let result: Json = request.send().await.expect("it answers").decode().expect("JSON");
     assert_eq!(result["content"], json!([]));
-    let calls: Vec<Json> = std::iter::from_fn(|| heard.try_recv().ok())
+    let calls: Vec<Json> = std::iter::from_fn(|| received.try_recv().ok())
         .filter(|it| it.0 == "tools/call")
         .map(|it| it.1)
         .collect();
@@ -335,7 +335,7 @@ async fn a_server_that_asks_back_gets_its_answers_and_its_state_to_the_byte() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_stops_asking_back_is_given_up() {
+async fn endless_input_required_results_are_an_error() {
     let (link, _heard) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "input_required", "requestState": "again"})),
@@ -387,22 +387,22 @@ impl Transport for HeaderRecorder {
 }
 
 #[tokio::test]
-async fn modern_requests_say_in_headers_what_they_are() {
+async fn modern_requests_have_method_and_name_headers() {
     let (link, _heard) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({})),
     });
-    let (tell, mut headers) = mpsc::unbounded_channel();
-    let shown = HeaderRecorder { link, headers: tell, failure: None, failed_id: None };
-    let (client, _connection) = open(shown, EraHint::Unknown).await;
+    let (sender, mut headers) = mpsc::unbounded_channel();
+    let recorder = HeaderRecorder { link, headers: sender, failure: None, failed_id: None };
+    let (client, _connection) = open(recorder, EraHint::Unknown).await;
     let client = client.expect("it is modern");
-    let mut mirrored = HeaderMap::new();
-    mirrored.insert("mcp-param-region", http::HeaderValue::from_static("eu"));
+    let mut param_headers = HeaderMap::new();
+    param_headers.insert("mcp-param-region", http::HeaderValue::from_static("eu"));
     let params = Payload::encode(&json!({"uri": "file:///a%20b?c=é"})).expect("JSON");
     client
         .request("resources/read")
         .params(params)
-        .param_headers(mirrored)
+        .param_headers(param_headers)
         .send()
         .await
         .expect("answer");
@@ -423,24 +423,24 @@ async fn modern_requests_say_in_headers_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_login_is_not_asked_in_another_way() {
-    let (link, mut heard) = serve(|_, _| Reply::Silence);
-    let (tell, _headers) = mpsc::unbounded_channel();
+async fn an_unauthorized_server_is_not_probed_further() {
+    let (link, mut received) = serve(|_, _| Reply::Silence);
+    let (sender, _headers) = mpsc::unbounded_channel();
     let fault = TransportError::Status(Box::new(HttpErrorResponse {
         status: 401,
         ..HttpErrorResponse::default()
     }));
-    let shown =
-        HeaderRecorder { link, headers: tell, failure: Some(fault.clone()), failed_id: None };
-    let (client, _connection) = open(shown, EraHint::Unknown).await;
+    let recorder =
+        HeaderRecorder { link, headers: sender, failure: Some(fault.clone()), failed_id: None };
+    let (client, _connection) = open(recorder, EraHint::Unknown).await;
     let error = client.expect_err("it wants a login");
     assert_eq!(error.kind, HandshakeErrorKind::Call(CallError::Transport(fault)));
-    assert!(!methods(&mut heard).contains(&"initialize".to_owned()));
+    assert!(!methods(&mut received).contains(&"initialize".to_owned()));
 }
 
 #[tokio::test]
-async fn a_ping_is_what_the_era_has_for_it() {
-    let (link, mut heard) = serve(|method, params| match method {
+async fn a_ping_uses_the_method_of_the_era() {
+    let (link, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Error(-32601, Json::Null),
     });
@@ -450,5 +450,5 @@ async fn a_ping_is_what_the_era_has_for_it() {
         .ping(Duration::from_secs(5))
         .await
         .expect("an error is an answer");
-    assert!(methods(&mut heard).contains(&"ping".to_owned()));
+    assert!(methods(&mut received).contains(&"ping".to_owned()));
 }

@@ -63,8 +63,8 @@ impl SeededRng {
     }
 }
 
-fn iterations(usual: u64) -> u64 {
-    std::env::var("SWB_FUZZ_ROUNDS").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+fn iterations(default_count: u64) -> u64 {
+    std::env::var("SWB_FUZZ_ROUNDS").ok().and_then(|it| it.parse().ok()).unwrap_or(default_count)
 }
 
 const MESSAGES: &[&[u8]] = &[
@@ -87,9 +87,9 @@ const STREAMS: &[&[u8]] = &[
 
 #[test]
 fn any_bytes_are_messages_or_are_not() {
-    let mut dice = SeededRng(0x5eed_0001);
+    let mut rng = SeededRng(0x5eed_0001);
     for _ in 0..iterations(20_000) {
-        let bytes = Bytes::from(dice.mutated(MESSAGES));
+        let bytes = Bytes::from(rng.mutated(MESSAGES));
         let Ok(messages) = message::parse(&bytes) else { continue };
         // What was understood can be written and read again.
         let message::Messages::One(message) = messages else { continue };
@@ -102,13 +102,13 @@ fn any_bytes_are_messages_or_are_not() {
 
 #[tokio::test]
 async fn any_bytes_may_come_over_a_stream_of_lines() {
-    let mut dice = SeededRng(0x5eed_0002);
+    let mut rng = SeededRng(0x5eed_0002);
     for _ in 0..iterations(2_000) {
         let (reader, mut writer) = tokio::io::duplex(512);
         let mut link = StdioTransport::new(reader, tokio::io::sink(), LIMIT);
         let mut bytes = Vec::new();
-        for _ in 0..dice.below(4) {
-            bytes.extend(dice.mutated(MESSAGES));
+        for _ in 0..rng.below(4) {
+            bytes.extend(rng.mutated(MESSAGES));
             bytes.push(b'\n');
         }
         let feed = async move {
@@ -121,11 +121,11 @@ async fn any_bytes_may_come_over_a_stream_of_lines() {
 
 #[test]
 fn any_bytes_may_come_as_events() {
-    let mut dice = SeededRng(0x5eed_0003);
+    let mut rng = SeededRng(0x5eed_0003);
     for _ in 0..iterations(20_000) {
-        let bytes = dice.mutated(STREAMS);
+        let bytes = rng.mutated(STREAMS);
         let mut decoder = SseDecoder::new(LIMIT);
-        for chunk in bytes.chunks(1 + dice.below(40)) {
+        for chunk in bytes.chunks(1 + rng.below(40)) {
             decoder.feed(Bytes::copy_from_slice(chunk));
             while let Some(Ok(event)) = decoder.next() {
                 assert!(event.data.len() <= LIMIT);
@@ -142,9 +142,9 @@ async fn hostile_server(
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
     let port = listener.local_addr().expect("it listens").port();
     let task = tokio::spawn(async move {
-        let mut dice = SeededRng(seed);
+        let mut rng = SeededRng(seed);
         while let Ok((mut stream, _)) = listener.accept().await {
-            let answer = dice.mutated(answers);
+            let answer = rng.mutated(answers);
             let mut heard = [0; 2048];
             let _gone = timeout(Duration::from_secs(1), stream.read(&mut heard)).await;
             let _gone = stream.write_all(&answer).await;
@@ -192,7 +192,7 @@ const HTTP: &[&[u8]] = &[
 ];
 
 #[tokio::test]
-async fn any_answer_may_come_over_http() {
+async fn any_bytes_over_streamable_http_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0004, HTTP).await;
     let network = http_client();
     for _ in 0..iterations(150) {
@@ -202,7 +202,7 @@ async fn any_answer_may_come_over_http() {
 }
 
 #[tokio::test]
-async fn any_answer_may_come_over_the_older_transport() {
+async fn any_bytes_over_http_sse_2024_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0005, HTTP).await;
     let network = http_client();
     for _ in 0..iterations(150) {
@@ -212,7 +212,7 @@ async fn any_answer_may_come_over_the_older_transport() {
 }
 
 #[tokio::test]
-async fn any_answer_may_come_over_a_websocket() {
+async fn any_bytes_over_a_websocket_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0006, HTTP).await;
     let network = http_client();
     for _ in 0..iterations(150) {

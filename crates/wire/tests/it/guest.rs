@@ -26,7 +26,7 @@ impl Drop for DropFlag {
 }
 
 /// Introduces itself, says something before an answer, and does not go when it is left.
-async fn serve_forever(link: InMemoryTransport, _mark: DropFlag) {
+async fn serve_forever(link: InMemoryTransport, _drop_flag: DropFlag) {
     let SpawnedPeer { peer: _peer, mut events, task: _task } = Peer::spawn(link);
     let identity = ServerIdentity {
         name: "guest".to_owned(),
@@ -49,10 +49,10 @@ async fn serve_forever(link: InMemoryTransport, _mark: DropFlag) {
     std::future::pending().await
 }
 
-fn in_process_address(is_gone: &Arc<AtomicBool>, gone: &Arc<Notify>) -> Address {
-    let (is_gone, gone) = (is_gone.clone(), gone.clone());
+fn in_process_address(is_dropped: &Arc<AtomicBool>, dropped: &Arc<Notify>) -> Address {
+    let (is_dropped, dropped) = (is_dropped.clone(), dropped.clone());
     Address::InProcess(Arc::new(move |link| {
-        Box::pin(serve_forever(link, DropFlag(is_gone.clone(), gone.clone())))
+        Box::pin(serve_forever(link, DropFlag(is_dropped.clone(), dropped.clone())))
     }))
 }
 
@@ -72,27 +72,33 @@ fn connect_options() -> ConnectOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_does_not_go_is_gone_after_hanging_up() {
-    let (is_gone, gone) = (Arc::default(), Arc::default());
-    let line = connect(&in_process_address(&is_gone, &gone), &connect_options())
+async fn an_in_process_server_that_does_not_stop_is_aborted_on_close() {
+    let (is_dropped, dropped) = (Arc::default(), Arc::default());
+    let connection = connect(&in_process_address(&is_dropped, &dropped), &connect_options())
         .await
         .expect("it answers");
-    assert_eq!(line.client.server().name, "guest");
-    let (signs, mut heard) = tokio::sync::mpsc::channel(4);
-    line.client.request("tools/list").progress_sender(signs).send().await.expect("an answer");
-    assert!(heard.try_recv().is_ok(), "what is said aside comes before the answer");
-    assert!(!is_gone.load(Ordering::SeqCst));
-    line.close(DescendantSearch::Deferred).await;
-    assert!(is_gone.load(Ordering::SeqCst));
+    assert_eq!(connection.client.server().name, "guest");
+    let (progress_sender, mut progress_updates) = tokio::sync::mpsc::channel(4);
+    connection
+        .client
+        .request("tools/list")
+        .progress_sender(progress_sender)
+        .send()
+        .await
+        .expect("an answer");
+    assert!(progress_updates.try_recv().is_ok(), "what is said aside comes before the answer");
+    assert!(!is_dropped.load(Ordering::SeqCst));
+    connection.close(DescendantSearch::Deferred).await;
+    assert!(is_dropped.load(Ordering::SeqCst));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_dropped_takes_its_guest_along() {
-    let (is_gone, gone): (Arc<AtomicBool>, Arc<Notify>) = (Arc::default(), Arc::default());
-    let line = connect(&in_process_address(&is_gone, &gone), &connect_options())
+async fn dropping_a_connection_aborts_its_in_process_server() {
+    let (is_dropped, dropped): (Arc<AtomicBool>, Arc<Notify>) = (Arc::default(), Arc::default());
+    let connection = connect(&in_process_address(&is_dropped, &dropped), &connect_options())
         .await
         .expect("it answers");
-    drop(line);
-    gone.notified().await;
-    assert!(is_gone.load(Ordering::SeqCst));
+    drop(connection);
+    dropped.notified().await;
+    assert!(is_dropped.load(Ordering::SeqCst));
 }

@@ -28,8 +28,8 @@ use crate::stage::{
     raw_server, reply, request, result, settings, transport_error,
 };
 
-async fn echo(seen: ReceivedRequest) -> axum::response::Response {
-    json_response(&result(&seen, json!("here")))
+async fn echo(received: ReceivedRequest) -> axum::response::Response {
+    json_response(&result(&received, json!("here")))
 }
 
 /// Where a question with these settings ends up.
@@ -71,9 +71,9 @@ async fn a_proxy_is_used_for_its_scheme_and_for_what_has_none() {
         let url = format!("http://me:pass@{}", proxy.address);
         let settings = HttpSettings { proxies: choose(url), ..settings() };
         assert_eq!(ping(&settings, "http://server.invalid/mcp").await, Ok(json!("here")));
-        let seen = proxy.next().await;
-        assert_eq!(seen.uri, "http://server.invalid/mcp");
-        assert_eq!(seen.header("proxy-authorization"), "Basic bWU6cGFzcw==");
+        let received = proxy.next().await;
+        assert_eq!(received.uri, "http://server.invalid/mcp");
+        assert_eq!(received.header("proxy-authorization"), "Basic bWU6cGFzcw==");
     }
 }
 
@@ -92,7 +92,7 @@ async fn hosts_that_need_no_proxy_are_reached_without() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_lets_nobody_through_is_blamed() {
+async fn a_failing_proxy_is_the_reported_reason() {
     let through = |address: std::net::SocketAddr| {
         let all = Some(format!("http://me:secret@{address}"));
         HttpSettings { proxies: ProxySettings { all, ..ProxySettings::default() }, ..settings() }
@@ -146,11 +146,11 @@ impl Authority {
     }
 
     /// A server with a certificate of this authority, and a demand for one where clients need it.
-    async fn serve(&self, demand: ClientAuth) -> TestServer {
+    async fn serve(&self, client_auth: ClientAuth) -> TestServer {
         let (certificate, key) = self.issue("localhost");
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let builder = match demand {
+        let builder = match client_auth {
             ClientAuth::None => ServerConfig::builder().with_no_client_auth(),
             ClientAuth::Certificate => {
                 let mut roots = RootCertStore::empty();
@@ -200,7 +200,7 @@ fn secure_url(stage: &TestServer) -> String {
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_where_we_are_told_to() {
+async fn an_extra_certificate_authority_is_trusted() {
     let authority = Authority::new();
     let stage = authority.serve(ClientAuth::None).await;
     let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&stage)).await);
@@ -213,7 +213,7 @@ async fn a_private_authority_is_trusted_where_we_are_told_to() {
 }
 
 #[tokio::test]
-async fn a_websocket_takes_the_same_way() {
+async fn a_websocket_uses_the_same_proxy_and_certificates() {
     let authority = Authority::new();
     let stage = authority.serve(ClientAuth::None).await;
     let url = Url::parse(&secure_url(&stage).replace("https", "wss")).expect("a URL");
@@ -243,7 +243,7 @@ async fn a_websocket_takes_the_same_way() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_where_one_is_demanded() {
+async fn a_client_certificate_is_sent_when_required() {
     let authority = Authority::new();
     let stage = authority.serve(ClientAuth::Certificate).await;
     let without = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
@@ -256,7 +256,7 @@ async fn a_client_certificate_is_shown_where_one_is_demanded() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_no_secure_one() {
+async fn a_server_without_tls_is_a_tls_error() {
     let stage = TestServer::start(echo).await;
     let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&stage)).await);
     assert_eq!(reason, UnreachableReason::Tls, "{detail}");
@@ -314,7 +314,7 @@ async fn proxies_of_the_environment_are_not_used() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_named_without_their_secrets() {
+fn invalid_settings_are_reported_without_their_secrets() {
     let error = |settings: HttpSettings| HttpClient::new(&settings).expect_err("bad settings");
     let all = Some("http://me:secret@[".to_owned());
     let proxies = ProxySettings { all, ..ProxySettings::default() };

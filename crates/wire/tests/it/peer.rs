@@ -52,7 +52,7 @@ fn response(id: RequestId, text: &str) -> Message {
 }
 
 #[tokio::test]
-async fn both_sides_ask_and_answer_over_memory_and_over_bytes() {
+async fn both_sides_send_requests_over_memory_and_over_bytes() {
     let (one, other) = memory::pair();
     let in_memory = (Peer::spawn(one), Peer::spawn(other));
     let (ours, theirs) = tokio::io::duplex(64);
@@ -76,7 +76,7 @@ async fn both_sides_ask_and_answer_over_memory_and_over_bytes() {
 }
 
 #[tokio::test]
-async fn answers_find_their_questions_in_any_order() {
+async fn responses_match_their_requests_in_any_order() {
     let (connection, mut server) = scripted();
     let script = tokio::spawn(async move {
         let mut ids = Vec::new();
@@ -103,7 +103,7 @@ async fn answers_find_their_questions_in_any_order() {
 }
 
 #[tokio::test]
-async fn an_error_comes_back_as_it_was_sent() {
+async fn an_error_response_is_returned_unchanged() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("x").into_future());
     let id = next_request_id(&mut server).await;
@@ -117,7 +117,7 @@ async fn an_error_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_stray() {
+async fn a_timed_out_call_is_cancelled_and_its_late_response_is_unmatched() {
     let (connection, mut server) = scripted();
     let call =
         tokio::spawn(connection.peer.call("slow").timeout(Duration::from_secs(5)).into_future());
@@ -145,7 +145,7 @@ async fn a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_stray() 
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_cancelled_and_the_connection_goes_on() {
+async fn a_dropped_call_is_cancelled_and_the_connection_stays_open() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("slow").into_future());
     next_request_id(&mut server).await;
@@ -161,9 +161,9 @@ async fn a_dropped_call_is_cancelled_and_the_connection_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
+async fn progress_resets_the_timeout_and_reaches_its_receiver() {
     let (connection, mut server) = scripted();
-    let (listener, mut signs) = mpsc::channel(8);
+    let (listener, mut updates) = mpsc::channel(8);
     let call = connection
         .peer
         .call("long")
@@ -183,23 +183,23 @@ async fn progress_begins_the_wait_anew_and_reaches_its_listener() {
             }
             .into(),
         );
-        assert_eq!(signs.recv().await, Some(Progress(params)));
+        assert_eq!(updates.recv().await, Some(Progress(params)));
     }
     server.push(response(id, "\"done\"").into());
     assert_eq!(call.await.expect("it does not panic"), Ok(payload("\"done\"")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_progress_the_wait_ends() {
+async fn without_progress_the_call_times_out() {
     let (connection, mut server) = scripted();
-    let patience = Duration::from_secs(5);
-    let call = tokio::spawn(connection.peer.call("long").progress_timeout(patience).into_future());
+    let limit = Duration::from_secs(5);
+    let call = tokio::spawn(connection.peer.call("long").progress_timeout(limit).into_future());
     next_request_id(&mut server).await;
-    assert_eq!(call.await.expect("it does not panic"), Err(CallError::Timeout(patience)));
+    assert_eq!(call.await.expect("it does not panic"), Err(CallError::Timeout(limit)));
 }
 
 #[tokio::test]
-async fn when_the_connection_ends_every_call_is_told_whether_it_had_left() {
+async fn a_closed_connection_tells_each_call_whether_it_was_sent() {
     let (connection, mut server) = scripted();
     let call = tokio::spawn(connection.peer.call("x").into_future());
     next_request_id(&mut server).await;
@@ -215,7 +215,7 @@ async fn when_the_connection_ends_every_call_is_told_whether_it_had_left() {
 }
 
 #[tokio::test]
-async fn a_ping_is_answered_even_when_nobody_listens() {
+async fn a_ping_is_answered_without_an_event_receiver() {
     let (connection, mut server) = scripted();
     drop(connection.events);
     server.push(
@@ -241,7 +241,7 @@ async fn a_ping_is_answered_even_when_nobody_listens() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_dropped_is_answered_with_an_error() {
+async fn a_dropped_incoming_request_is_answered_with_an_error() {
     let (mut connection, mut server) = scripted();
     server.push(
         Message::Request { id: RequestId::Number(5), method: "roots/list".into(), params: None }
@@ -282,7 +282,7 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
 }
 
 #[tokio::test]
-async fn two_peers_may_answer_one_another_however_deep() {
+async fn two_peers_may_call_each_other_recursively() {
     let (one, other) = memory::pair();
     let (one, other) = (Peer::spawn(one), Peer::spawn(other));
     let deeper = |mut events: mpsc::Receiver<PeerEvent>, peer: Peer| {
@@ -311,15 +311,15 @@ async fn two_peers_may_answer_one_another_however_deep() {
 }
 
 #[tokio::test]
-async fn a_side_that_does_not_read_makes_callers_wait_instead_of_memory_grow() {
+async fn a_peer_that_does_not_read_applies_backpressure() {
     let (reader, _keeps_it_open) = tokio::io::duplex(64);
     let (_never_read, writer) = tokio::io::duplex(64);
     let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
     let big = payload(&format!("\"{}\"", "x".repeat(100_000)));
     let mut accepted = 0;
     loop {
-        let said = connection.peer.notify("big", Some(big.clone()));
-        match tokio::time::timeout(Duration::from_millis(50), said).await {
+        let sending = connection.peer.notify("big", Some(big.clone()));
+        match tokio::time::timeout(Duration::from_millis(50), sending).await {
             Ok(result) => result.expect("the connection is there"),
             Err(_) => break,
         }
@@ -330,7 +330,7 @@ async fn a_side_that_does_not_read_makes_callers_wait_instead_of_memory_grow() {
 }
 
 #[tokio::test]
-async fn what_was_said_last_still_leaves() {
+async fn pending_messages_are_flushed_on_close() {
     let (reader, _keeps_it_open) = tokio::io::duplex(64);
     let (mut other, writer) = tokio::io::duplex(16);
     let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
@@ -342,7 +342,7 @@ async fn what_was_said_last_still_leaves() {
 }
 
 #[tokio::test]
-async fn garbage_between_messages_is_counted_and_harmless() {
+async fn malformed_lines_are_counted_and_skipped() {
     let (ours, mut script) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(ours);
     let connection = Peer::spawn(StdioTransport::new(reader, writer, 1000));
@@ -359,7 +359,7 @@ async fn garbage_between_messages_is_counted_and_harmless() {
 }
 
 #[tokio::test]
-async fn a_flood_of_questions_from_a_side_that_does_not_read_is_bounded() {
+async fn responses_to_a_peer_that_does_not_read_are_bounded() {
     let (reader, mut script) = tokio::io::duplex(1 << 16);
     let (_never_read, writer) = tokio::io::duplex(64);
     let connection = Peer::spawn(StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE));
@@ -372,7 +372,7 @@ async fn a_flood_of_questions_from_a_side_that_does_not_read_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_does_not_run_out_of_time_while_the_other_side_waits_for_our_answer() {
+async fn a_call_does_not_time_out_while_an_incoming_request_is_open() {
     let (mut connection, mut server) = scripted();
     let limit = Duration::from_secs(5);
     let call =
@@ -402,7 +402,7 @@ async fn a_call_does_not_run_out_of_time_while_the_other_side_waits_for_our_answ
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_runs_out_of_time_once_the_question_on_the_way_is_answered() {
+async fn a_call_times_out_once_the_incoming_request_is_answered() {
     let (mut connection, mut server) = scripted();
     let limit = Duration::from_secs(5);
     let call =

@@ -74,11 +74,11 @@ async fn wait_until_closed(socket: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn an_idle_connection_that_was_closed_is_not_reused() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(request(1, "ping"));
-    let mut first = drive_until(&mut link, counter.next_request()).await;
+    let mut first = drive_until(&mut link, server.next_request()).await;
     send_response(&mut first, 1).await;
     assert_eq!(next_message(&mut link).await["result"], 1);
     drop(first);
@@ -87,17 +87,17 @@ async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
         tokio::task::yield_now().await;
     }
     link.push(request(2, "ping"));
-    let mut second = drive_until(&mut link, counter.next_request()).await;
+    let mut second = drive_until(&mut link, server.next_request()).await;
     send_response(&mut second, 2).await;
     assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
-async fn a_question_that_may_have_been_heard_is_not_asked_again() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn a_request_that_may_have_been_delivered_is_not_repeated() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(request(1, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     send_response(&mut socket, 1).await;
     assert_eq!(next_message(&mut link).await["result"], 1);
     link.push(request(2, "tools/call"));
@@ -113,30 +113,30 @@ async fn a_question_that_may_have_been_heard_is_not_asked_again() {
         }
         other => panic!("it is lost: {other:?}"),
     }
-    counter.check_no_new_connection().await;
+    server.check_no_new_connection().await;
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_to_its_end_closes_its_connection() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn a_partly_read_response_closes_its_connection() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(modern_request(1, "tools/call"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
-    let said = event(&json!({"jsonrpc": "2.0", "method": "notifications/progress"}));
+    let mut socket = drive_until(&mut link, server.next_request()).await;
+    let response_text = event(&json!({"jsonrpc": "2.0", "method": "notifications/progress"}));
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 1000";
-    let begun = format!("{head}\r\n\r\n{said}data: {{");
+    let begun = format!("{head}\r\n\r\n{response_text}data: {{");
     socket.write_all(begun.as_bytes()).await.expect("it is read");
     assert_eq!(next_message(&mut link).await["method"], "notifications/progress");
     link.push(notification("notifications/cancelled", &json!({"requestId": 1})));
     drive_until(&mut link, wait_until_closed(&mut socket)).await;
     link.push(modern_request(2, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     send_response(&mut socket, 2).await;
     assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
-async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() {
+async fn concurrent_requests_open_connections_and_later_ones_reuse_them() {
     const CALLS: usize = 70;
     const KEPT: usize = 64;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -147,12 +147,12 @@ async fn many_at_once_have_a_connection_each_and_later_ones_use_what_was_kept() 
         counting.fetch_add(1, Ordering::SeqCst);
     });
     // Nobody is answered before everybody has asked.
-    let all_here = Arc::new(Barrier::new(CALLS));
-    let stage = TestServer::with_listener(listener, address, move |seen| {
-        let all_here = all_here.clone();
+    let all_received = Arc::new(Barrier::new(CALLS));
+    let stage = TestServer::with_listener(listener, address, move |received| {
+        let all_received = all_received.clone();
         async move {
-            all_here.wait().await;
-            json_response(&result(&seen, seen.body["id"].clone()))
+            all_received.wait().await;
+            json_response(&result(&received, received.body["id"].clone()))
         }
     });
     let mut link = StreamableHttpTransport::new(http_client(), stage.target());
@@ -177,13 +177,13 @@ fn large_request(number: u64) -> OutgoingMessage {
 }
 
 #[tokio::test]
-async fn an_answer_may_come_before_everything_is_said() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn a_response_may_arrive_before_the_request_is_fully_sent() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(large_request(1));
     let refused = async {
         let accepted =
-            timeout(TEST_TIMEOUT, counter.listener.accept()).await.expect("somebody comes");
+            timeout(TEST_TIMEOUT, server.listener.accept()).await.expect("somebody comes");
         let mut socket = accepted.expect("a connection").0;
         socket.read_exact(&mut [0; 1000]).await.expect("a question begins");
         // It stays open, and nobody reads on.
@@ -196,23 +196,23 @@ async fn an_answer_may_come_before_everything_is_said() {
     else {
         panic!("it is lost: {arrived:?}");
     };
-    let told = error_response(&error);
-    assert_eq!((told.status, &*told.body), (413, "large"));
+    let refused_response = error_response(&error);
+    assert_eq!((refused_response.status, &*refused_response.body), (413, "large"));
     // The rest of the question would be taken for the next one: the connection is not used again.
     let drained = async { while socket.read(&mut [0; 65536]).await.is_ok_and(|it| it > 0) {} };
     timeout(TEST_TIMEOUT, drained).await.expect("it is closed");
     link.push(request(2, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     send_response(&mut socket, 2).await;
     assert_eq!(next_message(&mut link).await["result"], 2);
 }
 
 #[tokio::test]
-async fn an_answer_in_chunks_leaves_its_connection_for_the_next_question() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn a_chunked_response_leaves_its_connection_reusable() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(request(1, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let (first, second) = (r#"{"jsonrpc":"2.0","#, r#""id":1,"result":7}"#);
@@ -227,15 +227,15 @@ async fn an_answer_in_chunks_leaves_its_connection_for_the_next_question() {
     drive_until(&mut link, read_request(&mut socket)).await;
     send_response(&mut socket, 2).await;
     assert_eq!(next_message(&mut link).await["result"], 2);
-    counter.check_no_new_connection().await;
+    server.check_no_new_connection().await;
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_with_its_connection_is_whole() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn a_response_that_ends_with_its_connection_is_complete() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(request(1, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
     let text = format!("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{body}");
     socket.write_all(text.as_bytes()).await.expect("it is read");
@@ -244,22 +244,22 @@ async fn an_answer_that_ends_with_its_connection_is_whole() {
 }
 
 #[tokio::test]
-async fn what_follows_an_answer_unasked_closes_its_connection() {
-    let counter = ManualServer::bind().await;
-    let mut link = counter.transport();
+async fn unsolicited_bytes_after_a_response_close_the_connection() {
+    let server = ManualServer::bind().await;
+    let mut link = server.transport();
     link.push(request(1, "ping"));
-    let mut socket = drive_until(&mut link, counter.next_request()).await;
+    let mut socket = drive_until(&mut link, server.next_request()).await;
     let body = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
     let forged = r#"{"jsonrpc":"2.0","id":2,"result":"forged"}"#;
-    let said = |body: &str| {
+    let response_text = |body: &str| {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
         format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
     };
-    let text = format!("{}{}", said(body), said(forged));
+    let text = format!("{}{}", response_text(body), response_text(forged));
     socket.write_all(text.as_bytes()).await.expect("it is read");
     assert_eq!(next_message(&mut link).await["result"], 7);
     link.push(request(2, "ping"));
-    let mut another = drive_until(&mut link, counter.next_request()).await;
+    let mut another = drive_until(&mut link, server.next_request()).await;
     send_response(&mut another, 2).await;
     assert_eq!(next_message(&mut link).await["result"], 2);
 }

@@ -34,7 +34,7 @@ const ECHO: &str = r#"while read -r line; do
 done"#;
 
 #[tokio::test]
-async fn a_program_is_asked_and_answers_with_the_environment_and_folder_it_was_given() {
+async fn a_program_runs_with_the_given_environment_and_folder() {
     let home = tempfile::tempdir().expect("a temp folder");
     let folder = home.path().canonicalize().expect("it is there");
     let (link, process) = spawn_shell(ECHO, &folder);
@@ -52,7 +52,7 @@ async fn a_program_is_asked_and_answers_with_the_environment_and_folder_it_was_g
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_a_start_error() {
     let program = Program {
         command: "no-such-program-anywhere".into(),
         args: vec![],
@@ -65,7 +65,7 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_last_words() {
+async fn a_program_that_exits_during_a_call_fails_that_call() {
     let home = tempfile::tempdir().expect("a temp folder");
     let (link, process) =
         spawn_shell("read -r line; echo 'out of cheese' >&2; exit 3", home.path());
@@ -80,15 +80,15 @@ async fn a_program_that_ends_in_the_middle_of_a_call_fails_that_call_with_its_la
 }
 
 #[tokio::test]
-async fn what_is_said_on_standard_error_is_remembered_up_to_a_bound_and_never_waited_for() {
+async fn the_stderr_tail_is_bounded_and_never_blocks_the_program() {
     let home = tempfile::tempdir().expect("a temp folder");
     let flood = "head -c 5000000 /dev/zero | tr '\\0' 'x' >&2; echo the-end >&2; read -r line; echo '{\"id\":1,\"result\":1}'; read -r line";
     let (link, process) = spawn_shell(flood, home.path());
     let connection = Peer::spawn(link);
     connection.peer.call("x").await.expect("the flood did not hold it up");
-    let said = process.stderr_tail().await;
-    assert_eq!(said.len(), 64 * 1024);
-    assert!(said.ends_with(b"the-end\n"));
+    let output = process.stderr_tail().await;
+    assert_eq!(output.len(), 64 * 1024);
+    assert!(output.ends_with(b"the-end\n"));
     drop(connection.peer);
     connection.task.await.expect("it ends");
     process.stop(DescendantSearch::Now).await;
@@ -123,7 +123,7 @@ async fn wait_for_file(path: PathBuf) -> String {
 }
 
 #[tokio::test]
-async fn a_stubborn_program_is_killed_with_what_it_started() {
+async fn a_program_that_ignores_signals_is_killed_with_its_children() {
     let home = tempfile::tempdir().expect("a temp folder");
     let stubborn = "trap '' INT TERM; sleep 1000 & echo $! > child; while :; do sleep 1; done";
     let (link, process) = spawn_shell(stubborn, home.path());
@@ -135,7 +135,7 @@ async fn a_stubborn_program_is_killed_with_what_it_started() {
 }
 
 #[tokio::test]
-async fn a_polite_program_that_leaves_a_child_behind_leaves_nothing_behind() {
+async fn children_left_by_a_clean_exit_are_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let (link, process) = spawn_shell("sleep 1000 & echo $! > child; read -r line", home.path());
     let child = wait_for_file(home.path().join("child")).await;
@@ -155,7 +155,7 @@ async fn dropping_a_process_kills_everything_at_once() {
 }
 
 #[tokio::test]
-async fn a_child_that_left_the_group_is_found_by_its_mark() {
+async fn a_child_outside_the_process_group_is_found_by_its_mark() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "setsid sh -c 'echo $$ > child; sleep 1000' & read -r line";
     let (link, process) = spawn_shell(script, home.path());
@@ -183,7 +183,7 @@ async fn two_hundred_programs_need_no_thread_each() {
 }
 
 #[tokio::test]
-async fn a_program_that_ended_by_itself_leaves_nothing_behind_and_nobody_else_is_hit() {
+async fn children_of_a_program_that_exited_are_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let (_link, mut process) = spawn_shell("sleep 1000 & echo $! > child; exit 4", home.path());
     let child = wait_for_file(home.path().join("child")).await;
@@ -193,35 +193,35 @@ async fn a_program_that_ended_by_itself_leaves_nothing_behind_and_nobody_else_is
 }
 
 /// Reads an errand's output to its end.
-async fn read_all(mut said: tokio::net::unix::pipe::Receiver) -> String {
+async fn read_all(mut output: tokio::net::unix::pipe::Receiver) -> String {
     let mut text = String::new();
-    said.read_to_string(&mut text).await.expect("text");
+    output.read_to_string(&mut text).await.expect("text");
     text
 }
 
 #[tokio::test]
-async fn a_command_is_run_for_what_it_says_and_takes_its_group_along() {
+async fn a_command_returns_its_output_and_its_group_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
-    let (said, mut errand) =
+    let (output, mut errand) =
         errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
     let status = errand.wait().await.expect("it ends");
     assert_eq!(status.code(), Some(3));
     // The sleeper held the pipe as well, and is gone.
-    assert_eq!(read_all(said).await, "out\nerr\n");
+    assert_eq!(read_all(output).await, "out\nerr\n");
 }
 
 #[tokio::test]
-async fn a_command_that_will_not_end_is_ended() {
+async fn a_command_that_ignores_terminate_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
-    let (mut said, errand) =
+    let (mut output, errand) =
         errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
     let mut word = [0; 5];
-    said.read_exact(&mut word).await.expect("it is deaf by now");
+    output.read_exact(&mut word).await.expect("it is deaf by now");
     let ended = errand.stop().await;
     assert_eq!(ended.step, StopStep::Kill);
-    assert_eq!(read_all(said).await, "");
+    assert_eq!(read_all(output).await, "");
 }

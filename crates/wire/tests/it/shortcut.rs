@@ -32,9 +32,9 @@ struct StreamingServer {
 impl StreamingServer {
     async fn start() -> StreamingServer {
         let (open, streams) = mpsc::unbounded_channel();
-        let stage = TestServer::start(move |seen| {
+        let stage = TestServer::start(move |received| {
             let open = open.clone();
-            async move { respond_to(&seen, &open).await }
+            async move { respond_to(&received, &open).await }
         });
         StreamingServer { server: stage.await, streams }
     }
@@ -42,11 +42,11 @@ impl StreamingServer {
     /// The stream of the next call, with its number.
     async fn next_call(&mut self) -> (mpsc::UnboundedSender<String>, Value) {
         loop {
-            let seen = self.server.next().await;
-            if seen.rpc_method() == "tools/call" {
+            let received = self.server.next().await;
+            if received.rpc_method() == "tools/call" {
                 let stream =
                     timeout(TEST_TIMEOUT, self.streams.recv()).await.expect("it is answered");
-                return (stream.expect("it runs"), seen.body["id"].clone());
+                return (stream.expect("it runs"), received.body["id"].clone());
             }
         }
     }
@@ -54,21 +54,21 @@ impl StreamingServer {
     /// What is said to it next, past what it says by itself.
     async fn next_post(&mut self) -> ReceivedRequest {
         loop {
-            let seen = self.server.next().await;
-            if seen.method == Method::POST {
-                return seen;
+            let received = self.server.next().await;
+            if received.method == Method::POST {
+                return received;
             }
         }
     }
 }
 
 async fn respond_to(
-    seen: &ReceivedRequest,
+    received: &ReceivedRequest,
     open: &mpsc::UnboundedSender<mpsc::UnboundedSender<String>>,
 ) -> Response {
-    match seen.rpc_method() {
-        _ if seen.method == Method::GET => reply(405, "", ""),
-        "initialize" => json_response(&result(seen, json!({"protocolVersion": "2025-11-25"}))),
+    match received.rpc_method() {
+        _ if received.method == Method::GET => reply(405, "", ""),
+        "initialize" => json_response(&result(received, json!({"protocolVersion": "2025-11-25"}))),
         "tools/call" => {
             let (stream, response) = open_event_stream();
             let _test_over = open.send(stream);
@@ -76,7 +76,7 @@ async fn respond_to(
         }
         "silence" => std::future::pending().await,
         method if method.starts_with("notifications/") => accepted(),
-        _ => json_response(&result(seen, json!("at once"))),
+        _ => json_response(&result(received, json!("at once"))),
     }
 }
 
@@ -91,15 +91,16 @@ impl FastPathClient {
     async fn connect(era: Era, stage: &TestServer) -> FastPathClient {
         let link = StreamableHttpTransport::new(http_client(), stage.target());
         let shortcut = link.fast_path().expect("there is one");
-        let asker = FastPathClient { era, connection: Peer::spawn(link), shortcut };
+        let fast_path_client = FastPathClient { era, connection: Peer::spawn(link), shortcut };
         if era == Era::Legacy {
-            asker.connection.peer.call("initialize").await.expect("an answer");
-            let notified = asker.connection.peer.notify("notifications/initialized", None);
+            fast_path_client.connection.peer.call("initialize").await.expect("an answer");
+            let notified =
+                fast_path_client.connection.peer.notify("notifications/initialized", None);
             notified.await.expect("it is taken");
         }
         // This one goes the usual way, and when it is over the way past it is open.
-        asker.peer_call("ping").await.expect("an answer");
-        asker
+        fast_path_client.peer_call("ping").await.expect("an answer");
+        fast_path_client
     }
 
     fn peer_call(&self, method: &'static str) -> switchboard_wire::peer::Call {
@@ -112,8 +113,8 @@ impl FastPathClient {
 
     /// A call beside the test, and what it hears of progress.
     fn start_call(&self) -> (JoinHandle<Result<Value, CallError>>, mpsc::Receiver<Progress>) {
-        let (signs, heard) = mpsc::channel(16);
-        let call = self.peer_call("tools/call").progress_sender(signs).into_future();
+        let (progress_sender, heard) = mpsc::channel(16);
+        let call = self.peer_call("tools/call").progress_sender(progress_sender).into_future();
         let call = tokio::spawn(async move { call.await.map(|it| it.decode().expect("JSON")) });
         (call, heard)
     }
@@ -138,9 +139,9 @@ fn final_event(number: &Value) -> String {
 }
 
 async fn next_progress(heard: &mut mpsc::Receiver<Progress>) -> Value {
-    let sign =
+    let update =
         timeout(TEST_TIMEOUT, heard.recv()).await.expect("a sign comes").expect("it goes on");
-    sign.0.decode::<Value>().expect("JSON")["progress"].clone()
+    update.0.decode::<Value>().expect("JSON")["progress"].clone()
 }
 
 /// Takes a question past the link, which is expected to be open for that.
@@ -153,9 +154,9 @@ fn try_fast_path(
 }
 
 #[tokio::test]
-async fn what_is_more_than_an_answer_is_handed_over_and_arrives_in_order() {
-    let mut speaker = StreamingServer::start().await;
-    let mut link = StreamableHttpTransport::new(http_client(), speaker.server.target());
+async fn a_streamed_response_is_handed_off_and_arrives_in_order() {
+    let mut streaming_server = StreamingServer::start().await;
+    let mut link = StreamableHttpTransport::new(http_client(), streaming_server.server.target());
     let shortcut = link.fast_path().expect("there is one");
     assert!(shortcut.try_send(modern_request(1, "ping")).is_err(), "nobody knows the era yet");
     link.push(modern_request(1, "ping"));
@@ -164,7 +165,7 @@ async fn what_is_more_than_an_answer_is_handed_over_and_arrives_in_order() {
     let FastPathOutcome::Response(Ok(answered)) = at_once else { panic!("an answer: {at_once:?}") };
     assert_eq!(answered, payload(&json!("at once")));
     let asked = try_fast_path(&link, modern_request(3, "tools/call"));
-    let (asked, (stream, number)) = tokio::join!(asked, speaker.next_call());
+    let (asked, (stream, number)) = tokio::join!(asked, streaming_server.next_call());
     assert!(matches!(asked, FastPathOutcome::HandedOff), "{asked:?}");
     for text in [progress(&number, 1), progress(&number, 2), final_event(&number)] {
         stream.send(text).expect("it is read");
@@ -175,41 +176,41 @@ async fn what_is_more_than_an_answer_is_handed_over_and_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn a_call_hears_of_progress_and_then_its_answer_when_it_was_handed_over() {
+async fn a_handed_off_call_gets_progress_and_then_its_response() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = StreamingServer::start().await;
-        let asker = FastPathClient::connect(era, &speaker.server).await;
-        let (call, mut heard) = asker.start_call();
-        let (stream, number) = speaker.next_call().await;
+        let mut streaming_server = StreamingServer::start().await;
+        let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
+        let (call, mut heard) = fast_path_client.start_call();
+        let (stream, number) = streaming_server.next_call().await;
         for at in 1..4 {
             stream.send(progress(&number, at)).expect("it is read");
             assert_eq!(next_progress(&mut heard).await, at, "{era:?}");
         }
-        assert_eq!(asker.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
         stream.send(final_event(&number)).expect("it is read");
         assert_eq!(call.await.expect("no panic"), Ok(json!("in the end")), "{era:?}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_after_it_was_handed_over_is_called_off() {
+async fn a_call_dropped_after_handoff_is_cancelled() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = StreamingServer::start().await;
-        let asker = FastPathClient::connect(era, &speaker.server).await;
-        let (call, mut heard) = asker.start_call();
-        let (stream, number) = speaker.next_call().await;
+        let mut streaming_server = StreamingServer::start().await;
+        let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
+        let (call, mut heard) = fast_path_client.start_call();
+        let (stream, number) = streaming_server.next_call().await;
         stream.send(progress(&number, 1)).expect("it is read");
         next_progress(&mut heard).await;
         call.abort();
         if era == Era::Legacy {
-            let cancelled = speaker.next_post().await;
+            let cancelled = streaming_server.next_post().await;
             assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
             assert_eq!(cancelled.body["params"]["requestId"], number);
         }
         timeout(TEST_TIMEOUT, stream.closed()).await.expect("the stream is left");
-        asker.peer_call("ping").await.expect("the connection lives on");
+        fast_path_client.peer_call("ping").await.expect("the connection lives on");
         assert_eq!(
-            speaker.next_post().await.rpc_method(),
+            streaming_server.next_post().await.rpc_method(),
             "ping",
             "{era:?}: nothing else was said"
         );
@@ -217,53 +218,54 @@ async fn a_call_that_is_dropped_after_it_was_handed_over_is_called_off() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_before_anything_came_back_is_called_off() {
+async fn a_call_dropped_before_a_response_is_cancelled() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = StreamingServer::start().await;
-        let asker = FastPathClient::connect(era, &speaker.server).await;
-        let call = asker.peer_call("silence");
+        let mut streaming_server = StreamingServer::start().await;
+        let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
+        let call = fast_path_client.peer_call("silence");
         let number = call.number();
         let call = tokio::spawn(call.into_future());
-        while speaker.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(asker.in_flight(), "Direct(1 under way)");
+        while streaming_server.next_post().await.rpc_method() != "silence" {}
+        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
         call.abort();
         if era == Era::Legacy {
-            let cancelled = speaker.next_post().await;
+            let cancelled = streaming_server.next_post().await;
             assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
             assert_eq!(cancelled.body["params"]["requestId"], number);
         }
-        asker.peer_call("ping").await.expect("the connection lives on");
+        fast_path_client.peer_call("ping").await.expect("the connection lives on");
         assert_eq!(
-            speaker.next_post().await.rpc_method(),
+            streaming_server.next_post().await.rpc_method(),
             "ping",
             "{era:?}: nothing else was said"
         );
-        assert_eq!(asker.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
     }
 }
 
 #[tokio::test]
-async fn when_the_link_ends_calls_past_it_fail_too() {
+async fn closing_the_transport_fails_fast_path_calls() {
     for era in [Era::Legacy, Era::Modern] {
-        let mut speaker = StreamingServer::start().await;
-        let asker = FastPathClient::connect(era, &speaker.server).await;
-        let (handed_over, mut heard) = asker.start_call();
-        let (stream, number) = speaker.next_call().await;
+        let mut streaming_server = StreamingServer::start().await;
+        let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
+        let (handed_off, mut heard) = fast_path_client.start_call();
+        let (stream, number) = streaming_server.next_call().await;
         stream.send(progress(&number, 1)).expect("it is read");
         next_progress(&mut heard).await;
-        let on_its_way = tokio::spawn(asker.peer_call("silence").into_future());
-        while speaker.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(asker.in_flight(), "Direct(1 under way)");
-        asker.connection.peer.close();
+        let in_flight_call = tokio::spawn(fast_path_client.peer_call("silence").into_future());
+        while streaming_server.next_post().await.rpc_method() != "silence" {}
+        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
+        fast_path_client.connection.peer.close();
         let ended = |sent| CallError::Closed { reason: CloseReason::Closed, delivery: sent };
-        let over = timeout(TEST_TIMEOUT, handed_over).await.expect("it ends").expect("no panic");
+        let over = timeout(TEST_TIMEOUT, handed_off).await.expect("it ends").expect("no panic");
         assert_eq!(over, Err(ended(Delivery::Unknown)), "{era:?}");
-        let over = timeout(TEST_TIMEOUT, on_its_way).await.expect("it ends").expect("no panic");
+        let over = timeout(TEST_TIMEOUT, in_flight_call).await.expect("it ends").expect("no panic");
         assert_eq!(over, Err(ended(Delivery::Unknown)), "{era:?}");
         timeout(TEST_TIMEOUT, stream.closed()).await.expect("the stream is left");
-        let late =
-            timeout(TEST_TIMEOUT, asker.peer_call("ping").into_future()).await.expect("it ends");
+        let late = timeout(TEST_TIMEOUT, fast_path_client.peer_call("ping").into_future())
+            .await
+            .expect("it ends");
         assert_eq!(late, Err(ended(Delivery::NotSent)), "{era:?}");
-        assert_eq!(asker.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
     }
 }

@@ -17,20 +17,21 @@ use crate::stage::*;
 /// A server that answers every question on its stream, whose endpoint is this.
 async fn echo(endpoint: &'static str) -> TestServer {
     let (stream, _) = watch::channel(None::<mpsc::UnboundedSender<String>>);
-    TestServer::start(move |seen| {
+    TestServer::start(move |received| {
         let stream = stream.clone();
         async move {
-            if seen.method == Method::GET {
-                let (say, response) = open_event_stream();
-                say.send(format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n"))
+            if received.method == Method::GET {
+                let (events, response) = open_event_stream();
+                events
+                    .send(format!(": hello\n\nevent: endpoint\ndata: {endpoint}\n\n"))
                     .expect("it is read");
-                stream.send_replace(Some(say));
+                stream.send_replace(Some(events));
                 return response;
             }
-            if !seen.body["id"].is_null() {
-                let say = stream.borrow().clone().expect("the stream is open");
-                let text = event(&result(&seen, seen.body["params"].clone()));
-                say.send(text).expect("it is read");
+            if !received.body["id"].is_null() {
+                let events = stream.borrow().clone().expect("the stream is open");
+                let text = event(&result(&received, received.body["params"].clone()));
+                events.send(text).expect("it is read");
             }
             reply(202, "text/plain", "Accepted")
         }
@@ -39,7 +40,7 @@ async fn echo(endpoint: &'static str) -> TestServer {
 }
 
 #[tokio::test]
-async fn questions_are_posted_to_the_endpoint_and_answered_on_the_stream() {
+async fn requests_are_posted_to_the_endpoint_and_answered_on_the_stream() {
     for endpoint in ["/messages?session=1", "messages?session=1"] {
         let mut stage = echo(endpoint).await;
         let mut headers = HeaderMap::new();
@@ -59,7 +60,7 @@ async fn questions_are_posted_to_the_endpoint_and_answered_on_the_stream() {
 }
 
 #[tokio::test]
-async fn what_was_said_last_still_leaves() {
+async fn pending_notifications_are_sent_on_close() {
     let mut stage = echo("/messages").await;
     let connection = Peer::spawn(HttpSseTransport::new(http_client(), stage.target()));
     connection.peer.call("ping").timeout(TEST_TIMEOUT).await.expect("an answer");
@@ -72,7 +73,7 @@ async fn what_was_said_last_still_leaves() {
 
 /// How a link to a server that answers like this ends.
 async fn end_of(play: fn(ReceivedRequest) -> Response) -> (CloseReason, TestServer) {
-    let stage = TestServer::start(move |seen| async move { play(seen) }).await;
+    let stage = TestServer::start(move |received| async move { play(received) }).await;
     let mut link = HttpSseTransport::new(http_client(), stage.target());
     link.push(request(1, "initialize"));
     loop {
@@ -84,7 +85,7 @@ async fn end_of(play: fn(ReceivedRequest) -> Response) -> (CloseReason, TestServ
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_had_ends_the_link() {
+async fn a_stream_that_cannot_be_opened_closes_the_transport() {
     let refused = end_of(|_| reply(401, "text/plain", "no")).await.0;
     assert_eq!(error_response(transport_error(&refused)).status, 401);
     let page = end_of(|_| reply(200, "text/html", "<html>")).await.0;
@@ -104,8 +105,8 @@ async fn an_endpoint_of_another_origin_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_or_breaks_ends_the_link_after_what_it_said() {
-    let ended = |seen: ReceivedRequest| match seen.method == Method::GET {
+async fn a_stream_that_ends_closes_the_transport_after_its_messages() {
+    let ended = |received: ReceivedRequest| match received.method == Method::GET {
         true => event_stream(
             "event: endpoint\ndata: /x\n\nevent: message\ndata: {\"method\":\"a\"}\n\n",
         ),
@@ -130,13 +131,13 @@ async fn a_stream_that_ends_or_breaks_ends_the_link_after_what_it_said() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_refused_is_lost_and_the_link_lives_on() {
-    let stage = TestServer::start(|seen| async move {
-        match (seen.method == Method::GET, seen.rpc_method()) {
+async fn a_rejected_message_fails_and_the_transport_stays_open() {
+    let stage = TestServer::start(|received| async move {
+        match (received.method == Method::GET, received.rpc_method()) {
             (true, _) => {
-                let (say, response) = open_event_stream();
-                say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
-                tokio::spawn(async move { say.closed().await });
+                let (events, response) = open_event_stream();
+                events.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+                tokio::spawn(async move { events.closed().await });
                 response
             }
             (false, "bad") => reply(503, "text/plain", "busy"),
@@ -163,18 +164,18 @@ async fn a_message_that_is_refused_is_lost_and_the_link_lives_on() {
 }
 
 #[tokio::test]
-async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
+async fn messages_pushed_before_the_endpoint_are_queued() {
     let (let_go, go) = watch::channel(());
-    let mut stage = TestServer::start(move |seen| {
+    let mut stage = TestServer::start(move |received| {
         let mut go = go.clone();
         async move {
-            if seen.method == Method::POST {
+            if received.method == Method::POST {
                 return accepted();
             }
             go.changed().await.expect("the test lets go");
-            let (say, response) = open_event_stream();
-            say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
-            tokio::spawn(async move { say.closed().await });
+            let (events, response) = open_event_stream();
+            events.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+            tokio::spawn(async move { events.closed().await });
             response
         }
     })
@@ -198,14 +199,14 @@ async fn pushing_before_the_endpoint_is_known_waits_and_counts() {
 }
 
 #[tokio::test]
-async fn a_message_that_nobody_accepts_is_lost_after_a_minute() {
-    let mut stage = TestServer::start(|seen| async move {
-        if seen.method == Method::POST {
+async fn an_unacknowledged_message_fails_after_a_minute() {
+    let mut stage = TestServer::start(|received| async move {
+        if received.method == Method::POST {
             std::future::pending::<()>().await;
         }
-        let (say, response) = open_event_stream();
-        say.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
-        tokio::spawn(async move { say.closed().await });
+        let (events, response) = open_event_stream();
+        events.send("event: endpoint\ndata: /x\n\n".to_owned()).expect("it is read");
+        tokio::spawn(async move { events.closed().await });
         response
     })
     .await;

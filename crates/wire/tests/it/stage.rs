@@ -62,37 +62,37 @@ impl Drop for TestServer {
 
 impl TestServer {
     /// A server that answers every request in one way.
-    pub async fn start<F, Fut>(play: F) -> TestServer
+    pub async fn start<F, Fut>(respond: F) -> TestServer
     where
         F: Fn(ReceivedRequest) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        TestServer::with_listener(listener, address, play)
+        TestServer::with_listener(listener, address, respond)
     }
 
     /// The same over a listener of the test's own.
-    pub fn with_listener<L, F, Fut>(listener: L, address: SocketAddr, play: F) -> TestServer
+    pub fn with_listener<L, F, Fut>(listener: L, address: SocketAddr, respond: F) -> TestServer
     where
         L: Listener<Addr: std::fmt::Debug>,
         F: Fn(ReceivedRequest) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Response> + Send + 'static,
     {
         let (sender, requests) = mpsc::unbounded_channel();
-        let play = move |request: Request| {
-            let (play, sender) = (play.clone(), sender.clone());
+        let respond = move |request: Request| {
+            let (respond, sender) = (respond.clone(), sender.clone());
             async move {
                 let (parts, body) = request.into_parts();
                 let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let (method, uri) = (parts.method, parts.uri.to_string());
-                let seen = ReceivedRequest { method, uri, headers: parts.headers, body };
-                let _test_over = sender.send(seen.clone());
-                play(seen).await
+                let received = ReceivedRequest { method, uri, headers: parts.headers, body };
+                let _test_over = sender.send(received.clone());
+                respond(received).await
             }
         };
-        let router = Router::new().fallback(play);
+        let router = Router::new().fallback(respond);
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until it is aborted");
         });
@@ -181,8 +181,8 @@ pub fn accepted() -> Response {
 }
 
 /// The answer to a question.
-pub fn result(seen: &ReceivedRequest, result: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result})
+pub fn result(received: &ReceivedRequest, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": received.body["id"], "result": result})
 }
 
 /// A stream of events that says this and ends.

@@ -32,7 +32,7 @@ fn transport_to(stage: &TestServer) -> StreamableHttpTransport {
 
 /// What became of one question to a server that answers every request like this.
 async fn send_to(play: fn(ReceivedRequest) -> Response) -> Result<Value, TransportError> {
-    let stage = TestServer::start(move |seen| async move { play(seen) }).await;
+    let stage = TestServer::start(move |received| async move { play(received) }).await;
     send_to_target(stage.target()).await
 }
 
@@ -59,11 +59,11 @@ async fn outcome(link: &mut StreamableHttpTransport) -> Result<Value, TransportE
 }
 
 /// Answers as a server with a session does, and leaves the rest to the test.
-fn session_response(seen: &ReceivedRequest) -> Option<Response> {
-    match seen.rpc_method() {
+fn session_response(received: &ReceivedRequest) -> Option<Response> {
+    match received.rpc_method() {
         "initialize" => {
             let mut response =
-                json_response(&result(seen, json!({"protocolVersion": "2025-11-25"})));
+                json_response(&result(received, json!({"protocolVersion": "2025-11-25"})));
             response.headers_mut().insert("mcp-session-id", "s-1".parse().expect("a value"));
             Some(response)
         }
@@ -85,11 +85,11 @@ async fn initialize(
 }
 
 #[tokio::test]
-async fn a_session_is_remembered_and_ended() {
-    let mut stage = TestServer::start(|seen| async move {
-        match (session_response(&seen), seen.method == Method::POST) {
+async fn a_session_id_is_sent_and_the_session_is_deleted() {
+    let mut stage = TestServer::start(|received| async move {
+        match (session_response(&received), received.method == Method::POST) {
             (Some(response), _) => response,
-            (None, true) => json_response(&result(&seen, json!({}))),
+            (None, true) => json_response(&result(&received, json!({}))),
             (None, false) => reply(405, "", ""),
         }
     })
@@ -126,8 +126,8 @@ async fn a_session_is_remembered_and_ended() {
 
 #[tokio::test]
 async fn a_new_session_knows_nothing_of_the_last() {
-    let mut stage = TestServer::start(|seen| async move {
-        session_response(&seen).unwrap_or_else(|| reply(405, "", ""))
+    let mut stage = TestServer::start(|received| async move {
+        session_response(&received).unwrap_or_else(|| reply(405, "", ""))
     })
     .await;
     let mut link = transport_to(&stage);
@@ -141,17 +141,18 @@ async fn a_new_session_knows_nothing_of_the_last() {
 }
 
 #[tokio::test]
-async fn nothing_overtakes_the_news_that_we_are_initialized() {
+async fn nothing_is_sent_before_initialized_is_acknowledged() {
     let (let_go, go) = oneshot::channel::<()>();
     let go = Arc::new(tokio::sync::Mutex::new(Some(go)));
-    let mut stage = TestServer::start(move |seen| {
+    let mut stage = TestServer::start(move |received| {
         let go = go.clone();
         async move {
-            if seen.rpc_method() == "notifications/initialized" {
+            if received.rpc_method() == "notifications/initialized" {
                 let go = go.lock().await.take().expect("once");
                 go.await.expect("the test lets go");
             }
-            session_response(&seen).unwrap_or_else(|| json_response(&result(&seen, json!({}))))
+            session_response(&received)
+                .unwrap_or_else(|| json_response(&result(&received, json!({}))))
         }
     })
     .await;
@@ -178,12 +179,12 @@ async fn nothing_overtakes_the_news_that_we_are_initialized() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_care_that_we_are_initialized_holds_nothing_up_for_long() {
-    let mut stage = TestServer::start(|seen| async move {
-        if seen.rpc_method() == "notifications/initialized" {
+async fn an_unacknowledged_initialized_delays_requests_for_five_seconds() {
+    let mut stage = TestServer::start(|received| async move {
+        if received.rpc_method() == "notifications/initialized" {
             std::future::pending::<()>().await;
         }
-        session_response(&seen).unwrap_or_else(|| json_response(&result(&seen, json!({}))))
+        session_response(&received).unwrap_or_else(|| json_response(&result(&received, json!({}))))
     })
     .await;
     let mut link = transport_to(&stage);
@@ -205,12 +206,12 @@ async fn a_server_that_does_not_care_that_we_are_initialized_holds_nothing_up_fo
 }
 
 #[tokio::test]
-async fn the_standing_stream_is_opened_again_where_it_was_lost() {
+async fn the_get_stream_is_resumed_from_its_last_event() {
     let opened = Arc::new(AtomicUsize::new(0));
-    let mut stage = TestServer::start(move |seen| {
+    let mut stage = TestServer::start(move |received| {
         let opened = opened.clone();
         async move {
-            if let Some(response) = session_response(&seen) {
+            if let Some(response) = session_response(&received) {
                 return response;
             }
             let notification = |text: &str| json!({"jsonrpc": "2.0", "method": text});
@@ -245,9 +246,9 @@ async fn the_standing_stream_is_opened_again_where_it_was_lost() {
 }
 
 #[tokio::test]
-async fn an_answer_stream_that_was_cut_goes_on_where_it_was_lost() {
-    let mut stage = TestServer::start(|seen| async move {
-        match seen.method == Method::POST {
+async fn a_broken_response_stream_is_resumed_from_its_last_event() {
+    let mut stage = TestServer::start(|received| async move {
+        match received.method == Method::POST {
             true => broken_event_stream("id: p-1\nretry: 300\ndata:\n\n"),
             false => event_stream(format!(
                 "id: p-2\n{}",
@@ -272,7 +273,7 @@ async fn an_answer_stream_that_was_cut_goes_on_where_it_was_lost() {
 }
 
 #[tokio::test]
-async fn an_answer_stream_that_cannot_go_on_is_lost() {
+async fn a_response_stream_that_cannot_be_resumed_fails() {
     // Without an id there is nothing to go on from.
     assert_eq!(
         send_to(|_| broken_event_stream("data: {\"method\":\n")).await,
@@ -283,7 +284,7 @@ async fn an_answer_stream_that_cannot_go_on_is_lost() {
         Err(TransportError::IncompleteResponse)
     );
     // The server does not want to be asked.
-    let refusing = |seen: ReceivedRequest| match seen.method == Method::POST {
+    let refusing = |received: ReceivedRequest| match received.method == Method::POST {
         true => event_stream("id: 1\nretry: 10\ndata:\n\n"),
         false => reply(405, "", ""),
     };
@@ -299,11 +300,11 @@ async fn an_answer_stream_that_cannot_go_on_is_lost() {
 }
 
 #[tokio::test]
-async fn what_comes_before_the_answer_arrives_before_it() {
-    let stage = TestServer::start(|seen| async move {
+async fn messages_before_the_response_arrive_before_it() {
+    let stage = TestServer::start(|received| async move {
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
         let question = json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"});
-        let parts = [&progress, &question, &progress, &result(&seen, json!("x"))].map(event);
+        let parts = [&progress, &question, &progress, &result(&received, json!("x"))].map(event);
         event_stream(format!("event: ping\ndata: {{}}\n\n{}", parts.concat()))
     })
     .await;
@@ -316,13 +317,13 @@ async fn what_comes_before_the_answer_arrives_before_it() {
 }
 
 #[tokio::test]
-async fn a_stream_that_goes_on_after_its_answer_is_left() {
+async fn a_stream_that_continues_after_its_response_is_closed() {
     let (gone, is_gone) = mpsc::unbounded_channel::<()>();
-    let stage = TestServer::start(move |seen| {
+    let stage = TestServer::start(move |received| {
         let gone = gone.clone();
         async move {
             let (say, response) = open_event_stream();
-            say.send(event(&result(&seen, json!(1)))).expect("it is read");
+            say.send(event(&result(&received, json!(1)))).expect("it is read");
             tokio::spawn(async move {
                 say.closed().await;
                 let _test_over = gone.send(());
@@ -339,10 +340,10 @@ async fn a_stream_that_goes_on_after_its_answer_is_left() {
 }
 
 #[tokio::test]
-async fn a_batch_is_the_answer_and_what_else_is_in_it() {
-    let stage = TestServer::start(|seen| async move {
+async fn a_batch_delivers_the_response_and_its_other_messages() {
+    let stage = TestServer::start(|received| async move {
         let other = json!({"jsonrpc": "2.0", "method": "notifications/message"});
-        json_response(&json!([other, 5, result(&seen, json!({}))]))
+        json_response(&json!([other, 5, result(&received, json!({}))]))
     })
     .await;
     let mut link = transport_to(&stage);
@@ -353,7 +354,7 @@ async fn a_batch_is_the_answer_and_what_else_is_in_it() {
 }
 
 #[tokio::test]
-async fn an_answer_to_something_else_is_none() {
+async fn a_response_with_another_id_is_not_the_response() {
     let stage =
         TestServer::start(|_| async { json_response(&json!({"id": 8, "result": {}})) }).await;
     let mut link = transport_to(&stage);
@@ -363,12 +364,12 @@ async fn an_answer_to_something_else_is_none() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_only_accepted_may_be_answered_elsewhere() {
-    let stage = TestServer::start(|seen| async move {
-        if let Some(response) = session_response(&seen) {
+async fn an_accepted_request_may_be_answered_on_the_get_stream() {
+    let stage = TestServer::start(|received| async move {
+        if let Some(response) = session_response(&received) {
             return response;
         }
-        match seen.method == Method::POST {
+        match received.method == Method::POST {
             true => accepted(),
             false => event_stream(event(&json!({"id": 7, "result": {}}))),
         }
@@ -386,7 +387,7 @@ async fn a_question_that_was_only_accepted_may_be_answered_elsewhere() {
 }
 
 #[tokio::test]
-async fn refusals_about_us_keep_their_status_whatever_they_say() {
+async fn authorization_errors_keep_their_status_whatever_the_body() {
     let unauthorized = |_| {
         let mut response = reply(401, "application/json", "{\"id\":7,\"error\":{\"code\":1}}");
         for challenge in ["Bearer resource_metadata=\"https://a/\"", "Basic realm=\"x\""] {
@@ -418,7 +419,7 @@ async fn refusals_about_us_keep_their_status_whatever_they_say() {
 }
 
 #[tokio::test]
-async fn other_refusals_keep_what_matters_of_them() {
+async fn error_responses_keep_status_body_and_retry_after() {
     let busy = |_| {
         let mut response = reply(429, "text/plain", "slow down");
         response.headers_mut().insert("retry-after", "17".parse().expect("a value"));
@@ -438,9 +439,9 @@ async fn other_refusals_keep_what_matters_of_them() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_protocol_is_the_answer_whatever_the_status() {
-    let with_id = |seen: ReceivedRequest| {
-        let error = json!({"id": seen.body["id"], "error": {"code": -32600, "message": "no"}});
+async fn a_json_rpc_error_is_the_response_whatever_the_status() {
+    let with_id = |received: ReceivedRequest| {
+        let error = json!({"id": received.body["id"], "error": {"code": -32600, "message": "no"}});
         reply(400, "application/json", error.to_string())
     };
     let expected = json!({"jsonrpc": "2.0", "id": 7, "error": {"code": -32600, "message": "no"}});
@@ -460,7 +461,7 @@ async fn an_error_of_the_protocol_is_the_answer_whatever_the_status() {
 }
 
 #[tokio::test]
-async fn a_web_page_is_no_server_of_ours() {
+async fn a_web_page_is_not_an_mcp_server() {
     let page = |_| reply(200, "text/html; charset=utf-8", "<html>hello");
     let expected = TransportError::NotMcp {
         content_type: "text/html; charset=utf-8".to_owned(),
@@ -474,20 +475,21 @@ async fn a_web_page_is_no_server_of_ours() {
     };
     assert_eq!(send_to(wrong).await, Err(expected));
     // A server that forgets to say what it sends is understood all the same.
-    let untyped = |seen: ReceivedRequest| reply(200, "", result(&seen, json!({})).to_string());
+    let untyped =
+        |received: ReceivedRequest| reply(200, "", result(&received, json!({})).to_string());
     assert_eq!(send_to(untyped).await, Ok(json!({"jsonrpc": "2.0", "id": 7, "result": {}})));
 }
 
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
-    let mut stage = TestServer::start(|seen| async move {
-        match seen.uri.as_str() {
+    let mut stage = TestServer::start(|received| async move {
+        match received.uri.as_str() {
             "/mcp" => {
                 let mut response = reply(307, "", "");
                 response.headers_mut().insert("location", "/there".parse().expect("a value"));
                 response
             }
-            _ => json_response(&result(&seen, json!({}))),
+            _ => json_response(&result(&received, json!({}))),
         }
     })
     .await;
@@ -509,7 +511,7 @@ fn redirecting(
 }
 
 #[tokio::test]
-async fn a_redirect_that_would_lose_the_question_or_never_ends_is_a_refusal() {
+async fn a_redirect_that_drops_the_body_or_loops_is_a_status_error() {
     for code in [301, 302, 303] {
         let mut stage = TestServer::start(redirecting(code, "/there".to_owned())).await;
         let fault = send_to_target(stage.target()).await.expect_err("a refusal");
@@ -527,7 +529,7 @@ async fn a_redirect_that_would_lose_the_question_or_never_ends_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn nothing_of_ours_reaches_another_origin() {
+async fn nothing_is_sent_to_another_origin() {
     let mut other = TestServer::start(|_| async { accepted() }).await;
     for code in [301, 302, 303, 307, 308] {
         let to = other.url("/mcp?secret=1");
@@ -548,9 +550,9 @@ async fn nothing_of_ours_reaches_another_origin() {
 }
 
 #[tokio::test]
-async fn answers_are_taken_up_to_the_limit() {
-    let large = |seen: ReceivedRequest| async move {
-        json_response(&result(&seen, json!("x".repeat(10_000_000))))
+async fn responses_are_accepted_up_to_the_limit() {
+    let large = |received: ReceivedRequest| async move {
+        json_response(&result(&received, json!("x".repeat(10_000_000))))
     };
     let stage = TestServer::start(large).await;
     let answer = send_to_target(stage.target()).await.expect("an answer");
@@ -591,7 +593,7 @@ fn unreachable_reason(outcome: Result<Value, TransportError>) -> UnreachableReas
 }
 
 #[tokio::test]
-async fn servers_that_hang_up_or_are_not_there_are_told_apart() {
+async fn closed_and_missing_servers_are_distinguished() {
     let cut =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"id\":7";
     let address = raw_server(&[
@@ -628,7 +630,7 @@ async fn servers_that_hang_up_or_are_not_there_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_was_only_said_is_lost_without_a_name() {
+async fn a_failed_notification_has_no_id() {
     let stage = TestServer::start(|_| async { reply(500, "", "") }).await;
     let mut link = transport_to(&stage);
     link.push(notification("notifications/roots/list_changed", &json!({})));
@@ -639,21 +641,21 @@ async fn what_was_only_said_is_lost_without_a_name() {
 }
 
 #[tokio::test]
-async fn sixty_four_calls_are_under_way_at_once_and_answered_in_any_order() {
+async fn sixty_four_calls_run_at_once_and_complete_in_any_order() {
     const CALLS: usize = 64;
     // Nobody is answered before everybody has asked, and the last to ask is the first to be answered.
     let all_here = Arc::new(Barrier::new(CALLS));
     let turn = Arc::new(tokio::sync::watch::Sender::new(CALLS as u64));
-    let stage = TestServer::start(move |seen| {
+    let stage = TestServer::start(move |received| {
         let (all_here, turn) = (all_here.clone(), turn.clone());
         async move {
-            let number = seen.body["params"]["number"].as_u64().expect("a number");
+            let number = received.body["params"]["number"].as_u64().expect("a number");
             all_here.wait().await;
             turn.subscribe().wait_for(|turn| *turn == number + 1).await.expect("its turn comes");
             turn.send_replace(number);
             match number % 2 {
-                0 => json_response(&result(&seen, json!(number))),
-                _ => event_stream(event(&result(&seen, json!(number)))),
+                0 => json_response(&result(&received, json!(number))),
+                _ => event_stream(event(&result(&received, json!(number)))),
             }
         }
     })
@@ -674,7 +676,7 @@ async fn sixty_four_calls_are_under_way_at_once_and_answered_in_any_order() {
 }
 
 #[tokio::test]
-async fn many_slow_exchanges_make_callers_wait_but_a_few_do_not() {
+async fn many_slow_exchanges_apply_backpressure_and_few_do_not() {
     let stage = TestServer::start(|_| std::future::pending()).await;
     let mut link = transport_to(&stage);
     for id in 0..64 {
@@ -699,40 +701,45 @@ async fn unresponsive_server() -> (TestServer, mpsc::UnboundedReceiver<()>) {
             let _test_over = self.0.send(());
         }
     }
-    let (left, is_left) = mpsc::unbounded_channel();
-    let stage = TestServer::start(move |seen| {
-        let left = left.clone();
+    let (disconnected, is_disconnected) = mpsc::unbounded_channel();
+    let stage = TestServer::start(move |received| {
+        let disconnected = disconnected.clone();
         async move {
-            if let Some(response) = session_response(&seen) {
+            if let Some(response) = session_response(&received) {
                 return response;
             }
-            if seen.rpc_method().is_empty() || seen.rpc_method().starts_with("notifications/") {
+            if received.rpc_method().is_empty()
+                || received.rpc_method().starts_with("notifications/")
+            {
                 return accepted();
             }
-            let _tell = NotifyOnDrop(left);
+            let _tell = NotifyOnDrop(disconnected);
             std::future::pending().await
         }
     })
     .await;
-    (stage, is_left)
+    (stage, is_disconnected)
 }
 
 #[tokio::test]
-async fn dropping_a_modern_call_drops_its_request_and_says_nothing() {
-    let (mut stage, mut is_left) = unresponsive_server().await;
+async fn dropping_a_modern_call_closes_its_request_without_a_notification() {
+    let (mut stage, mut is_disconnected) = unresponsive_server().await;
     let connection = Peer::spawn(transport_to(&stage));
     let headers = *modern_request(0, "tools/call").headers.expect("headers");
     let call = connection.peer.call("tools/call").headers(headers);
     let call = tokio::spawn(call.into_future());
     stage.next().await;
     call.abort();
-    timeout(TEST_TIMEOUT, is_left.recv()).await.expect("the server is left").expect("it runs");
+    timeout(TEST_TIMEOUT, is_disconnected.recv())
+        .await
+        .expect("the server is left")
+        .expect("it runs");
     assert!(stage.requests.try_recv().is_err(), "nothing else was said");
 }
 
 #[tokio::test]
-async fn dropping_a_legacy_call_drops_its_request_and_cancels_it_by_name() {
-    let (mut stage, mut is_left) = unresponsive_server().await;
+async fn dropping_a_legacy_call_sends_a_cancelled_notification() {
+    let (mut stage, mut is_disconnected) = unresponsive_server().await;
     let connection = Peer::spawn(transport_to(&stage));
     let call = connection.peer.call("tools/call");
     let number = call.number();
@@ -742,15 +749,18 @@ async fn dropping_a_legacy_call_drops_its_request_and_cancels_it_by_name() {
     let cancelled = stage.next().await;
     assert_eq!(cancelled.rpc_method(), "notifications/cancelled");
     assert_eq!(cancelled.body["params"]["requestId"], number);
-    timeout(TEST_TIMEOUT, is_left.recv()).await.expect("the server is left").expect("it runs");
+    timeout(TEST_TIMEOUT, is_disconnected.recv())
+        .await
+        .expect("the server is left")
+        .expect("it runs");
 }
 
 #[tokio::test]
-async fn a_lost_call_says_why_and_the_connection_lives_on() {
-    let stage = TestServer::start(|seen| async move {
-        match seen.rpc_method() {
+async fn a_failed_call_has_a_reason_and_the_connection_stays_open() {
+    let stage = TestServer::start(|received| async move {
+        match received.rpc_method() {
             "bad" => reply(500, "", ""),
-            _ => json_response(&result(&seen, json!(1))),
+            _ => json_response(&result(&received, json!(1))),
         }
     })
     .await;
@@ -785,11 +795,11 @@ impl Authorize for Tokens {
 }
 
 #[tokio::test]
-async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_better() {
+async fn an_unauthorized_request_is_retried_while_the_authorizer_says_so() {
     for (good_from, expected) in [("Bearer 2", None), ("never", Some(401))] {
-        let mut stage = TestServer::start(move |seen| async move {
-            match seen.header("authorization") == good_from {
-                true => json_response(&result(&seen, json!({}))),
+        let mut stage = TestServer::start(move |received| async move {
+            match received.header("authorization") == good_from {
+                true => json_response(&result(&received, json!({}))),
                 false => {
                     let mut turned_away = reply(401, "", "");
                     let challenge = "Bearer".parse().expect("a value");
@@ -813,7 +823,7 @@ async fn a_request_that_was_turned_away_is_made_again_while_there_is_something_b
 }
 
 #[tokio::test]
-async fn a_refusal_that_nothing_better_answers_stands_at_once() {
+async fn an_unauthorized_request_without_new_credentials_fails_at_once() {
     let stage = TestServer::start(|_| async move { reply(403, "", "") }).await;
     let tokens = Arc::new(Tokens(AtomicUsize::new(0)));
     let asked = send_to_target(stage.target().authorize(tokens.clone())).await;
@@ -822,9 +832,10 @@ async fn a_refusal_that_nothing_better_answers_stands_at_once() {
 }
 
 #[tokio::test]
-async fn every_request_is_signed_with_what_holds_at_the_time() {
+async fn every_request_gets_the_current_authorization() {
     let mut stage =
-        TestServer::start(|seen| async move { json_response(&result(&seen, json!({}))) }).await;
+        TestServer::start(|received| async move { json_response(&result(&received, json!({}))) })
+            .await;
     let mut headers = HeaderMap::new();
     headers.insert("authorization", "Bearer fixed".parse().expect("a value"));
     let target = stage.target().headers(headers).authorize(Arc::new(Tokens(AtomicUsize::new(0))));
@@ -837,9 +848,10 @@ async fn every_request_is_signed_with_what_holds_at_the_time() {
 }
 
 #[tokio::test]
-async fn the_user_in_a_url_is_shown_to_the_server_unless_a_header_says_otherwise() {
+async fn url_credentials_become_basic_auth_unless_a_header_overrides_them() {
     let mut stage =
-        TestServer::start(|seen| async move { json_response(&result(&seen, json!({}))) }).await;
+        TestServer::start(|received| async move { json_response(&result(&received, json!({}))) })
+            .await;
     let url = format!("http://me:p%40ss@{}/mcp", stage.address);
     let target = Target::new(Url::parse(&url).expect("a URL"));
     assert_eq!(target.url(), &stage.url("/mcp"));
@@ -852,9 +864,9 @@ async fn the_user_in_a_url_is_shown_to_the_server_unless_a_header_says_otherwise
 }
 
 #[tokio::test]
-async fn what_was_said_last_leaves_before_the_goodbye() {
-    let mut stage = TestServer::start(|seen| async move {
-        session_response(&seen).unwrap_or_else(|| match seen.method == Method::GET {
+async fn pending_notifications_are_sent_before_the_session_is_deleted() {
+    let mut stage = TestServer::start(|received| async move {
+        session_response(&received).unwrap_or_else(|| match received.method == Method::GET {
             true => reply(405, "", ""),
             false => accepted(),
         })
@@ -866,20 +878,23 @@ async fn what_was_said_last_leaves_before_the_goodbye() {
     connection.peer.notify("notifications/last", None).await.expect("it is taken");
     drop(connection.peer);
     connection.task.await.expect("it ends");
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     while let Ok(next) = stage.requests.try_recv() {
-        seen.push((next.method.to_string(), next.rpc_method().to_owned()));
+        received.push((next.method.to_string(), next.rpc_method().to_owned()));
     }
-    assert!(seen.contains(&("POST".to_owned(), "notifications/last".to_owned())), "{seen:?}");
-    assert_eq!(seen.last(), Some(&("DELETE".to_owned(), String::new())));
+    assert!(
+        received.contains(&("POST".to_owned(), "notifications/last".to_owned())),
+        "{received:?}"
+    );
+    assert_eq!(received.last(), Some(&("DELETE".to_owned(), String::new())));
 }
 
 #[tokio::test]
 async fn a_call_to_next_may_be_dropped_at_any_time() {
-    let stage = TestServer::start(|seen| async move {
+    let stage = TestServer::start(|received| async move {
         let parts: Vec<_> = (0..50)
             .map(|number| event(&json!({"jsonrpc": "2.0", "method": format!("n{number}")})))
-            .chain([event(&result(&seen, json!("end")))])
+            .chain([event(&result(&received, json!("end")))])
             .map(|text| Ok::<_, std::io::Error>(Bytes::from(text)))
             .collect();
         reply(200, "text/event-stream", Body::from_stream(futures_util::stream::iter(parts)))

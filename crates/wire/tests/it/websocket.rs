@@ -28,25 +28,25 @@ use crate::stage::{
 /// A server that does this with every connection it gets.
 async fn serve<F, Fut>(
     subprotocol: &'static str,
-    play: F,
+    on_socket: F,
 ) -> (Target, mpsc::UnboundedReceiver<HeaderMap>)
 where
     F: Fn(WebSocket) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let (sender, seen) = mpsc::unbounded_channel();
+    let (sender, handshakes) = mpsc::unbounded_channel();
     let upgrade = move |headers: HeaderMap, upgrade: WebSocketUpgrade| {
-        let (play, sender) = (play.clone(), sender.clone());
+        let (on_socket, sender) = (on_socket.clone(), sender.clone());
         async move {
             let _test_over = sender.send(headers);
-            upgrade.protocols([subprotocol]).on_upgrade(play)
+            upgrade.protocols([subprotocol]).on_upgrade(on_socket)
         }
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let router = Router::new().route("/mcp", any(upgrade));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (target(&format!("ws://{address}/mcp")), seen)
+    (target(&format!("ws://{address}/mcp")), handshakes)
 }
 
 fn target(url: &str) -> Target {
@@ -65,8 +65,8 @@ async fn echo(mut socket: WebSocket) {
 }
 
 #[tokio::test]
-async fn questions_and_answers_are_frames() {
-    let (target, mut seen) = serve("mcp", echo).await;
+async fn requests_and_responses_are_frames() {
+    let (target, mut handshakes) = serve("mcp", echo).await;
     let mut headers = HeaderMap::new();
     headers.insert("x-key", "secret".parse().expect("a value"));
     let connection = Peer::spawn(WebSocketTransport::new(http_client(), target.headers(headers)));
@@ -75,7 +75,7 @@ async fn questions_and_answers_are_frames() {
         let call = connection.peer.call("echo").params(params.clone());
         assert_eq!(call.timeout(TEST_TIMEOUT).await, Ok(params));
     }
-    let headers = seen.recv().await.expect("a handshake");
+    let headers = handshakes.recv().await.expect("a handshake");
     assert_eq!(headers["x-key"], "secret");
     assert_eq!(headers["sec-websocket-protocol"], "mcp");
     assert_eq!(headers["user-agent"], "stage/1");
@@ -112,7 +112,7 @@ async fn end_of(target: Target) -> CloseReason {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_ends_the_link() {
+async fn a_server_that_closes_closes_the_transport() {
     let (target, _) = serve("mcp", |mut socket: WebSocket| async move {
         let frame = CloseFrame { code: 1001, reason: "going away".into() };
         let _gone = socket.send(Frame::Close(Some(frame))).await;
@@ -124,7 +124,7 @@ async fn a_server_that_closes_ends_the_link() {
 }
 
 #[tokio::test]
-async fn the_goodbye_is_a_close_frame_after_everything_else() {
+async fn shutdown_sends_a_close_frame_last() {
     let (sender, mut frames) = mpsc::unbounded_channel();
     let (target, _) = serve("mcp", move |mut socket: WebSocket| {
         let sender = sender.clone();
@@ -159,7 +159,7 @@ async fn the_goodbye_is_a_close_frame_after_everything_else() {
 }
 
 #[tokio::test]
-async fn messages_are_taken_up_to_the_limit() {
+async fn messages_are_accepted_up_to_the_limit() {
     let (target, _) = serve("mcp", |mut socket: WebSocket| async move {
         let _refused = socket.send(Frame::Text("x".repeat(2000).into())).await;
         while let Some(Ok(_)) = socket.recv().await {}
@@ -169,7 +169,7 @@ async fn messages_are_taken_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_subprotocol_is_not_ours_and_one_without_is() {
+async fn another_subprotocol_is_an_error_and_none_is_accepted() {
     const WITH: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                         sec-websocket-protocol: graphql\r\n";
     let address = upgrading_server(WITH).await;
@@ -203,7 +203,7 @@ async fn upgrading_server(head: &'static str) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_none_is_named() {
+async fn an_invalid_handshake_is_an_error() {
     let wrong_key = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                      sec-websocket-accept: AAAA\r\n\r\n";
     let address = raw_server(Box::leak(Box::new([wrong_key]))).await;
@@ -223,12 +223,12 @@ async fn a_handshake_that_is_none_is_named() {
     assert_eq!(not_mcp_content_type(transport_error(&end)), "application/json");
 }
 
-fn frequent_pings(silent_for: Duration) -> KeepAlive {
-    KeepAlive { ping_interval: Duration::from_millis(20), timeout: silent_for }
+fn frequent_pings(limit: Duration) -> KeepAlive {
+    KeepAlive { ping_interval: Duration::from_millis(20), timeout: limit }
 }
 
 #[tokio::test]
-async fn pings_keep_a_connection_on_which_nothing_is_said() {
+async fn pings_keep_an_idle_connection_open() {
     let (sender, mut pings) = mpsc::unbounded_channel();
     let (target, _) = serve("mcp", move |mut socket: WebSocket| {
         let sender = sender.clone();
@@ -253,15 +253,14 @@ async fn pings_keep_a_connection_on_which_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_no_ping_is_silent() {
+async fn a_server_that_answers_no_ping_times_out() {
     let (target, _) = serve("mcp", |socket: WebSocket| async move {
         let _never_read = socket;
         std::future::pending::<()>().await;
     })
     .await;
-    let silent_for = Duration::from_millis(100);
-    let mut link =
-        WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(silent_for));
+    let limit = Duration::from_millis(100);
+    let mut link = WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(limit));
     let end = next(&mut link).await;
-    assert_eq!(end, Err(CloseReason::Transport(TransportError::Timeout(silent_for))));
+    assert_eq!(end, Err(CloseReason::Transport(TransportError::Timeout(limit))));
 }

@@ -6,7 +6,7 @@ use keyring_core::api::CredentialStoreApi;
 use keyring_core::{Entry, Error};
 use tokio::task::spawn_blocking;
 
-use super::{Keychain, KeychainError, Recalling};
+use super::{Keychain, KeychainError, KeychainFuture};
 use crate::confidential::Secret;
 
 #[cfg(target_os = "macos")]
@@ -26,50 +26,50 @@ impl NativeKeychain {
         NativeKeychain { application: application.to_owned() }
     }
 
-    fn with<'a, T: Send + 'static>(
+    fn with_entry<'a, T: Send + 'static>(
         &'a self,
         name: &'a str,
-        act: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
-    ) -> Recalling<'a, Option<T>> {
+        action: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
+    ) -> KeychainFuture<'a, Option<T>> {
         let (application, name) = (self.application.clone(), name.to_owned());
         let work = move || {
             let store: Arc<Store> = Store::new()?;
-            act(&store.build(&application, &name, None)?)
+            action(&store.build(&application, &name, None)?)
         };
         Box::pin(async move {
-            let Ok(done) = spawn_blocking(work).await else { return Err(KeychainError::Silent) };
-            done.map(Some).or_else(refused)
+            let Ok(done) = spawn_blocking(work).await else { return Err(KeychainError::TimedOut) };
+            done.map(Some).or_else(keychain_error)
         })
     }
 }
 
 impl Keychain for NativeKeychain {
-    fn get<'a>(&'a self, name: &'a str) -> Recalling<'a, Option<Secret>> {
-        let recalling = self.with(name, Entry::get_password);
-        Box::pin(async move { Ok(recalling.await?.map(Secret::new)) })
+    fn get<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, Option<Secret>> {
+        let operation = self.with_entry(name, Entry::get_password);
+        Box::pin(async move { Ok(operation.await?.map(Secret::new)) })
     }
 
-    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> Recalling<'a, ()> {
+    fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> KeychainFuture<'a, ()> {
         let secret = secret.clone();
-        let recalling = self.with(name, move |entry| entry.set_password(secret.reveal()));
-        Box::pin(async move { recalling.await.map(|_| ()) })
+        let operation = self.with_entry(name, move |entry| entry.set_password(secret.reveal()));
+        Box::pin(async move { operation.await.map(|_| ()) })
     }
 
-    fn delete<'a>(&'a self, name: &'a str) -> Recalling<'a, ()> {
-        let recalling = self.with(name, Entry::delete_credential);
-        Box::pin(async move { recalling.await.map(|_| ()) })
+    fn delete<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, ()> {
+        let operation = self.with_entry(name, Entry::delete_credential);
+        Box::pin(async move { operation.await.map(|_| ()) })
     }
 }
 
 /// That there is nothing is an answer.
-fn refused<T>(error: Error) -> Result<Option<T>, KeychainError> {
+fn keychain_error<T>(error: Error) -> Result<Option<T>, KeychainError> {
     let (is_nothing, is_locked) =
         (matches!(error, Error::NoEntry), matches!(error, Error::NoStorageAccess(_)));
     match (is_nothing, is_locked) {
         (true, _) => Ok(None),
         (false, true) => Err(KeychainError::Locked),
         (false, false) => {
-            Err(KeychainError::Refused(error.to_string().chars().take(200).collect()))
+            Err(KeychainError::Rejected(error.to_string().chars().take(200).collect()))
         }
     }
 }

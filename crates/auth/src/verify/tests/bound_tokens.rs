@@ -11,48 +11,52 @@ use crate::runner::unix_now;
 use crate::verify::jws_check::Jwk;
 use crate::verify::{AccessTokenError, AuthError, Authenticator, DpopProofError, Principal};
 
-async fn bound(door: &Authenticator, token: &str, proofs: &[&str]) -> Result<Principal, AuthError> {
+async fn bound(
+    authenticator: &Authenticator,
+    token: &str,
+    proofs: &[&str],
+) -> Result<Principal, AuthError> {
     let authorization = format!("DPoP {token}");
     let mut headers = vec![("authorization", authorization.as_str())];
     headers.extend(proofs.iter().map(|proof| ("dpop", *proof)));
-    authenticate(door, &headers).await
+    authenticate(authenticator, &headers).await
 }
 
 #[tokio::test]
 async fn a_proof_of_our_own_making_is_taken_once() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let key = DpopKey::generate();
     let token = issuer.token(json!({ "cnf": { "jkt": key.thumbprint() } }));
     let secret = Secret::new(token.clone());
     let proof = |url: &str| {
         let url = Url::parse(url).expect("a URL");
         let proven = ProofTarget { method: "POST", url: &url, nonce: None, token: Some(&secret) };
-        with_system_random(unix_now(), |moment| key.sign_proof(proven, moment)).reveal().to_owned()
+        with_system_random(unix_now(), |inputs| key.sign_proof(proven, inputs)).reveal().to_owned()
     };
     for time in ["first", "second"] {
         let proof = proof("https://mcp.example.com/mcp?x=y");
-        let ada = bound(&door, &token, &[&proof]).await.expect(time);
+        let ada = bound(&authenticator, &token, &[&proof]).await.expect(time);
         assert_eq!(ada.name(), "ada");
-        let again = bound(&door, &token, &[&proof]).await;
+        let again = bound(&authenticator, &token, &[&proof]).await;
         assert_eq!(again, Err(AuthError::Proof(DpopProofError::Replayed)));
     }
     // Nobody is known by a bound token alone, and none is taken as if it were free.
     let headers = super::issuer::header_map(&[("authorization", &format!("Bearer {token}"))]);
-    assert_eq!(door.cached(&headers), None);
+    assert_eq!(authenticator.cached(&headers), None);
     assert_eq!(
-        authenticate_bearer(&door, &token).await,
+        authenticate_bearer(&authenticator, &token).await,
         Err(AuthError::Token(AccessTokenError::WrongScheme))
     );
     let free = issuer.token(json!({}));
-    let shown = bound(&door, &free, &[&proof(RESOURCE)]).await;
+    let shown = bound(&authenticator, &free, &[&proof(RESOURCE)]).await;
     assert_eq!(shown, Err(AuthError::Token(AccessTokenError::WrongScheme)));
 }
 
 #[tokio::test]
 async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let key = Signer::generate("ES256");
     let thief = Signer::generate("ES256");
     let jkt = Jwk::parse(&key.jwk()).expect("a key").thumbprint();
@@ -73,7 +77,7 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     let mut private = key.jwk();
     private["d"] = json!("AAAA");
     let good = made(&key, json!({}), json!({}));
-    assert!(bound(&door, &token, &[&good]).await.is_ok());
+    assert!(bound(&authenticator, &token, &[&good]).await.is_ok());
     let now = unix_now();
     let mut rows = vec![
         (
@@ -147,26 +151,34 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     let long = format!("{}{}", made(&key, json!({}), json!({})), "a".repeat(9000));
     rows.push(("long", long, DpopProofError::Malformed));
     for (what, proof, fault) in rows {
-        assert_eq!(bound(&door, &token, &[&proof]).await, Err(AuthError::Proof(fault)), "{what}");
+        assert_eq!(
+            bound(&authenticator, &token, &[&proof]).await,
+            Err(AuthError::Proof(fault)),
+            "{what}"
+        );
     }
-    assert_eq!(bound(&door, &token, &[]).await, Err(AuthError::Proof(DpopProofError::Missing)));
+    assert_eq!(
+        bound(&authenticator, &token, &[]).await,
+        Err(AuthError::Proof(DpopProofError::Missing))
+    );
     let [one, other] = [0, 0].map(|_| made(&key, json!({}), json!({})));
-    let refusal = bound(&door, &token, &[&one, &other]).await.expect_err("two are too many");
+    let refusal =
+        bound(&authenticator, &token, &[&one, &other]).await.expect_err("two are too many");
     assert_eq!(refusal, AuthError::Proof(DpopProofError::Multiple));
     assert_eq!(refusal.status(), 401);
-    let challenge = door.challenge(&refusal).expect("a challenge");
+    let challenge = authenticator.challenge(&refusal).expect("a challenge");
     let challenge = challenge.to_str().expect("a text");
     assert!(challenge.starts_with("DPoP resource_metadata="), "{challenge}");
     assert!(challenge.contains("error=\"invalid_dpop_proof\""), "{challenge}");
     assert!(challenge.contains("algs=\"ES256 "), "{challenge}");
     // What was refused was not used up.
-    assert!(bound(&door, &token, &[&one]).await.is_ok());
+    assert!(bound(&authenticator, &token, &[&one]).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_proof_may_be_made_with_every_kind_of_key() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     for way in ["ES256", "ES384", "EdDSA", "RS256"] {
         let key = Signer::generate(way);
         let jkt = Jwk::parse(&key.jwk()).expect("a key").thumbprint();
@@ -175,7 +187,7 @@ async fn a_proof_may_be_made_with_every_kind_of_key() {
             &json!({ "typ": "dpop+jwt", "alg": way, "jwk": key.jwk() }),
             &json!({ "jti": way, "htm": "POST", "htu": RESOURCE, "iat": unix_now(), "ath": sha256_base64url(token.as_bytes()) }),
         );
-        assert!(bound(&door, &token, &[&proof]).await.is_ok(), "{way}");
+        assert!(bound(&authenticator, &token, &[&proof]).await.is_ok(), "{way}");
     }
 }
 

@@ -73,13 +73,14 @@ impl Signer {
 
     /// A statement that says it is signed like this, signed as well as this key can.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
-        let said = format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()));
+        let signing_input =
+            format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()));
         let random = SystemRandom::new();
         let signature = match self {
             Signer::Ecdsa(pair) => {
-                pair.sign(&random, said.as_bytes()).expect("signed").as_ref().to_vec()
+                pair.sign(&random, signing_input.as_bytes()).expect("signed").as_ref().to_vec()
             }
-            Signer::Ed25519(pair) => pair.sign(said.as_bytes()).as_ref().to_vec(),
+            Signer::Ed25519(pair) => pair.sign(signing_input.as_bytes()).as_ref().to_vec(),
             Signer::Rsa(pair) => {
                 let how = match header["alg"].as_str() {
                     Some("RS384") => &RSA_PKCS1_SHA384,
@@ -90,11 +91,11 @@ impl Signer {
                     _ => &RSA_PKCS1_SHA256,
                 };
                 let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(how, &random, said.as_bytes(), &mut signature).expect("signed");
+                pair.sign(how, &random, signing_input.as_bytes(), &mut signature).expect("signed");
                 signature
             }
         };
-        format!("{said}.{}", base64url(signature))
+        format!("{signing_input}.{}", base64url(signature))
     }
 }
 
@@ -133,8 +134,8 @@ impl Issuer {
         })
     }
 
-    pub fn set_behavior(&self, mood: IssuerBehavior) {
-        *self.behavior.lock().expect("unpoisoned") = mood;
+    pub fn set_behavior(&self, behavior: IssuerBehavior) {
+        *self.behavior.lock().expect("unpoisoned") = behavior;
     }
 
     pub fn set_keys(&self, keys: &[Value]) {
@@ -156,13 +157,13 @@ impl Issuer {
 
     /// A door that needs scopes.
     pub fn authenticator_requiring(self: &Arc<Issuer>, scopes: &str) -> Authenticator {
-        let terms = JwtPolicy {
+        let policy = JwtPolicy {
             issuer: ISSUER.to_owned(),
             resource: RESOURCE.to_owned(),
             audiences: Vec::new(),
             scopes: Scopes::parse(scopes),
         };
-        let check = JwtVerifier::new(terms, self.clone(), &[]).expect("good terms");
+        let check = JwtVerifier::new(policy, self.clone(), &[]).expect("good terms");
         Authenticator::Jwt(Box::new(check))
     }
 }
@@ -203,8 +204,8 @@ impl Fetch for Issuer {
             if is_keys {
                 self.key_fetches.fetch_add(1, Ordering::SeqCst);
             }
-            let mood = self.behavior.lock().expect("unpoisoned").clone();
-            let body = match mood {
+            let behavior = self.behavior.lock().expect("unpoisoned").clone();
+            let body = match behavior {
                 IssuerBehavior::Down => {
                     let origin = ISSUER.to_owned();
                     return Err(FetchError::Unreachable { origin, detail: "down".to_owned() });
@@ -227,12 +228,14 @@ impl Fetch for Issuer {
 
 /// Shows headers at a door, with `POST /mcp`.
 pub async fn authenticate(
-    door: &Authenticator,
+    authenticator: &Authenticator,
     headers: &[(&'static str, &str)],
 ) -> Result<Principal, AuthError> {
     let headers = header_map(headers);
     let target = Uri::from_static("/mcp?x=y");
-    door.authenticate(RequestHead { headers: &headers, method: &Method::POST, uri: &target }).await
+    authenticator
+        .authenticate(RequestHead { headers: &headers, method: &Method::POST, uri: &target })
+        .await
 }
 
 pub fn header_map(all: &[(&'static str, &str)]) -> HeaderMap {
@@ -245,8 +248,8 @@ pub fn header_map(all: &[(&'static str, &str)]) -> HeaderMap {
 
 /// Shows a token.
 pub async fn authenticate_bearer(
-    door: &Authenticator,
+    authenticator: &Authenticator,
     token: &str,
 ) -> Result<Principal, AuthError> {
-    authenticate(door, &[("authorization", &format!("Bearer {token}"))]).await
+    authenticate(authenticator, &[("authorization", &format!("Bearer {token}"))]).await
 }

@@ -17,18 +17,19 @@ use crate::verify::{
     AccessTokenError, AuthError, Authenticator, IssuerError, JwtPolicy, JwtPolicyError, JwtVerifier,
 };
 
-fn known(door: &Authenticator, token: &str) -> bool {
-    door.cached(&header_map(&[("authorization", &format!("Bearer {token}"))])).is_some()
+fn known(authenticator: &Authenticator, token: &str) -> bool {
+    authenticator.cached(&header_map(&[("authorization", &format!("Bearer {token}"))])).is_some()
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_issuer_is_asked_once_however_many_come() {
     let issuer = Issuer::new();
-    let door = std::sync::Arc::new(issuer.authenticator());
+    let authenticator = std::sync::Arc::new(issuer.authenticator());
     let mut all = JoinSet::new();
     for number in 0..50 {
-        let (door, token) = (door.clone(), issuer.token(json!({ "sub": number.to_string() })));
-        all.spawn(async move { authenticate_bearer(&door, &token).await.is_ok() });
+        let (authenticator, token) =
+            (authenticator.clone(), issuer.token(json!({ "sub": number.to_string() })));
+        all.spawn(async move { authenticate_bearer(&authenticator, &token).await.is_ok() });
     }
     assert!(all.join_all().await.into_iter().all(|is_in| is_in));
     assert_eq!(issuer.key_fetches(), 1);
@@ -37,52 +38,54 @@ async fn the_issuer_is_asked_once_however_many_come() {
 #[tokio::test(start_paused = true)]
 async fn who_was_seen_is_known_without_asking() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
-    assert!(!known(&door, &token));
-    assert!(authenticate_bearer(&door, &token).await.is_ok());
-    assert!(known(&door, &token));
+    assert!(!known(&authenticator, &token));
+    assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
+    assert!(known(&authenticator, &token));
     issuer.set_behavior(IssuerBehavior::Down);
-    assert!(known(&door, &token) && authenticate_bearer(&door, &token).await.is_ok());
-    assert!(!known(&door, &issuer.token(json!({ "sub": "eve" }))));
+    assert!(
+        known(&authenticator, &token) && authenticate_bearer(&authenticator, &token).await.is_ok()
+    );
+    assert!(!known(&authenticator, &issuer.token(json!({ "sub": "eve" }))));
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_key_is_fetched_once_a_minute_at_most() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let second = Signer::generate("ES256");
     let token = second.sign(&json!({ "alg": "ES256", "kid": "k2" }), &claims(json!({})));
     let refused = Err(AuthError::Token(AccessTokenError::Signature));
     for _ in 0..20 {
-        assert_eq!(authenticate_bearer(&door, &token).await, refused);
+        assert_eq!(authenticate_bearer(&authenticator, &token).await, refused);
     }
     assert_eq!(issuer.key_fetches(), 1);
     issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&second, "k2")]);
     advance(Duration::from_secs(59)).await;
-    assert_eq!(authenticate_bearer(&door, &token).await, refused);
+    assert_eq!(authenticate_bearer(&authenticator, &token).await, refused);
     advance(Duration::from_secs(1)).await;
-    assert!(authenticate_bearer(&door, &token).await.is_ok());
+    assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     assert_eq!(issuer.key_fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
-    assert!(authenticate_bearer(&door, &token).await.is_ok());
+    assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     issuer.set_keys(&[jwk_with_kid(&Signer::generate("ES256"), "k2")]);
     advance(Duration::from_secs(3599)).await;
-    assert!(known(&door, &token));
+    assert!(known(&authenticator, &token));
     advance(Duration::from_secs(1)).await;
     // Nobody waits: the old keys are good until the new ones are there.
-    assert!(known(&door, &token));
-    door.close().await;
-    assert!(!known(&door, &token));
+    assert!(known(&authenticator, &token));
+    authenticator.close().await;
+    assert!(!known(&authenticator, &token));
     assert_eq!(
-        authenticate_bearer(&door, &token).await,
+        authenticate_bearer(&authenticator, &token).await,
         Err(AuthError::Token(AccessTokenError::Signature))
     );
     assert_eq!(issuer.key_fetches(), 2);
@@ -91,32 +94,35 @@ async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     issuer.set_behavior(IssuerBehavior::Down);
     let token = issuer.token(json!({}));
     for _ in 0..10 {
-        let refused = authenticate_bearer(&door, &token).await.expect_err("there are no keys");
+        let refused =
+            authenticate_bearer(&authenticator, &token).await.expect_err("there are no keys");
         assert!(
             matches!(refused, AuthError::IssuerUnavailable(IssuerError::Fetch(_))),
             "{refused:?}"
         );
-        assert_eq!((refused.status().as_u16(), door.challenge(&refused)), (503, None));
+        assert_eq!((refused.status().as_u16(), authenticator.challenge(&refused)), (503, None));
     }
     // Both places of its metadata, once.
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
     issuer.set_behavior(IssuerBehavior::Good);
     advance(Duration::from_secs(5)).await;
-    assert!(authenticate_bearer(&door, &token).await.is_ok());
+    assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     issuer.set_behavior(IssuerBehavior::Down);
     advance(Duration::from_secs(7200)).await;
-    assert!(known(&door, &token));
-    door.close().await;
-    assert!(known(&door, &token));
-    assert!(authenticate_bearer(&door, &issuer.token(json!({ "sub": "bob" }))).await.is_ok());
+    assert!(known(&authenticator, &token));
+    authenticator.close().await;
+    assert!(known(&authenticator, &token));
+    assert!(
+        authenticate_bearer(&authenticator, &issuer.token(json!({ "sub": "bob" }))).await.is_ok()
+    );
     let rotated =
         Signer::generate("ES256").sign(&json!({ "alg": "ES256", "kid": "k2" }), &claims(json!({})));
     assert!(matches!(
-        authenticate_bearer(&door, &rotated).await,
+        authenticate_bearer(&authenticator, &rotated).await,
         Err(AuthError::IssuerUnavailable(_))
     ));
 }
@@ -124,14 +130,15 @@ async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
 #[tokio::test(start_paused = true)]
 async fn an_issuer_that_hangs_is_waited_for_within_bounds_and_whoever_leaves_stops_nothing() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
     issuer.set_behavior(IssuerBehavior::Hangs);
     let leaves =
-        tokio::time::timeout(Duration::from_secs(1), authenticate_bearer(&door, &token)).await;
+        tokio::time::timeout(Duration::from_secs(1), authenticate_bearer(&authenticator, &token))
+            .await;
     assert!(leaves.is_err());
     assert_eq!(
-        authenticate_bearer(&door, &token).await,
+        authenticate_bearer(&authenticator, &token).await,
         Err(AuthError::IssuerUnavailable(IssuerError::TimedOut))
     );
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 1);
@@ -177,19 +184,21 @@ async fn an_issuer_that_lies_is_not_believed() {
 #[tokio::test]
 async fn an_issuer_is_called_what_it_calls_itself() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     assert_eq!(
-        door.metadata_document().expect("a document")["authorization_servers"],
+        authenticator.metadata_document().expect("a document")["authorization_servers"],
         json!([ISSUER])
     );
     // A person left out the slash.
     let name = format!("{ISSUER}/");
     issuer.name.lock().expect("unpoisoned").clone_from(&name);
-    assert!(authenticate_bearer(&door, &issuer.token(json!({ "iss": name }))).await.is_ok());
-    let without = authenticate_bearer(&door, &issuer.token(json!({}))).await;
+    assert!(
+        authenticate_bearer(&authenticator, &issuer.token(json!({ "iss": name }))).await.is_ok()
+    );
+    let without = authenticate_bearer(&authenticator, &issuer.token(json!({}))).await;
     assert_eq!(without, Err(AuthError::Token(AccessTokenError::WrongIssuer)));
     assert_eq!(
-        door.metadata_document().expect("a document")["authorization_servers"],
+        authenticator.metadata_document().expect("a document")["authorization_servers"],
         json!([name])
     );
 }

@@ -25,7 +25,7 @@ type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, AuthError>);
 
 #[tokio::test]
 async fn a_token_is_shown_in_one_header_in_one_way() {
-    let (door, _file) = list();
+    let (authenticator, _file) = list();
     let unlisted = AuthError::Token(AccessTokenError::Unknown);
     let rows: &[Row<'_>] = &[
         (&[("authorization", "Bearer 0123456789abcdef")], Ok("editor")),
@@ -51,42 +51,51 @@ async fn a_token_is_shown_in_one_header_in_one_way() {
         ),
     ];
     for (headers, expected) in rows {
-        let got = authenticate(&door, headers).await;
+        let got = authenticate(&authenticator, headers).await;
         assert_eq!(
             got.as_ref().map(|it| it.name()),
             expected.as_ref().map(|it| *it),
             "{headers:?}"
         );
-        let known = door.cached(&header_map(headers));
+        let known = authenticator.cached(&header_map(headers));
         assert_eq!(known.as_ref().map(|it| it.name()), expected.as_ref().ok().copied());
     }
     let long = format!("Bearer {}", "a".repeat(20_000));
-    assert_eq!(authenticate(&door, &[("authorization", &long)]).await, Err(AuthError::Malformed));
+    assert_eq!(
+        authenticate(&authenticator, &[("authorization", &long)]).await,
+        Err(AuthError::Malformed)
+    );
 }
 
 #[tokio::test]
 async fn where_nobody_is_asked_everybody_is_local() {
-    let door = Authenticator::disabled();
-    assert_eq!(door.cached(&HeaderMap::new()).map(|it| it.to_string()).as_deref(), Some("local"));
-    assert!(authenticate(&door, &[]).await.is_ok());
-    assert_eq!((door.metadata_document(), door.resource().map(|it| it.url())), (None, None));
+    let authenticator = Authenticator::disabled();
+    assert_eq!(
+        authenticator.cached(&HeaderMap::new()).map(|it| it.to_string()).as_deref(),
+        Some("local")
+    );
+    assert!(authenticate(&authenticator, &[]).await.is_ok());
+    assert_eq!(
+        (authenticator.metadata_document(), authenticator.resource().map(|it| it.url())),
+        (None, None)
+    );
 }
 
 #[tokio::test]
 async fn whoever_is_turned_away_is_told_where_tokens_are() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator_requiring("tools read");
+    let authenticator = issuer.authenticator_requiring("tools read");
     let place = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
-    let said = |door: &Authenticator, refusal: &AuthError| {
-        let challenge = door.challenge(refusal).expect("a challenge");
+    let said = |authenticator: &Authenticator, refusal: &AuthError| {
+        let challenge = authenticator.challenge(refusal).expect("a challenge");
         (refusal.status().as_u16(), challenge.to_str().expect("a text").to_owned())
     };
     assert_eq!(
-        said(&door, &AuthError::MissingToken),
+        said(&authenticator, &AuthError::MissingToken),
         (401, format!("Bearer resource_metadata=\"{place}\", scope=\"tools read\""))
     );
     assert_eq!(
-        said(&door, &AuthError::Token(AccessTokenError::Expired)),
+        said(&authenticator, &AuthError::Token(AccessTokenError::Expired)),
         (
             401,
             format!(
@@ -98,9 +107,9 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
     let (list, _file) = list();
     assert_eq!(said(&list, &AuthError::MissingToken), (401, "Bearer".to_owned()));
     assert_eq!(said(&list, &AuthError::Malformed).0, 400);
-    let resource = door.resource().expect("a resource");
+    let resource = authenticator.resource().expect("a resource");
     assert_eq!(resource.metadata_url().as_str(), place);
-    let document = door.metadata_document().expect("a document");
+    let document = authenticator.metadata_document().expect("a document");
     assert_eq!(document["resource"], RESOURCE);
     assert_eq!(document["authorization_servers"], json!(["https://as.example.com"]));
     assert_eq!(document["scopes_supported"], json!(["tools", "read"]));
@@ -114,7 +123,7 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
         resource.url(),
     );
     assert_eq!(read.expect("metadata").authorization_servers, ["https://as.example.com"]);
-    let challenge = said(&door, &AuthError::MissingToken).1;
+    let challenge = said(&authenticator, &AuthError::MissingToken).1;
     let parsed = crate::challenge::parse([challenge.as_str()]);
     assert_eq!(parsed[0].parameter("resource_metadata"), Some(place));
 }
@@ -122,12 +131,13 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
 #[tokio::test]
 async fn nothing_that_is_refused_is_repeated() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     for token in ["canary", "canary.canary.canary", &issuer.token(json!({ "sub": "canary\n" }))] {
-        let refusal =
-            super::issuer::authenticate_bearer(&door, token).await.expect_err("it is no token");
-        let challenge = door.challenge(&refusal).expect("a challenge");
-        let all = format!("{refusal} {refusal:?} {challenge:?} {door:?}");
+        let refusal = super::issuer::authenticate_bearer(&authenticator, token)
+            .await
+            .expect_err("it is no token");
+        let challenge = authenticator.challenge(&refusal).expect("a challenge");
+        let all = format!("{refusal} {refusal:?} {challenge:?} {authenticator:?}");
         assert!(!all.contains("canary") && !all.contains(token), "{all}");
     }
 }
@@ -153,10 +163,10 @@ proptest! {
             let target = Uri::from_static("/mcp");
             let asked = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
             let (list, _file) = list();
-            for door in [list, Issuer::new().authenticator()] {
-                let refusal = door.authenticate(asked).await.expect_err("nobody made a token");
-                let _said = door.challenge(&refusal);
-                assert!(door.cached(&headers).is_none());
+            for authenticator in [list, Issuer::new().authenticator()] {
+                let refusal = authenticator.authenticate(asked).await.expect_err("nobody made a token");
+                let _said = authenticator.challenge(&refusal);
+                assert!(authenticator.cached(&headers).is_none());
             }
         });
     }

@@ -28,12 +28,16 @@ async fn every_way_to_sign_is_taken_with_its_own_kind_of_key_only() {
     for (kind, signer) in &signers {
         let issuer = Issuer::new();
         issuer.set_keys(&[jwk_with_kid(signer, "k")]);
-        let door = issuer.authenticator();
+        let authenticator = issuer.authenticator();
         for way in ways {
             let token = signer.sign(&json!({ "alg": way, "kid": "k" }), &claims(json!({})));
             let is_rsa = |name: &str| name.starts_with("RS") || name.starts_with("PS");
             let is_own = *kind == way || (is_rsa(kind) && is_rsa(way));
-            assert_eq!(authenticate_bearer(&door, &token).await.is_ok(), is_own, "{kind} {way}");
+            assert_eq!(
+                authenticate_bearer(&authenticator, &token).await.is_ok(),
+                is_own,
+                "{kind} {way}"
+            );
         }
     }
 }
@@ -43,7 +47,7 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
     let issuer = Issuer::new();
     let rsa = Signer::generate("RS256");
     issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&rsa, "r1")]);
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let good = issuer.token(json!({}));
     let [header, said, signature] = good.split('.').collect::<Vec<_>>()[..] else {
         panic!("three")
@@ -107,12 +111,12 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
     ];
     for (what, token, fault) in rows {
         assert_eq!(
-            authenticate_bearer(&door, &token).await,
+            authenticate_bearer(&authenticator, &token).await,
             Err(AuthError::Token(fault)),
             "{what}"
         );
     }
-    assert!(authenticate_bearer(&door, &good).await.is_ok());
+    assert!(authenticate_bearer(&authenticator, &good).await.is_ok());
 }
 
 #[tokio::test]
@@ -152,7 +156,7 @@ async fn keys_are_for_what_they_say() {
 #[tokio::test]
 async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     let now = unix_now();
     for good in [
         json!({ "aud": ["https://other.example", RESOURCE] }),
@@ -162,7 +166,10 @@ async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
         json!({ "nbf": now + 30 }),
         json!({ "scope": null, "client_id": null, "iat": null }),
     ] {
-        assert!(authenticate_bearer(&door, &issuer.token(good.clone())).await.is_ok(), "{good}");
+        assert!(
+            authenticate_bearer(&authenticator, &issuer.token(good.clone())).await.is_ok(),
+            "{good}"
+        );
     }
     for (bad, fault) in [
         (json!({ "iss": "https://evil.example" }), AccessTokenError::WrongIssuer),
@@ -197,7 +204,7 @@ async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
         (json!({ "cnf": "abc" }), AccessTokenError::UnsupportedConfirmation),
         (json!({ "cnf": { "jkt": "abc" } }), AccessTokenError::WrongScheme),
     ] {
-        let refused = authenticate_bearer(&door, &issuer.token(bad.clone())).await;
+        let refused = authenticate_bearer(&authenticator, &issuer.token(bad.clone())).await;
         assert_eq!(refused, Err(AuthError::Token(fault)), "{bad}");
     }
 }
@@ -205,7 +212,7 @@ async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
 #[tokio::test]
 async fn a_token_for_another_purpose_is_no_access_token() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator();
+    let authenticator = issuer.authenticator();
     for (typ, is_taken) in [
         (json!("at+jwt"), true),
         (json!("application/at+JWT"), true),
@@ -221,8 +228,10 @@ async fn a_token_for_another_purpose_is_no_access_token() {
             .sign(&json!({ "typ": typ, "alg": "ES256", "kid": "k1" }), &claims(json!({})));
         let refused = Err(AuthError::Token(AccessTokenError::WrongType));
         match is_taken {
-            true => assert!(authenticate_bearer(&door, &token).await.is_ok(), "{typ}"),
-            false => assert_eq!(authenticate_bearer(&door, &token).await, refused, "{typ}"),
+            true => assert!(authenticate_bearer(&authenticator, &token).await.is_ok(), "{typ}"),
+            false => {
+                assert_eq!(authenticate_bearer(&authenticator, &token).await, refused, "{typ}")
+            }
         }
     }
 }
@@ -230,23 +239,27 @@ async fn a_token_for_another_purpose_is_no_access_token() {
 #[tokio::test]
 async fn scopes_are_read_in_every_form_and_needed_ones_must_be_there() {
     let issuer = Issuer::new();
-    let door = issuer.authenticator_requiring("tools");
+    let authenticator = issuer.authenticator_requiring("tools");
     for good in [
         json!({ "scope": "read tools" }),
         json!({ "scope": null, "scp": ["read", "tools"] }),
         json!({ "scope": null, "scp": "read tools" }),
         json!({ "scope": ["tools"] }),
     ] {
-        assert!(authenticate_bearer(&door, &issuer.token(good.clone())).await.is_ok(), "{good}");
+        assert!(
+            authenticate_bearer(&authenticator, &issuer.token(good.clone())).await.is_ok(),
+            "{good}"
+        );
     }
     for bad in [json!({ "scope": null }), json!({ "scope": "tool" }), json!({ "scope": "xtools" })]
     {
         let token = issuer.token(bad.clone());
         for time in ["first", "second"] {
-            let refused = authenticate_bearer(&door, &token).await.expect_err("it is not enough");
+            let refused =
+                authenticate_bearer(&authenticator, &token).await.expect_err("it is not enough");
             assert!(matches!(refused, AuthError::InsufficientScope(_)), "{bad} {time}");
             assert_eq!(refused.status(), 403);
-            let challenge = door.challenge(&refused).expect("a challenge");
+            let challenge = authenticator.challenge(&refused).expect("a challenge");
             let challenge = challenge.to_str().expect("a text");
             assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
             assert!(challenge.contains("scope=\"tools\""), "{challenge}");

@@ -58,13 +58,13 @@ pub fn run(
     records.retain(|it| arguments.since.as_ref().is_none_or(|since| it.time >= *since));
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
-    let usual = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
-    let mode = rules.effective_mode(arguments.mode.unwrap_or(usual));
-    let rehearsal =
+    let default_mode = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
+    let mode = rules.effective_mode(arguments.mode.unwrap_or(default_mode));
+    let simulation =
         simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
     Ok(match session.wants_json() {
-        true => as_json(&rehearsal, mode),
-        false => CommandOutput::text(as_text(session, &rehearsal, mode)),
+        true => as_json(&simulation, mode),
+        false => CommandOutput::text(as_text(session, &simulation, mode)),
     })
 }
 
@@ -98,7 +98,7 @@ fn read_rules_file(
     Err(fail("cannot be used as it is").detail(detail))
 }
 
-fn as_json(rehearsal: &Simulation, mode: PermissionMode) -> CommandOutput {
+fn as_json(simulation: &Simulation, mode: PermissionMode) -> CommandOutput {
     let words = |effects: &[PermissionEffect]| effects.iter().map(|it| it.id()).collect::<Vec<_>>();
     let base = |row: &SimulationRow| json!({"tool": row.exposed_name, "server": row.server, "was": row.before.id(), "calls": row.calls});
     let change = |row: &SimulationRow| {
@@ -119,34 +119,34 @@ fn as_json(rehearsal: &Simulation, mode: PermissionMode) -> CommandOutput {
     };
     crate::commands::json_output(&json!({
         "mode": mode.id(),
-        "changes": rehearsal.changes.iter().map(change).collect::<Vec<Json>>(),
-        "depends": rehearsal.uncertain.iter().map(unsure).collect::<Vec<Json>>(),
-        "same": rehearsal.same,
-        "undecided": rehearsal.undecided,
+        "changes": simulation.changes.iter().map(change).collect::<Vec<Json>>(),
+        "depends": simulation.uncertain.iter().map(unsure).collect::<Vec<Json>>(),
+        "same": simulation.same,
+        "undecided": simulation.undecided,
     }))
 }
 
-fn as_text(session: &Invocation, rehearsal: &Simulation, mode: PermissionMode) -> String {
+fn as_text(session: &Invocation, simulation: &Simulation, mode: PermissionMode) -> String {
     let mut text = format!("mode: {mode}\n");
     let header = ["TOOL", "WAS", "WOULD BE", "CALLS", "BY"];
-    let rows: Vec<Vec<Cell>> = rehearsal
+    let rows: Vec<Vec<Cell>> = simulation
         .changes
         .iter()
-        .chain(&rehearsal.uncertain)
+        .chain(&simulation.uncertain)
         .map(|row| cells(session, row))
         .collect();
     if !rows.is_empty() {
         let width = session.env.terminal.width;
-        let yielding = [Truncate::End(4), Truncate::End(0)];
-        text.push_str(&table::render(&header, &rows, width, &yielding));
+        let truncated_columns = [Truncate::End(4), Truncate::End(0)];
+        text.push_str(&table::render(&header, &rows, width, &truncated_columns));
     }
     let count = |rows: &[SimulationRow]| rows.iter().map(|row| row.calls).sum::<usize>();
-    let (changed, unsure) = (count(&rehearsal.changes), count(&rehearsal.uncertain));
-    let undecided = rehearsal.undecided;
+    let (changed, unsure) = (count(&simulation.changes), count(&simulation.uncertain));
+    let undecided = simulation.undecided;
     text.push_str(&format!(
         "{} would be decided otherwise, {} as before",
         call_count(changed),
-        rehearsal.same
+        simulation.same
     ));
     if unsure > 0 {
         text.push_str(&format!(", {unsure} cannot be judged from the log"));

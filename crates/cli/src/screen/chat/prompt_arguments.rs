@@ -57,41 +57,41 @@ impl PromptInvocation {
 }
 
 impl ScreenState {
-    pub(super) fn start_prompt(&mut self, mut asked: PromptInvocation) -> Vec<Effect> {
-        asked.skip_filled();
-        if asked.current_argument().is_none() {
-            return vec![Effect::GetPrompt(asked)];
+    pub(super) fn start_prompt(&mut self, mut prompt: PromptInvocation) -> Vec<Effect> {
+        prompt.skip_filled();
+        if prompt.current_argument().is_none() {
+            return vec![Effect::GetPrompt(prompt)];
         }
         self.composer.clear();
         self.completions = None;
-        self.prompt = Some(asked);
+        self.prompt = Some(prompt);
         self.request_completions()
     }
 
     /// Takes what was written as the answer.
     pub(super) fn submit_argument(&mut self) -> Vec<Effect> {
-        let Some(mut asked) = self.prompt.take() else { return Vec::new() };
+        let Some(mut prompt) = self.prompt.take() else { return Vec::new() };
         let text = self.composer.take();
         self.completions = None;
-        if let Some(argument) = asked.current_argument().cloned() {
+        if let Some(argument) = prompt.current_argument().cloned() {
             if text.is_empty() && argument.is_required {
-                self.prompt = Some(asked);
+                self.prompt = Some(prompt);
                 return Vec::new();
             }
             if !text.is_empty() {
-                asked.values.insert(argument.name, text);
+                prompt.values.insert(argument.name, text);
             }
-            asked.current += 1;
+            prompt.current += 1;
         }
-        self.start_prompt(asked)
+        self.start_prompt(prompt)
     }
 
     /// Asks the server what the argument could be.
     pub(super) fn request_completions(&mut self) -> Vec<Effect> {
         match &self.prompt {
-            Some(asked) if asked.has_completions => {
+            Some(prompt) if prompt.has_completions => {
                 let typed = self.composer.text_with_pastes();
-                vec![Effect::CompleteArgument { prompt: asked.clone(), typed }]
+                vec![Effect::CompleteArgument { prompt: prompt.clone(), typed }]
             }
             Some(_) | None => Vec::new(),
         }

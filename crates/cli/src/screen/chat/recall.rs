@@ -10,19 +10,19 @@ use super::ScreenState;
 
 impl ScreenState {
     /// Shows what was said before.
-    pub fn restore(&mut self, before: &[Message]) {
-        for utterance in before {
-            for part in &utterance.content {
-                self.restore_block(utterance.role, part);
+    pub fn restore(&mut self, history: &[Message]) {
+        for utterance in history {
+            for block in &utterance.content {
+                self.restore_block(utterance.role, block);
             }
         }
-        if !before.is_empty() {
+        if !history.is_empty() {
             self.transcript.push_note("(from here on it is now)");
         }
     }
 
-    fn restore_block(&mut self, speaker: Role, part: &ContentBlock) {
-        match (part, speaker) {
+    fn restore_block(&mut self, role: Role, block: &ContentBlock) {
+        match (block, role) {
             (ContentBlock::Text { text }, Role::User) => self.transcript.push_user(text),
             (ContentBlock::Text { text }, Role::Assistant) => self.transcript.push_response(text),
             (ContentBlock::Image { mime, .. }, _) => {
@@ -58,8 +58,8 @@ fn call_view(call: &ToolUse, pool: &Pool) -> ToolCallView {
     }
 }
 
-fn block_text(part: &ContentBlock) -> Option<&str> {
-    match part {
+fn block_text(block: &ContentBlock) -> Option<&str> {
+    match block {
         ContentBlock::Text { text } => Some(text),
         ContentBlock::Image { .. }
         | ContentBlock::Thinking { .. }

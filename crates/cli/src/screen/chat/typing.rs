@@ -42,12 +42,12 @@ impl ScreenState {
             (_, _) => {}
         }
         if !self.dialogs.is_empty() {
-            let reaction = self.dialogs.on_key(key, self.now);
-            return dialog_effects(reaction);
+            let outcome = self.dialogs.on_key(key, self.now);
+            return dialog_effects(outcome);
         }
         if let Some(overlay) = self.overlays.last_mut() {
-            let reaction = overlay.on_key(key);
-            return self.apply_outcome(reaction);
+            let outcome = overlay.on_key(key);
+            return self.apply_outcome(outcome);
         }
         if self.history_search.is_some() {
             return self.on_search_key(key);
@@ -58,8 +58,8 @@ impl ScreenState {
                 return vec![Effect::OpenEditor(self.composer.text_with_pastes())];
             }
         }
-        if let Some(acts) = self.on_menu_key(key) {
-            return acts;
+        if let Some(effects) = self.on_menu_key(key) {
+            return effects;
         }
         self.on_scroll_key(key).unwrap_or_else(|| self.on_chat_key(key))
     }
@@ -229,7 +229,7 @@ impl ScreenState {
             }
             return Vec::new();
         }
-        let mut acts = vec![Effect::SaveHistory(text.clone())];
+        let mut effects = vec![Effect::SaveHistory(text.clone())];
         self.composer.clear();
         self.history.stop_browsing();
         self.transcript.clear_selection();
@@ -238,14 +238,14 @@ impl ScreenState {
             match slash::parse(&text) {
                 Ok(command) => {
                     self.show_command(&command, &text);
-                    acts.push(Effect::RunCommand(command));
+                    effects.push(Effect::RunCommand(command));
                 }
                 Err(why) => {
                     self.transcript.push_user(&text);
                     self.transcript.push_error(&why);
                 }
             }
-            return acts;
+            return effects;
         }
         match &self.model {
             None => {
@@ -254,10 +254,10 @@ impl ScreenState {
             }
             Some(_) => {
                 self.queued.push_back(text.clone());
-                acts.push(Effect::SendMessage(text));
+                effects.push(Effect::SendMessage(text));
             }
         }
-        acts
+        effects
     }
 
     fn show_command(&mut self, command: &SlashCommand, text: &str) {

@@ -112,24 +112,24 @@ impl Composer {
     }
 
     fn up(&mut self) -> ComposerOutcome {
-        let laid = self.layout(self.width);
-        match laid.row.checked_sub(1) {
+        let layout = self.layout(self.width);
+        match layout.row.checked_sub(1) {
             None => ComposerOutcome::LeftTop,
-            Some(row) => self.move_to_row(&laid, row),
+            Some(row) => self.move_to_row(&layout, row),
         }
     }
 
     fn down(&mut self) -> ComposerOutcome {
-        let laid = self.layout(self.width);
-        match laid.row + 1 < laid.rows.len() {
+        let layout = self.layout(self.width);
+        match layout.row + 1 < layout.rows.len() {
             false => ComposerOutcome::LeftBottom,
-            true => self.move_to_row(&laid, laid.row + 1),
+            true => self.move_to_row(&layout, layout.row + 1),
         }
     }
 
-    fn move_to_row(&mut self, laid: &super::ComposerLayout, row: usize) -> ComposerOutcome {
-        let column = self.preferred_column.unwrap_or(laid.column);
-        let at = laid.offset_at(row, column);
+    fn move_to_row(&mut self, layout: &super::ComposerLayout, row: usize) -> ComposerOutcome {
+        let column = self.preferred_column.unwrap_or(layout.column);
+        let at = layout.offset_at(row, column);
         self.move_to(at);
         self.preferred_column = Some(column);
         ComposerOutcome::Handled

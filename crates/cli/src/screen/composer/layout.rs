@@ -44,37 +44,37 @@ impl Composer {
     /// Lays the text out for a width. The cursor always has a cell.
     pub fn layout(&self, width: usize) -> ComposerLayout {
         let width = width.max(2);
-        let mut laid = ComposerLayout { rows: Vec::new(), row: 0, column: 0 };
+        let mut layout = ComposerLayout { rows: Vec::new(), row: 0, column: 0 };
         let mut row = ComposerRow::default();
         let mut column = 0;
         for (at, grapheme) in self.text.grapheme_indices(true) {
             if grapheme == "\n" {
                 row.offsets.push((column, at));
-                self.note_cursor(&mut laid, at, column);
-                laid.rows.push(std::mem::take(&mut row));
+                self.note_cursor(&mut layout, at, column);
+                layout.rows.push(std::mem::take(&mut row));
                 column = 0;
                 continue;
             }
             let shown = self.shown(grapheme);
             let wide = shown.width();
             if column + wide >= width && column > 0 {
-                laid.rows.push(std::mem::take(&mut row));
+                layout.rows.push(std::mem::take(&mut row));
                 column = 0;
             }
-            self.note_cursor(&mut laid, at, column);
+            self.note_cursor(&mut layout, at, column);
             row.offsets.push((column, at));
             row.text.push_str(&shown);
             column += wide;
         }
-        self.note_cursor(&mut laid, self.text.len(), column);
+        self.note_cursor(&mut layout, self.text.len(), column);
         row.offsets.push((column, self.text.len()));
-        laid.rows.push(row);
-        laid
+        layout.rows.push(row);
+        layout
     }
 
-    fn note_cursor(&self, laid: &mut ComposerLayout, at: usize, column: usize) {
+    fn note_cursor(&self, layout: &mut ComposerLayout, at: usize, column: usize) {
         if at == self.cursor {
-            (laid.row, laid.column) = (laid.rows.len(), column);
+            (layout.row, layout.column) = (layout.rows.len(), column);
         }
     }
 
@@ -94,9 +94,9 @@ mod tests {
     fn check(text: &str, width: usize, rows: &[&str], cursor: (usize, usize)) {
         let mut composer = Composer::default();
         composer.insert(text);
-        let laid = composer.layout(width);
-        let shown: Vec<&str> = laid.rows.iter().map(|it| it.text.as_str()).collect();
-        assert_eq!((shown, (laid.row, laid.column)), (rows.to_vec(), cursor));
+        let layout = composer.layout(width);
+        let shown: Vec<&str> = layout.rows.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!((shown, (layout.row, layout.column)), (rows.to_vec(), cursor));
     }
 
     #[test]

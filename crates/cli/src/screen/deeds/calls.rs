@@ -60,10 +60,10 @@ impl EffectRunner {
             Ok(arguments) => arguments,
             Err(failure) => return self.queue_event(error_event(&failure)),
         };
-        let patience =
+        let timeout =
             live::duration_variable(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::DEFAULT_TIMEOUT);
-        let patience = match patience {
-            Ok(patience) => patience,
+        let timeout = match timeout {
+            Ok(timeout) => timeout,
             Err(failure) => return self.queue_event(error_event(&failure)),
         };
         self.user_calls.count += 1;
@@ -82,28 +82,28 @@ impl EffectRunner {
                 title,
                 arguments,
             },
-            timeout: patience,
+            timeout,
             events: self.events.clone(),
         };
-        let mut stops = self.user_calls.cancellations.subscribe();
-        stops.mark_unchanged();
+        let mut cancellations = self.user_calls.cancellations.subscribe();
+        cancellations.mark_unchanged();
         self.queue_event(ScreenEvent::Conversation(ConversationEvent::CallStarted(
             call.view.clone(),
         )));
-        self.tasks.spawn(call.run(stops));
+        self.tasks.spawn(call.run(cancellations));
     }
 }
 
 impl UserCall {
-    async fn run(self, mut stops: watch::Receiver<u64>) {
+    async fn run(self, mut cancellations: watch::Receiver<u64>) {
         let began = Instant::now();
-        let (say, mut heard) = mpsc::channel(PROGRESS_BUFFER);
+        let (progress_in, mut progress) = mpsc::channel(PROGRESS_BUFFER);
         let call = ToolCall {
             caller: CALLER.to_owned(),
             exposed_name: self.view.tool.to_string(),
             arguments: self.view.arguments.clone(),
             timeout: self.timeout,
-            progress: Some(say),
+            progress: Some(progress_in),
         };
         let outcome = {
             let calling = self.host.call(&self.call_context, call);
@@ -111,11 +111,11 @@ impl UserCall {
             loop {
                 tokio::select! {
                     outcome = &mut calling => break Some(outcome),
-                    Some(sign) = heard.recv() => {
-                        self.send(self.progress(&sign.0.decode().unwrap_or_default())).await;
+                    Some(update) = progress.recv() => {
+                        self.send(self.progress(&update.0.decode().unwrap_or_default())).await;
                     }
                     // Whoever drops the call has the server told.
-                    _ = stops.changed() => break None,
+                    _ = cancellations.changed() => break None,
                 }
             }
         };
@@ -138,12 +138,12 @@ impl UserCall {
         let _left = self.events.send(ScreenEvent::Conversation(happening)).await;
     }
 
-    fn progress(&self, sign: &Json) -> ConversationEvent {
+    fn progress(&self, update: &Json) -> ConversationEvent {
         ConversationEvent::CallProgress {
             id: self.view.id.clone(),
-            progress: sign["progress"].as_f64().unwrap_or_default(),
-            total: sign["total"].as_f64(),
-            message: sign["message"].as_str().map(str::to_owned),
+            progress: update["progress"].as_f64().unwrap_or_default(),
+            total: update["total"].as_f64(),
+            message: update["message"].as_str().map(str::to_owned),
         }
     }
 

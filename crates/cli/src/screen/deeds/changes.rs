@@ -49,11 +49,11 @@ impl EffectRunner {
         }
         let (questions, session) = (self.elicitor.clone(), self.session.clone());
         self.spawn(async move {
-            let verdicts = questions.request_project_approvals(waiting.clone()).await;
+            let choices = questions.request_project_approvals(waiting.clone()).await;
             let decide = move || {
                 let mut said = String::new();
-                for (server, verdict) in waiting.into_iter().zip(verdicts) {
-                    let verb = match verdict {
+                for (server, choice) in waiting.into_iter().zip(choices) {
+                    let verb = match choice {
                         // What was shown is what is approved.
                         ApprovalChoice::Approve => {
                             approve_shown_command(server.name, server.fingerprint)
@@ -79,17 +79,17 @@ impl EffectRunner {
 
     pub(super) fn log_in(&mut self, name: String) {
         let (host, session) = (self.host.clone(), self.session.clone());
-        let showing = BrowserMode::detect(&session.env, false);
+        let browser_mode = BrowserMode::detect(&session.env, false);
         let whom = format!("`{}`", printable(&name));
-        let (guide, mut departure) = ScreenLoginGuide::new(&self.elicitor, showing, &whom);
+        let (guide, mut cancellation) = ScreenLoginGuide::new(&self.elicitor, browser_mode, &whom);
         if let Some(server) = self.configuration.effective.winner(&name) {
             login::forget_auth_required(&session, server);
         }
         self.spawn(async move {
-            let wish = LoginRequest::default();
+            let login_request = LoginRequest::default();
             let outcome = tokio::select! {
-                outcome = host.login(&name, &guide, &wish) => outcome,
-                () = departure.cancelled() => return ScreenEvent::Note(format!("Not signed in to {whom}.")),
+                outcome = host.login(&name, &guide, &login_request) => outcome,
+                () = cancellation.cancelled() => return ScreenEvent::Note(format!("Not signed in to {whom}.")),
             };
             match outcome {
                 Ok(login) => {
@@ -104,13 +104,13 @@ impl EffectRunner {
     pub(super) fn log_out(&mut self, name: String) {
         let host = self.host.clone();
         let whom = format!("`{}`", printable(&name));
-        let wanted = live::desired_servers(&self.configuration, std::slice::from_ref(&name));
-        let Some(wanted) = wanted.into_iter().next() else {
+        let desired = live::desired_servers(&self.configuration, std::slice::from_ref(&name));
+        let Some(desired) = desired.into_iter().next() else {
             let text = format!("there is no server {whom}");
             return self.spawn(async move { ScreenEvent::Error(text) });
         };
         self.spawn(async move {
-            match host.forget_login(&wanted).await {
+            match host.forget_login(&desired).await {
                 Ok(outcome) => {
                     let _gone = host.reconnect(&name).await;
                     let done = login_text::logout_output(&whom, &outcome);

@@ -37,33 +37,33 @@ impl EffectRunner {
             let text = format!("there is no prompt `/{name}`; `/mcp` says which servers are there");
             return self.queue_event(ScreenEvent::Error(text));
         };
-        let mut asked = prompt_invocation(&view, &item, name);
+        let mut invocation = prompt_invocation(&view, &item, name);
         for word in words {
-            if let Some((key, value)) = asked.parse_pair(word) {
-                asked.values.insert(key, value);
+            if let Some((key, value)) = invocation.parse_pair(word) {
+                invocation.values.insert(key, value);
             }
         }
-        let open: Vec<String> = asked
+        let open: Vec<String> = invocation
             .arguments
             .iter()
             .map(|it| it.name.clone())
-            .filter(|name| !asked.values.contains_key(name))
+            .filter(|name| !invocation.values.contains_key(name))
             .collect();
-        let plain = words.iter().filter(|word| asked.parse_pair(word).is_none());
+        let plain = words.iter().filter(|word| invocation.parse_pair(word).is_none());
         let positional: BTreeMap<String, String> = open.into_iter().zip(plain.cloned()).collect();
-        asked.values.extend(positional);
-        self.queue_event(ScreenEvent::Prompt(asked));
+        invocation.values.extend(positional);
+        self.queue_event(ScreenEvent::Prompt(invocation));
     }
 
     /// Gets a prompt, and says what it says to the model; without one it is shown.
-    pub(super) fn get_prompt(&mut self, asked: PromptInvocation) {
-        let (host, talk) = (self.host.clone(), self.conversation.clone());
+    pub(super) fn get_prompt(&mut self, invocation: PromptInvocation) {
+        let (host, conversation) = (self.host.clone(), self.conversation.clone());
         let (has_model, reports) = (self.model.is_some(), self.events.clone());
         self.spawn(async move {
-            let params = json!({"name": asked.prompt, "arguments": asked.values});
+            let params = json!({"name": invocation.prompt, "arguments": invocation.values});
             let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
             question.params = Some(Payload::from_json(params.to_string().into()));
-            let answer = match host.request(&asked.server, question).await {
+            let answer = match host.request(&invocation.server, question).await {
                 Ok(answer) => answer.decode::<Json>().unwrap_or_default(),
                 Err(error) => return error_event(&prompt::request_failure(&error)),
             };
@@ -74,27 +74,27 @@ impl EffectRunner {
             let text = texts.join("\n\n");
             // It must be known to wait before anybody can say that it was taken up.
             let _left = reports.send(ScreenEvent::MessageQueued(text.clone())).await;
-            talk.send(vec![ContentBlock::Text { text }]).await;
+            conversation.send(vec![ContentBlock::Text { text }]).await;
             ScreenEvent::Redraw
         });
     }
 
     /// Asks a server what an argument could be.
-    pub(super) fn complete_argument(&mut self, asked: PromptInvocation, typed: String) {
-        let Some(argument) = asked.current_argument().cloned() else { return };
+    pub(super) fn complete_argument(&mut self, invocation: PromptInvocation, typed: String) {
+        let Some(argument) = invocation.current_argument().cloned() else { return };
         let host = self.host.clone();
         self.spawn(async move {
             let mut params = json!({
-                "ref": {"type": "ref/prompt", "name": asked.prompt},
+                "ref": {"type": "ref/prompt", "name": invocation.prompt},
                 "argument": {"name": argument.name, "value": typed},
             });
-            if !asked.values.is_empty() {
-                params["context"] = json!({"arguments": asked.values});
+            if !invocation.values.is_empty() {
+                params["context"] = json!({"arguments": invocation.values});
             }
             let mut question = ServerRequest::idempotent("completion/complete", COMPLETION_TIMEOUT);
             question.params = Some(Payload::from_json(params.to_string().into()));
             // A server that does not know is no trouble: then one types.
-            let answer: Json = match host.request(&asked.server, question).await {
+            let answer: Json = match host.request(&invocation.server, question).await {
                 Ok(answer) => answer.decode().unwrap_or_default(),
                 Err(_) => Json::Null,
             };

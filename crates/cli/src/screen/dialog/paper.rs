@@ -242,10 +242,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, width: u16, expected: &[&str]) {
-        let mut paper = RichText::default();
-        paper.push_text(Tone::Text, text);
+        let mut content = RichText::default();
+        content.push_text(Tone::Text, text);
         let laid: Vec<String> =
-            paper.layout(width, &LOOK).iter().map(ToString::to_string).collect();
+            content.layout(width, &LOOK).iter().map(ToString::to_string).collect();
         assert_eq!(laid, expected, "{text}");
     }
 

@@ -142,15 +142,15 @@ impl ProjectServersDialog {
         OverlayOutcome::Stay
     }
 
-    fn answer(&mut self, verdicts: Vec<ApprovalChoice>) -> OverlayOutcome {
+    fn answer(&mut self, choices: Vec<ApprovalChoice>) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
-            let _nobody_waits = reply.send(verdicts);
+            let _nobody_waits = reply.send(choices);
         }
         OverlayOutcome::Close
     }
 
     fn confirm(&mut self) -> OverlayOutcome {
-        let all = |verdict| vec![verdict; self.servers.len()];
+        let all = |choice| vec![choice; self.servers.len()];
         match self.buttons.selected {
             0 => self.answer(self.choices.clone()),
             1 => self.answer(all(ApprovalChoice::Approve)),
@@ -159,7 +159,7 @@ impl ProjectServersDialog {
     }
 
     fn server_text(&self, at: usize, look: &ScreenTheme) -> RichText {
-        let (server, verdict) = (&self.servers[at], self.choices[at]);
+        let (server, choice) = (&self.servers[at], self.choices[at]);
         let mut paper = RichText::default();
         let mark = match (self.focus(at), look.glyphs) {
             (InputFocus::Unfocused, _) => "  ",
@@ -172,7 +172,7 @@ impl ProjectServersDialog {
             (Tone::Muted, format!("  {}  ", server.origin)),
         ];
         for it in [ApprovalChoice::Later, ApprovalChoice::Approve, ApprovalChoice::Reject] {
-            let is_it = it == verdict;
+            let is_it = it == choice;
             let text =
                 if is_it { format!("[{}]", it.label()) } else { format!(" {} ", it.label()) };
             pieces.push((if is_it { it.tone() } else { Tone::Muted }, text));

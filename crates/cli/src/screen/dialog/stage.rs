@@ -65,11 +65,11 @@ pub fn key(code: KeyCode) -> KeyEvent {
 
 /// Plays keys; comes back with what the last one did.
 pub fn press(overlay: &mut dyn Overlay, codes: &[KeyCode]) -> OverlayOutcome {
-    let mut reaction = OverlayOutcome::Stay;
+    let mut outcome = OverlayOutcome::Stay;
     for code in codes {
-        reaction = overlay.on_key(key(*code));
+        outcome = overlay.on_key(key(*code));
     }
-    reaction
+    outcome
 }
 
 /// Types a text.

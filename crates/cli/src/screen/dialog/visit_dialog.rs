@@ -46,16 +46,16 @@ fn address(visit: &UrlElicitation) -> RichText {
     paper
 }
 
-/// Asks whether a page is to be visited. `trouble` is why it could not be opened a moment ago.
+/// Asks whether a page is to be visited. `open_error` is why it could not be opened a moment ago.
 pub fn url_dialog(
     server: &str,
     visit: &UrlElicitation,
-    trouble: Option<&str>,
+    open_error: Option<&str>,
     reply: oneshot::Sender<UrlChoice>,
 ) -> ChoiceDialog<UrlChoice> {
     let mut head = heading(server, visit);
-    if let Some(trouble) = trouble {
-        head.push_text(Tone::Error, trouble);
+    if let Some(open_error) = open_error {
+        head.push_text(Tone::Error, open_error);
     }
     let choice = ChoiceOptions {
         title: format!("{server} asks"),

@@ -318,8 +318,8 @@ impl<'l> BlockLayout<'l> {
     }
 
     fn mark_indents_started(&mut self) {
-        for inset in &mut self.indents {
-            inset.is_started = true;
+        for indent in &mut self.indents {
+            indent.is_started = true;
         }
     }
 

@@ -52,26 +52,26 @@ pub struct Monitor {
 impl Monitor {
     /// Begins to look. Must be called inside a runtime.
     pub fn start(logbook: StderrLog) -> Monitor {
-        let (targets, wishes) = watch::channel(MonitorTargets::default());
+        let (targets, target_changes) = watch::channel(MonitorTargets::default());
         let (found, measurements) = watch::channel(Arc::default());
         let mut task = JoinSet::new();
-        task.spawn(poll(logbook, wishes, found));
+        task.spawn(poll(logbook, target_changes, found));
         Monitor { targets, measurements, _task: task }
     }
 
     /// One that finds what it is told, for tests.
     #[cfg(test)]
-    pub fn fixed(observed: Measurements) -> Monitor {
+    pub fn fixed(measurements: Measurements) -> Monitor {
         let (targets, _) = watch::channel(MonitorTargets::default());
-        let (_, measurements) = watch::channel(Arc::new(observed));
+        let (_, measurements) = watch::channel(Arc::new(measurements));
         Monitor { targets, measurements, _task: JoinSet::new() }
     }
 
     /// Looks at something else from now on.
-    pub fn set_targets(&self, wish: MonitorTargets) {
+    pub fn set_targets(&self, targets: MonitorTargets) {
         self.targets.send_if_modified(|before| {
-            let is_new = *before != wish;
-            *before = wish;
+            let is_new = *before != targets;
+            *before = targets;
             is_new
         });
     }
@@ -92,15 +92,15 @@ impl Monitor {
 
 async fn poll(
     logbook: StderrLog,
-    mut wishes: watch::Receiver<MonitorTargets>,
+    mut target_changes: watch::Receiver<MonitorTargets>,
     found: watch::Sender<Arc<Measurements>>,
 ) {
     let mut before = MonitorTargets::default();
     for turn in 0u32.. {
-        let wish = wishes.borrow_and_update().clone();
-        let is_due = turn % MEMORY_EVERY == 0 || wish.processes != before.processes;
-        let programs = if is_due { wish.processes.clone() } else { Vec::new() };
-        let (logbook, log) = (logbook.clone(), wish.log.clone());
+        let targets = target_changes.borrow_and_update().clone();
+        let is_due = turn % MEMORY_EVERY == 0 || targets.processes != before.processes;
+        let programs = if is_due { targets.processes.clone() } else { Vec::new() };
+        let (logbook, log) = (logbook.clone(), targets.log.clone());
         let looking = tokio::task::spawn_blocking(move || {
             let memory = resident::resident_bytes(&programs);
             let log = log.map(|server| {
@@ -117,9 +117,9 @@ async fn poll(
             *seen = Arc::new(now);
             is_new
         });
-        before = wish;
+        before = targets;
         tokio::select! {
-            changed = wishes.changed() => if changed.is_err() { return },
+            changed = target_changes.changed() => if changed.is_err() { return },
             () = found.closed() => return,
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
@@ -164,20 +164,20 @@ mod tests {
         let logbook = StderrLog::open(folder.path()).expect("a logbook");
         logbook.note("s", "hello");
         logbook.flush().await;
-        let mut observer = Monitor::start(logbook);
+        let mut monitor = Monitor::start(logbook);
         let own = std::process::id();
-        observer.set_targets(MonitorTargets { processes: vec![own], log: Some("s".to_owned()) });
+        monitor.set_targets(MonitorTargets { processes: vec![own], log: Some("s".to_owned()) });
         let is_there = |it: &Arc<Measurements>| {
             it.log.as_ref().is_some_and(|it| it.1.iter().any(|line| line.contains("hello")))
         };
-        let waiting = observer.measurements.wait_for(is_there);
+        let waiting = monitor.measurements.wait_for(is_there);
         tokio::time::timeout(Duration::from_secs(10), waiting)
             .await
             .expect("in time")
             .expect("seen");
-        assert_eq!(observer.latest().log.as_ref().map(|it| it.0.as_str()), Some("s"));
+        assert_eq!(monitor.latest().log.as_ref().map(|it| it.0.as_str()), Some("s"));
         #[cfg(target_os = "linux")]
-        assert!(observer.latest().memory.contains_key(&own));
+        assert!(monitor.latest().memory.contains_key(&own));
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl ServerDetails {
         }
     }
 
-    fn from_view(view: &ServerView, enrolled: Option<&ConfiguredServer>) -> ServerDetails {
+    fn from_view(view: &ServerView, configured_server: Option<&ConfiguredServer>) -> ServerDetails {
         let (health, state) = match &view.status {
             Status::Connected => (ServerHealth::Connected, "connected".to_owned()),
             Status::Pending { attempt, max_attempts: most, .. } => {
@@ -189,7 +189,7 @@ impl ServerDetails {
             }
             Fallback::HttpSse2024 => "it took the older transport only".to_owned(),
         }));
-        notes.extend(enrolled.into_iter().flat_map(|it| it.problems.clone()));
+        notes.extend(configured_server.into_iter().flat_map(|it| it.problems.clone()));
         ServerDetails {
             name: view.name.clone(),
             scope: view.scope.id(),
@@ -202,8 +202,8 @@ impl ServerDetails {
             ready_after: view.time_to_ready,
             process: view.pid,
             notes,
-            eligibility: enrolled.map_or(Eligibility::Runnable, |it| it.eligibility),
-            is_remote: enrolled.is_none_or(|it| it.is_remote),
+            eligibility: configured_server.map_or(Eligibility::Runnable, |it| it.eligibility),
+            is_remote: configured_server.is_none_or(|it| it.is_remote),
         }
     }
 }

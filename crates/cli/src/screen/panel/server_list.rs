@@ -143,7 +143,7 @@ impl ServerList {
         frame: &mut Frame<'_>,
         area: Rect,
         look: &ScreenTheme,
-        (all, observed): (&[ServerDetails], &Measurements),
+        (all, measurements): (&[ServerDetails], &Measurements),
     ) {
         let shown = self.visible(all);
         let at = self.selected_index(&shown);
@@ -158,7 +158,7 @@ impl ServerList {
             draw_lines(frame.buffer_mut(), area, &[line]);
             return;
         }
-        let table = Table::new(&shown, observed, look, usize::from(area.width));
+        let table = Table::new(&shown, measurements, look, usize::from(area.width));
         if area.height > 3 {
             draw_lines(frame.buffer_mut(), Rect { height: 1, ..area }, &[table.header(look)]);
             area = Rect { y: area.y + 1, height: area.height - 1, ..area };
@@ -231,11 +231,12 @@ struct Table {
 impl Table {
     fn new(
         shown: &[&ServerDetails],
-        observed: &Measurements,
+        measurements: &Measurements,
         look: &ScreenTheme,
         width: usize,
     ) -> Table {
-        let cells: Vec<[String; 7]> = shown.iter().map(|it| cells(it, observed, look)).collect();
+        let cells: Vec<[String; 7]> =
+            shown.iter().map(|it| cells(it, measurements, look)).collect();
         let mut widths: [usize; 7] = std::array::from_fn(|at| COLUMN_TITLES[at].width());
         for row in &cells {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -253,11 +254,11 @@ impl Table {
             name + columns.iter().map(|at| widths[*at] + gap).sum::<usize>()
         };
         let gap = if needed(&columns, 2) <= width { 2 } else { 1 };
-        for yielding in DROP_ORDER {
+        for truncated_columns in DROP_ORDER {
             if needed(&columns, gap) <= width {
                 break;
             }
-            columns.retain(|at| *at != yielding);
+            columns.retain(|at| *at != truncated_columns);
         }
         let others: usize = columns.iter().map(|at| widths[*at] + gap).sum();
         let name = name.min(width.saturating_sub(others).max(8));
@@ -306,7 +307,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-fn cells(portrait: &ServerDetails, observed: &Measurements, look: &ScreenTheme) -> [String; 7] {
+fn cells(portrait: &ServerDetails, measurements: &Measurements, look: &ScreenTheme) -> [String; 7] {
     let absent = || "-".to_owned();
     let count = |count: Option<usize>| count.map_or_else(absent, |it| it.to_string());
     let counts = match portrait.counts {
@@ -315,7 +316,7 @@ fn cells(portrait: &ServerDetails, observed: &Measurements, look: &ScreenTheme) 
             format!("{}/{}/{}", count(tools), count(resources), count(prompts))
         }
     };
-    let memory = portrait.process.and_then(|it| observed.memory.get(&it));
+    let memory = portrait.process.and_then(|it| measurements.memory.get(&it));
     [
         sanitize_and_truncate(&format!("{} {}", portrait.health.glyph(look), portrait.state), 28),
         portrait.description.as_ref().map_or_else(absent, |it| it.era.to_owned()),

@@ -204,7 +204,12 @@ fn split(area: Rect) -> [Rect; 2] {
 }
 
 fn overview_text(known: PageContext<'_>) -> RichText {
-    let PageContext { details: portrait, configured: enrolled, measurements: observed, .. } = known;
+    let PageContext {
+        details: portrait,
+        configured: configured_server,
+        measurements: measurements,
+        ..
+    } = known;
     let mut paper = RichText::default();
     paper.push_labelled("State", portrait.health.tone(), &portrait.state);
     if let Some(cause) = &portrait.failure {
@@ -238,12 +243,12 @@ fn overview_text(known: PageContext<'_>) -> RichText {
         paper.push_labelled("Ready after", Tone::Text, &format!("{} ms", time.as_millis()));
     }
     if let Some(process) = portrait.process {
-        let memory = observed.memory.get(&process);
+        let memory = measurements.memory.get(&process);
         let memory = memory.map_or("-".to_owned(), |it| resident::format_bytes(*it));
         paper.push_labelled("Process", Tone::Text, &format!("{process}, {memory} in memory"));
     }
     paper.push_blank();
-    match enrolled {
+    match configured_server {
         Some(it) => push_configuration(&mut paper, it),
         None => paper.push_labelled("Scope", Tone::Text, portrait.scope),
     }
@@ -255,19 +260,19 @@ fn overview_text(known: PageContext<'_>) -> RichText {
     paper
 }
 
-fn push_configuration(paper: &mut RichText, enrolled: &ConfiguredServer) {
-    paper.push_labelled("Defined in", Tone::Text, &enrolled.origin);
-    paper.push_labelled("Scope", Tone::Text, enrolled.scope);
-    for line in enrolled.entry.lines() {
+fn push_configuration(paper: &mut RichText, configured_server: &ConfiguredServer) {
+    paper.push_labelled("Defined in", Tone::Text, &configured_server.origin);
+    paper.push_labelled("Scope", Tone::Text, configured_server.scope);
+    for line in configured_server.entry.lines() {
         match line.trim().split_once(": ") {
             Some((label, value)) => paper.push_labelled(label, Tone::Text, value.trim_start()),
             None => paper.push_labelled("", Tone::Text, line.trim()),
         }
     }
-    if enrolled.is_trusted {
+    if configured_server.is_trusted {
         paper.push_labelled("Trust", Tone::Warning, "its tools run without asking");
     }
-    if let Some(fingerprint) = &enrolled.fingerprint {
+    if let Some(fingerprint) = &configured_server.fingerprint {
         paper.push_labelled("Hash", Tone::Muted, fingerprint);
     }
 }

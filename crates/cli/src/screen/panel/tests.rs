@@ -15,7 +15,11 @@ use crate::screen::dialog::stage::{
     HOSTILE_TEXTS, press, render_at_small_sizes, render_overlay, type_text,
 };
 
-fn enrolled(name: &str, footing: Eligibility, state: (Tone, &str)) -> ConfiguredServer {
+fn configured_server(
+    name: &str,
+    eligibility: Eligibility,
+    state: (Tone, &str),
+) -> ConfiguredServer {
     ConfiguredServer {
         name: name.to_owned(),
         scope: "project",
@@ -23,7 +27,7 @@ fn enrolled(name: &str, footing: Eligibility, state: (Tone, &str)) -> Configured
         origin: ".mcp.json:7".to_owned(),
         entry: "  Type:         stdio\n  Command:      npx -y server --root /srv\n  Environment:  TOKEN=•••\n".to_owned(),
         fingerprint: Some("sha256:0123456789abcdef".to_owned()),
-        eligibility: footing,
+        eligibility: eligibility,
         state: (state.0, state.1.to_owned()),
         reason: None,
         problems: Vec::new(),
@@ -56,9 +60,9 @@ fn connected(name: &str, transport: &'static str) -> ServerDetails {
     }
 }
 
-fn in_trouble(name: &str, mood: ServerHealth, state: &str, what: &str) -> ServerDetails {
+fn in_trouble(name: &str, health: ServerHealth, state: &str, what: &str) -> ServerDetails {
     ServerDetails {
-        health: mood,
+        health,
         state: state.to_owned(),
         failure: Some(FailureDetails {
             summary: what.to_owned(),
@@ -107,24 +111,24 @@ fn inventory() -> ServerCatalogue {
 }
 
 fn roster() -> ConfiguredServers {
-    let pending = enrolled(
+    let pending = configured_server(
         "project-tools",
         Eligibility::PendingApproval,
         (Tone::Warning, "pending approval"),
     );
-    let off = enrolled("old", Eligibility::Disabled, (Tone::Muted, "disabled"));
-    let runs = enrolled("files", Eligibility::Runnable, (Tone::Success, "ready to start"));
+    let off = configured_server("old", Eligibility::Disabled, (Tone::Muted, "disabled"));
+    let runs = configured_server("files", Eligibility::Runnable, (Tone::Success, "ready to start"));
     ConfiguredServers { servers: vec![runs, off, pending] }
 }
 
 fn panel() -> ServerPanel {
-    let observed = Measurements {
+    let measurements = Measurements {
         memory: BTreeMap::from([(4711, 83_886_080)]),
         log: Some(("files".to_owned(), (0..50).map(|it| format!("line {it}")).collect())),
     };
-    let observer = Monitor::fixed(observed);
+    let monitor = Monitor::fixed(measurements);
     let mut panel =
-        ServerPanel::with_monitor(Arc::new(roster()), Arc::default(), Arc::default(), observer);
+        ServerPanel::with_monitor(Arc::new(roster()), Arc::default(), Arc::default(), monitor);
     panel.servers[0] = connected("files", "stdio");
     panel.servers.insert(0, connected("docs", "http"));
     panel.servers.push(in_trouble(
@@ -143,10 +147,10 @@ fn panel() -> ServerPanel {
 }
 
 /// A panel with a sheet open whose server has something.
-fn sheet() -> ServerPanel {
+fn page() -> ServerPanel {
     let mut panel = panel().opened_at("files", Tab::Overview);
-    if let Some(sheet) = &mut panel.page {
-        sheet.1 = inventory();
+    if let Some(page) = &mut panel.page {
+        page.1 = inventory();
     }
     panel
 }
@@ -163,7 +167,7 @@ fn it_looks_like_this() {
 
 #[test]
 fn a_server_is_shown_in_full() {
-    let mut panel = sheet();
+    let mut panel = page();
     insta::assert_snapshot!("sheet_overview_80", render_overlay(&mut panel, (80, 24)));
     insta::assert_snapshot!("sheet_overview_120", render_overlay(&mut panel, (120, 40)));
     press(&mut panel, &[Right]);
@@ -182,7 +186,7 @@ fn a_server_is_shown_in_full() {
 
 #[test]
 fn a_log_follows_until_somebody_reads_further_up() {
-    let mut panel = sheet();
+    let mut panel = page();
     press(&mut panel, &[Char('5')]);
     assert!(render_overlay(&mut panel, (80, 24)).contains("line 49"));
     let longer = |last: usize| Measurements {
@@ -288,14 +292,14 @@ fn the_keys_move_through_the_list_and_stay_on_a_server() {
 
 #[test]
 fn news_are_shown_and_a_server_that_is_gone_closes_its_sheet() {
-    let mut panel = sheet();
+    let mut panel = page();
     assert_eq!(
         panel.on_notice(&Notice::ActionDone("`files` is switched off".to_owned())),
         Redraw::Yes
     );
     assert!(render_overlay(&mut panel, (80, 24)).contains("is switched off"));
     assert_eq!(panel.on_notice(&Notice::Tick), Redraw::No);
-    let off = enrolled("files", Eligibility::Disabled, (Tone::Muted, "disabled"));
+    let off = configured_server("files", Eligibility::Disabled, (Tone::Muted, "disabled"));
     panel.on_notice(&Notice::Configured(Arc::new(ConfiguredServers { servers: vec![off] })));
     assert!(render_overlay(&mut panel, (80, 24)).contains("disabled"));
     panel.on_notice(&Notice::Configured(Arc::default()));
@@ -321,12 +325,12 @@ fn hostile_texts_and_small_screens_do_no_harm() {
         press(&mut panel, &[Down; 39]);
         render_at_small_sizes(&mut panel);
         let mut panel = panel.opened_at(text, Tab::Overview);
-        if let Some(sheet) = &mut panel.page {
+        if let Some(page) = &mut panel.page {
             let mut inventory = inventory();
             inventory.tools[0].name = text.to_owned();
             inventory.tools[0].description = text.to_owned();
             inventory.resources[0].name = text.to_owned();
-            sheet.1 = inventory;
+            page.1 = inventory;
         }
         panel.measurements = Arc::new(Measurements {
             log: Some((text.to_owned(), vec![text.to_owned(); 100])),

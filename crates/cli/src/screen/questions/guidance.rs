@@ -49,18 +49,18 @@ impl ScreenLoginGuide {
     /// Somebody to show the way to a server.
     pub fn new(
         questions: &ScreenElicitor,
-        showing: BrowserMode,
-        whom: &str,
+        browser_mode: BrowserMode,
+        server: &str,
     ) -> (ScreenLoginGuide, LoginCancellation) {
         // One code a login, and one more where it is shown anew.
-        let (departures, codes) = mpsc::channel(2);
+        let (cancellations, codes) = mpsc::channel(2);
         let guide = ScreenLoginGuide {
             elicitor: questions.clone(),
-            browser_use: showing,
-            server: whom.to_owned(),
+            browser_use: browser_mode,
+            server: server.to_owned(),
             is_opened: AtomicBool::new(false),
             rejection: watch::Sender::new(None),
-            cancellations: departures,
+            cancellations,
         };
         (guide, LoginCancellation { codes })
     }
@@ -75,22 +75,22 @@ impl ScreenLoginGuide {
     }
 
     async fn prompt_for_redirect(&self, url: &Url) -> Option<String> {
-        let mut way = match (self.browser_use, self.is_opened.swap(true, Ordering::Relaxed)) {
+        let mut display = match (self.browser_use, self.is_opened.swap(true, Ordering::Relaxed)) {
             (BrowserMode::Open, false) => self.open_browser(url),
             (BrowserMode::Open, true) => LoginGrant::BrowserOpened,
             (BrowserMode::PrintUrl, _) => LoginGrant::UrlShown,
         };
         loop {
-            let refusal = self.rejection.send_replace(None);
+            let rejection = self.rejection.send_replace(None);
             let page = LoginPage {
                 server: self.server.clone(),
                 url: url.clone(),
-                method: way,
-                rejection: refusal,
+                method: display,
+                rejection,
             };
             match self.elicitor.request(|reply| DialogRequest::Login(page, reply)).await {
                 Some(LoginInput::Text(text)) => return Some(text),
-                Some(LoginInput::OpenBrowser) => way = self.open_browser(url),
+                Some(LoginInput::OpenBrowser) => display = self.open_browser(url),
                 Some(LoginInput::Cancelled) | None => return None,
             }
         }
@@ -108,13 +108,13 @@ impl LoginPrompt for ScreenLoginGuide {
 
     fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
         let (reply, answer) = oneshot::channel();
-        let way = LoginGrant::DeviceCode {
+        let display = LoginGrant::DeviceCode {
             code: instructions.user_code.clone(),
             complete: instructions.verification_uri_complete.clone(),
             expires_in: Duration::from_secs(instructions.expires_in),
         };
         let url = instructions.verification_uri.clone();
-        let page = LoginPage { server: self.server.clone(), url, method: way, rejection: None };
+        let page = LoginPage { server: self.server.clone(), url, method: display, rejection: None };
         let question = ElicitorMessage::Request(Box::new(DialogRequest::Login(page, reply)));
         self.elicitor.messages.try_send(question).map_err(|_| UserUnavailable)?;
         self.cancellations.try_send(answer).map_err(|_| UserUnavailable)

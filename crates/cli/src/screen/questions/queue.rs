@@ -120,14 +120,14 @@ impl DialogQueue {
         }
     }
 
-    fn apply_outcome(&mut self, at: usize, reaction: OverlayOutcome) -> OverlayOutcome {
-        match reaction {
+    fn apply_outcome(&mut self, at: usize, outcome: OverlayOutcome) -> OverlayOutcome {
+        match outcome {
             OverlayOutcome::Close => {
                 self.dialogs.remove(at);
             }
             OverlayOutcome::Stay | OverlayOutcome::Run(_) => {}
         }
-        reaction
+        outcome
     }
 
     /// Takes a key. What comes back is `Close` where the dialog went.
@@ -137,8 +137,8 @@ impl DialogQueue {
         }
         match self.ready_dialog(now) {
             Some(at) => {
-                let reaction = self.dialogs[at].dialog.on_key(key);
-                self.apply_outcome(at, reaction)
+                let outcome = self.dialogs[at].dialog.on_key(key);
+                self.apply_outcome(at, outcome)
             }
             None => OverlayOutcome::Stay,
         }
@@ -148,18 +148,18 @@ impl DialogQueue {
     pub fn on_paste(&mut self, text: &str, now: Instant) -> OverlayOutcome {
         match self.ready_dialog(now) {
             Some(at) => {
-                let reaction = self.dialogs[at].dialog.on_paste(text);
-                self.apply_outcome(at, reaction)
+                let outcome = self.dialogs[at].dialog.on_paste(text);
+                self.apply_outcome(at, outcome)
             }
             None => OverlayOutcome::Stay,
         }
     }
 
     /// Passes on what changed.
-    pub fn on_notice(&mut self, news: &Notice) -> Redraw {
+    pub fn on_notice(&mut self, notice: &Notice) -> Redraw {
         let tidied = self.remove_withdrawn();
         match self.current() {
-            Some(at) if self.dialogs[at].dialog.on_notice(news) == Redraw::Yes => Redraw::Yes,
+            Some(at) if self.dialogs[at].dialog.on_notice(notice) == Redraw::Yes => Redraw::Yes,
             Some(_) | None => tidied,
         }
     }

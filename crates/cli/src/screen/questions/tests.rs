@@ -83,27 +83,30 @@ impl TestScreen {
     }
 }
 
-fn ask(questions: &ScreenElicitor, inquiry: Elicitation) -> tokio::task::JoinHandle<ElicitResult> {
+fn ask(
+    questions: &ScreenElicitor,
+    elicitation: Elicitation,
+) -> tokio::task::JoinHandle<ElicitResult> {
     let questions = questions.clone();
-    tokio::spawn(async move { questions.elicit(&inquiry).await })
+    tokio::spawn(async move { questions.elicit(&elicitation).await })
 }
 
 #[tokio::test]
 async fn questions_come_one_at_a_time_in_their_order() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let mut answers = Vec::new();
     for (at, name) in ["one", "two", "three"].into_iter().enumerate() {
         answers.push(ask(&questions, form_elicitation(name)));
-        window.receive_until(at + 1).await;
+        screen.receive_until(at + 1).await;
     }
     for (name, count) in [("one", "1 of 3"), ("two", "1 of 2"), ("three", "")] {
-        let text = window.render();
+        let text = screen.render();
         assert!(text.contains(&format!("{name} asks")) && text.contains(count), "{text}");
-        window.advance_clock(INPUT_DELAY);
-        assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Close));
+        screen.advance_clock(INPUT_DELAY);
+        assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Close));
     }
-    assert!(window.queue.is_empty());
+    assert!(screen.queue.is_empty());
     for answer in answers {
         assert_eq!(answer.await.expect("asked"), ElicitResult::Accept(Map::new()));
     }
@@ -112,64 +115,64 @@ async fn questions_come_one_at_a_time_in_their_order() {
 #[tokio::test]
 async fn what_was_typed_ahead_answers_nothing() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let answer = ask(&questions, form_elicitation("s"));
-    window.receive_until(1).await;
+    screen.receive_until(1).await;
     // Not drawn yet, whatever the clock says.
-    window.advance_clock(INPUT_DELAY * 10);
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Stay));
-    window.render();
+    screen.advance_clock(INPUT_DELAY * 10);
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
+    screen.render();
     for _ in 0..10 {
-        window.advance_clock(INPUT_DELAY - Duration::from_millis(1));
-        assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Stay));
-        window.queue.on_paste("\n", window.now);
+        screen.advance_clock(INPUT_DELAY - Duration::from_millis(1));
+        assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
+        screen.queue.on_paste("\n", screen.now);
     }
-    window.advance_clock(INPUT_DELAY);
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Close));
+    screen.advance_clock(INPUT_DELAY);
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Close));
     assert_eq!(answer.await.expect("asked"), ElicitResult::Accept(Map::new()));
 }
 
 #[tokio::test]
 async fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let _answers = [ask(&questions, form_elicitation("a")), ask(&questions, form_elicitation("b"))];
-    window.receive_until(2).await;
-    window.render();
-    window.advance_clock(INPUT_DELAY);
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Close));
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Stay));
-    window.render();
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Stay));
-    assert_eq!(window.queue.len(), 1);
+    screen.receive_until(2).await;
+    screen.render();
+    screen.advance_clock(INPUT_DELAY);
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Close));
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
+    screen.render();
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
+    assert_eq!(screen.queue.len(), 1);
 }
 
 #[tokio::test]
 async fn a_question_that_is_withdrawn_leaves_the_screen() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let first = ask(&questions, form_elicitation("first"));
-    window.receive_until(1).await;
+    screen.receive_until(1).await;
     let _second = ask(&questions, form_elicitation("second"));
-    window.receive_until(2).await;
-    assert!(window.render().contains("first asks"));
+    screen.receive_until(2).await;
+    assert!(screen.render().contains("first asks"));
     first.abort();
-    window.receive_until(1).await;
-    assert!(window.render().contains("second asks"));
-    assert_eq!(window.queue.remove_withdrawn(), Redraw::No);
+    screen.receive_until(1).await;
+    assert!(screen.render().contains("second asks"));
+    assert_eq!(screen.queue.remove_withdrawn(), Redraw::No);
 }
 
 #[tokio::test]
 async fn a_window_that_ends_answers_no_to_everything() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let shown = ask(&questions, form_elicitation("shown"));
-    window.receive_until(1).await;
+    screen.receive_until(1).await;
     let waits = ask(&questions, form_elicitation("waits"));
     while questions.messages.capacity() == REQUEST_BUFFER {
         tokio::task::yield_now().await;
     }
-    drop(window);
+    drop(screen);
     let late = ask(&questions, form_elicitation("late"));
     for answer in [shown, waits, late] {
         assert_eq!(answer.await.expect("asked"), no_answer());
@@ -181,53 +184,53 @@ async fn a_window_that_ends_answers_no_to_everything() {
 #[tokio::test]
 async fn a_page_that_cannot_be_opened_is_asked_about_again() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let answer = ask(&questions, url_elicitation());
-    window.receive_until(1).await;
-    insta::assert_snapshot!("visit_80", window.render());
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Char('1'));
-    window.press(KeyCode::Enter);
-    window.receive_until(1).await;
-    assert!(window.render().contains("no browser could be started"));
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Char('2'));
-    window.press(KeyCode::Enter);
+    screen.receive_until(1).await;
+    insta::assert_snapshot!("visit_80", screen.render());
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Char('1'));
+    screen.press(KeyCode::Enter);
+    screen.receive_until(1).await;
+    assert!(screen.render().contains("no browser could be started"));
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Char('2'));
+    screen.press(KeyCode::Enter);
     assert_eq!(answer.await.expect("asked"), ElicitResult::Accept(Map::new()));
 }
 
 #[tokio::test]
 async fn a_page_is_not_visited_by_a_thoughtless_key() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let answer = ask(&questions, url_elicitation());
-    window.receive_until(1).await;
-    window.render();
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Enter);
+    screen.receive_until(1).await;
+    screen.render();
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Enter);
     assert_eq!(answer.await.expect("asked"), ElicitResult::Decline(DENIED_BY_USER.to_owned()));
 }
 
 #[tokio::test]
 async fn who_waits_lets_questions_pass() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let waiting = {
         let questions = questions.clone();
         tokio::spawn(async move { questions.wait_for_completion(&url_elicitation()).await })
     };
-    window.receive_until(1).await;
-    insta::assert_snapshot!("wait_80", window.render());
+    screen.receive_until(1).await;
+    insta::assert_snapshot!("wait_80", screen.render());
     let answer = ask(&questions, form_elicitation("s"));
-    window.receive_until(2).await;
-    assert!(window.render().contains("s asks"));
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Esc);
+    screen.receive_until(2).await;
+    assert!(screen.render().contains("s asks"));
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Esc);
     answer.await.expect("asked");
-    assert!(window.render().contains("bank waits for you"));
-    assert!(matches!(window.press(KeyCode::Char('r')), OverlayOutcome::Stay));
-    window.advance_clock(INPUT_DELAY);
-    assert!(matches!(window.press(KeyCode::Char('r')), OverlayOutcome::Close));
+    assert!(screen.render().contains("bank waits for you"));
+    assert!(matches!(screen.press(KeyCode::Char('r')), OverlayOutcome::Stay));
+    screen.advance_clock(INPUT_DELAY);
+    assert!(matches!(screen.press(KeyCode::Char('r')), OverlayOutcome::Close));
     assert_eq!(waiting.await.expect("waited"), WaitOutcome::Retry);
 }
 
@@ -262,7 +265,7 @@ async fn a_file_that_would_change_is_compared_before_anybody_is_asked() {
 #[tokio::test]
 async fn a_servers_wish_for_the_model_is_shown_and_refused_unless_somebody_agrees() {
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let params = json!({"systemPrompt": "Be brief.", "maxTokens": 100,
         "messages": [{"role": "user", "content": {"type": "text", "text": "Summarise:\nall of it"}}]});
     let subject = ElicitationKind::Sampling(SamplingRequest::parse(&params));
@@ -270,13 +273,13 @@ async fn a_servers_wish_for_the_model_is_shown_and_refused_unless_somebody_agree
         (&[KeyCode::Enter][..], ElicitResult::Decline(DENIED_BY_USER.to_owned())),
         (&[KeyCode::Left, KeyCode::Enter], ElicitResult::Accept(Map::new())),
     ] {
-        let inquiry = Elicitation { server: "s".to_owned(), kind: subject.clone() };
-        let answer = ask(&questions, inquiry);
-        window.receive_until(1).await;
-        insta::assert_snapshot!("sample_80", window.render());
-        window.advance_clock(INPUT_DELAY);
+        let elicitation = Elicitation { server: "s".to_owned(), kind: subject.clone() };
+        let answer = ask(&questions, elicitation);
+        screen.receive_until(1).await;
+        insta::assert_snapshot!("sample_80", screen.render());
+        screen.advance_clock(INPUT_DELAY);
         for code in keys {
-            window.press(*code);
+            screen.press(*code);
         }
         assert_eq!(answer.await.expect("asked"), expected);
     }
@@ -288,7 +291,7 @@ async fn signing_in_takes_what_is_pasted_and_says_why_it_is_not_taken() {
     use switchboard::auth::escort::LoginPrompt;
 
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
+    let mut screen = TestScreen::new(arrivals);
     let url = Url::parse("https://login.example.com/authorize?client_id=a&state=b").expect("a URL");
     let (guide, _departure) = ScreenLoginGuide::new(&questions, BrowserMode::Open, "`github`");
     let guide = Arc::new(guide);
@@ -297,25 +300,25 @@ async fn signing_in_takes_what_is_pasted_and_says_why_it_is_not_taken() {
         tokio::spawn(async move { guide.open_url(&url).await })
     };
     let first = visit();
-    window.receive_until(1).await;
-    insta::assert_snapshot!("login_80", window.render());
-    window.advance_clock(INPUT_DELAY);
-    assert!(matches!(window.press(KeyCode::Enter), OverlayOutcome::Stay));
-    window.queue.on_paste("http://localhost/?code=1\n", window.now);
-    window.press(KeyCode::Enter);
+    screen.receive_until(1).await;
+    insta::assert_snapshot!("login_80", screen.render());
+    screen.advance_clock(INPUT_DELAY);
+    assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
+    screen.queue.on_paste("http://localhost/?code=1\n", screen.now);
+    screen.press(KeyCode::Enter);
     assert_eq!(first.await.expect("visited").as_deref(), Some("http://localhost/?code=1"));
     guide.callback_rejected("the state is another");
     let second = visit();
-    window.receive_until(1).await;
-    assert!(window.render().contains("That is not taken: the state is another"));
+    screen.receive_until(1).await;
+    assert!(screen.render().contains("That is not taken: the state is another"));
     // The browser came back after all.
     second.abort();
-    window.receive_until(0).await;
+    screen.receive_until(0).await;
     let third = visit();
-    window.receive_until(1).await;
-    window.render();
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Esc);
+    screen.receive_until(1).await;
+    screen.render();
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Esc);
     assert_eq!(third.await.expect("visited"), None);
 }
 
@@ -326,8 +329,8 @@ async fn a_code_stays_on_the_screen_until_the_login_is_over() {
     use switchboard::auth::flow::DeviceAuthorization;
 
     let (questions, arrivals) = channel(context());
-    let mut window = TestScreen::new(arrivals);
-    let (guide, mut departure) =
+    let mut screen = TestScreen::new(arrivals);
+    let (guide, mut cancellation) =
         ScreenLoginGuide::new(&questions, BrowserMode::PrintUrl, "`github`");
     let instructions = DeviceAuthorization {
         verification_uri: Url::parse("https://example.com/device").expect("a URL"),
@@ -337,16 +340,18 @@ async fn a_code_stays_on_the_screen_until_the_login_is_over() {
         interval: 5,
     };
     guide.show_device_code(&instructions).expect("shown");
-    window.receive_until(1).await;
-    insta::assert_snapshot!("code_80", window.render());
-    window.advance_clock(INPUT_DELAY);
-    window.press(KeyCode::Esc);
-    tokio::time::timeout(Duration::from_secs(5), departure.cancelled()).await.expect("they left");
+    screen.receive_until(1).await;
+    insta::assert_snapshot!("code_80", screen.render());
+    screen.advance_clock(INPUT_DELAY);
+    screen.press(KeyCode::Esc);
+    tokio::time::timeout(Duration::from_secs(5), cancellation.cancelled())
+        .await
+        .expect("they left");
     guide.show_device_code(&instructions).expect("shown");
-    window.receive_until(1).await;
-    drop(departure);
-    window.queue.remove_withdrawn();
-    assert!(window.queue.is_empty());
+    screen.receive_until(1).await;
+    drop(cancellation);
+    screen.queue.remove_withdrawn();
+    assert!(screen.queue.is_empty());
 }
 
 #[test]

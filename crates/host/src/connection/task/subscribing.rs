@@ -14,17 +14,17 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{ConnectionActor, LISTEN_AGAIN, LISTEN_AT_LEAST, ListenFuture};
+use super::{ConnectionActor, LISTEN_INITIAL_BACKOFF, LISTEN_MAX_BACKOFF, ListenFuture};
 use crate::subscription::ResourceActivity;
 
 /// What a server says when a resource changed.
 pub(super) const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// The most resources that one connection hears of.
-const MOST: usize = 1000;
+const MAX_SUBSCRIPTIONS: usize = 1000;
 /// The longest URI that is passed on.
-const LONGEST: usize = 8192;
+const MAX_URI_BYTES: usize = 8192;
 /// How long a server may take to be told.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a line has of subscriptions.
 #[derive(Default)]
@@ -75,14 +75,14 @@ impl ConnectionActor {
         &mut self,
         uri: String,
     ) -> Option<watch::Receiver<ResourceActivity>> {
-        if let Some(pulse) = self.subscriptions.get(&uri) {
-            return Some(pulse.subscribe());
+        if let Some(activity) = self.subscriptions.get(&uri) {
+            return Some(activity.subscribe());
         }
-        if self.subscriptions.len() >= MOST || uri.len() > LONGEST {
+        if self.subscriptions.len() >= MAX_SUBSCRIPTIONS || uri.len() > MAX_URI_BYTES {
             return None;
         }
-        let (pulse, receiver) = watch::channel(ResourceActivity::default());
-        self.subscriptions.insert(uri.clone(), pulse);
+        let (activity, receiver) = watch::channel(ResourceActivity::default());
+        self.subscriptions.insert(uri.clone(), activity);
         match self.era() {
             Some(Era::Legacy) => self.send_subscribe(&uri),
             Some(Era::Modern) => self.open_resource_stream(),
@@ -104,26 +104,26 @@ impl ConnectionActor {
     }
 
     fn era(&self) -> Option<Era> {
-        self.open_connection.as_ref().map(|held| held.connection.client.server().era)
+        self.open_connection.as_ref().map(|open| open.connection.client.server().era)
     }
 
     fn send_subscribe(&mut self, uri: &str) {
-        let Some(held) = &mut self.open_connection else { return };
+        let Some(open) = &mut self.open_connection else { return };
         let params = Payload::from_json(json!({"uri": uri}).to_string().into());
-        let request = held.connection.client.request("resources/subscribe").params(params);
-        let (request, uri) = (request.timeout(PATIENCE), uri.to_owned());
-        held.resource_watch.legacy_requests.spawn(async move { Some((uri, request.send().await)) });
+        let request = open.connection.client.request("resources/subscribe").params(params);
+        let (request, uri) = (request.timeout(REQUEST_TIMEOUT), uri.to_owned());
+        open.resource_watch.legacy_requests.spawn(async move { Some((uri, request.send().await)) });
     }
 
     /// A legacy server answered.
-    pub(super) fn subscribe_finished(&mut self, told: SubscribeResult) {
-        let Some((uri, answer)) = told else { return };
-        let Some(pulse) = self.subscriptions.get(&uri) else { return };
+    pub(super) fn subscribe_finished(&mut self, outcome: SubscribeResult) {
+        let Some((uri, answer)) = outcome else { return };
+        let Some(activity) = self.subscriptions.get(&uri) else { return };
         match answer {
-            Ok(_) => pulse.send_modify(|it| it.subscribed += 1),
+            Ok(_) => activity.send_modify(|it| it.subscribed += 1),
             // The line is over; its successor asks again.
             Err(CallError::Closed { .. }) => {}
-            Err(error) => mark_refused(pulse, &error.to_string()),
+            Err(error) => mark_refused(activity, &error.to_string()),
         }
     }
 
@@ -131,71 +131,73 @@ impl ConnectionActor {
     /// no change falls between the two.
     pub(super) fn open_resource_stream(&mut self) {
         let uris: Vec<String> = self.subscriptions.keys().cloned().collect();
-        let Some(held) = &mut self.open_connection else { return };
-        let watching = &mut held.resource_watch;
-        watching.retry_at = None;
+        let Some(open) = &mut self.open_connection else { return };
+        let resource_watch = &mut open.resource_watch;
+        resource_watch.retry_at = None;
         if uris.is_empty() {
-            watching.stream = None;
-            watching.superseded.clear();
+            resource_watch.stream = None;
+            resource_watch.superseded.clear();
             return;
         }
         let params = json!({"notifications": {"resourceSubscriptions": uris}}).to_string();
         let params = Payload::from_json(params.into());
-        let request = held.connection.client.request("subscriptions/listen").params(params);
-        watching.superseded.extend(watching.stream.replace(Box::pin(request.send())));
-        watching.unacknowledged.push_back(uris);
-        let pause = watching.backoff.map_or(LISTEN_AGAIN, |(pause, _)| pause);
-        watching.backoff = Some((pause, Instant::now()));
+        let request = open.connection.client.request("subscriptions/listen").params(params);
+        resource_watch.superseded.extend(resource_watch.stream.replace(Box::pin(request.send())));
+        resource_watch.unacknowledged.push_back(uris);
+        let pause = resource_watch.backoff.map_or(LISTEN_INITIAL_BACKOFF, |(pause, _)| pause);
+        resource_watch.backoff = Some((pause, Instant::now()));
     }
 
     /// Is it our stream of resources that a server begins to serve, and not the one of lists?
     pub(super) fn is_resource_acknowledgement(&self, params: Option<&Payload>) -> bool {
-        let Some(held) = &self.open_connection else { return false };
+        let Some(open) = &self.open_connection else { return false };
         let filter = parse_acknowledgement(params);
         let of_lists =
             [filter.tools_list_changed, filter.resources_list_changed, filter.prompts_list_changed];
         filter.resource_subscriptions.is_some()
-            || (!held.resource_watch.unacknowledged.is_empty()
+            || (!open.resource_watch.unacknowledged.is_empty()
                 && of_lists.iter().all(Option::is_none))
     }
 
     /// The server began to tell of changes; what it leaves out of what was asked, it does not tell of.
     pub(super) fn resource_stream_acknowledged(&mut self, params: Option<&Payload>) {
         let served = parse_acknowledgement(params).resource_subscriptions.unwrap_or_default();
-        let Some(held) = &mut self.open_connection else { return };
-        let asked = held.resource_watch.unacknowledged.pop_front().unwrap_or_default();
-        if held.resource_watch.unacknowledged.is_empty() {
-            held.resource_watch.superseded.clear();
+        let Some(open) = &mut self.open_connection else { return };
+        let asked = open.resource_watch.unacknowledged.pop_front().unwrap_or_default();
+        if open.resource_watch.unacknowledged.is_empty() {
+            open.resource_watch.superseded.clear();
         }
         for uri in &asked {
-            let Some(pulse) = self.subscriptions.get(uri) else { continue };
+            let Some(activity) = self.subscriptions.get(uri) else { continue };
             if !served.contains(uri) {
-                mark_refused(pulse, "the server does not tell of this resource");
-            } else if held.resource_watch.confirmed.insert(uri.clone()) {
-                pulse.send_modify(|it| it.subscribed += 1);
+                mark_refused(activity, "the server does not tell of this resource");
+            } else if open.resource_watch.confirmed.insert(uri.clone()) {
+                activity.send_modify(|it| it.subscribed += 1);
             }
         }
     }
 
     /// The stream ended. It is opened again, less and less often; a server that refuses it has none.
-    pub(super) fn resource_stream_ended(&mut self, how: &Result<Payload, CallError>) {
-        let Some(held) = &mut self.open_connection else { return };
-        let watching = &mut held.resource_watch;
-        watching.unacknowledged.clear();
-        watching.confirmed.clear();
-        match how {
+    pub(super) fn resource_stream_ended(&mut self, result: &Result<Payload, CallError>) {
+        let Some(open) = &mut self.open_connection else { return };
+        let resource_watch = &mut open.resource_watch;
+        resource_watch.unacknowledged.clear();
+        resource_watch.confirmed.clear();
+        match result {
             Err(error @ CallError::Remote(_)) => {
                 let text = error.to_string();
-                self.subscriptions.values().for_each(|pulse| mark_refused(pulse, &text));
+                self.subscriptions.values().for_each(|activity| mark_refused(activity, &text));
             }
             Ok(_)
             | Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
                 let now = Instant::now();
-                let (pause, since) = watching.backoff.unwrap_or((LISTEN_AGAIN, now));
-                let lasted = since.elapsed() >= LISTEN_AT_LEAST;
-                let pause = if lasted { LISTEN_AGAIN } else { pause };
-                watching.retry_at = Some(now + pause);
-                watching.backoff = Some((pause.saturating_mul(2).min(LISTEN_AT_LEAST), since));
+                let (pause, since) =
+                    resource_watch.backoff.unwrap_or((LISTEN_INITIAL_BACKOFF, now));
+                let lasted = since.elapsed() >= LISTEN_MAX_BACKOFF;
+                let pause = if lasted { LISTEN_INITIAL_BACKOFF } else { pause };
+                resource_watch.retry_at = Some(now + pause);
+                resource_watch.backoff =
+                    Some((pause.saturating_mul(2).min(LISTEN_MAX_BACKOFF), since));
             }
         }
     }
@@ -205,13 +207,13 @@ impl ConnectionActor {
         let Some(updated) = params.and_then(|it| it.decode::<ResourceUpdated>().ok()) else {
             return;
         };
-        if updated.uri.len() > LONGEST {
+        if updated.uri.len() > MAX_URI_BYTES {
             return;
         }
         let changed: Arc<str> = updated.uri.into();
-        let hearing = self.subscriptions.iter().filter(|(uri, _)| is_within(uri, &changed));
-        for (_, pulse) in hearing {
-            pulse.send_modify(|it| {
+        let matching = self.subscriptions.iter().filter(|(uri, _)| is_within(uri, &changed));
+        for (_, activity) in matching {
+            activity.send_modify(|it| {
                 it.updates += 1;
                 it.last_changed = Some(changed.clone());
             });
@@ -220,21 +222,21 @@ impl ConnectionActor {
 
     /// Takes back what nobody hears any more.
     pub(super) fn drop_unused_subscriptions(&mut self, done: Option<oneshot::Sender<()>>) {
-        let unheard: Vec<String> = self
+        let unused: Vec<String> = self
             .subscriptions
             .iter()
-            .filter(|(_, pulse)| pulse.receiver_count() == 0)
+            .filter(|(_, activity)| activity.receiver_count() == 0)
             .map(|(uri, _)| uri.clone())
             .collect();
-        self.subscriptions.retain(|_, pulse| pulse.receiver_count() > 0);
-        if unheard.is_empty() {
+        self.subscriptions.retain(|_, activity| activity.receiver_count() > 0);
+        if unused.is_empty() {
             return;
         }
         match self.era() {
-            Some(Era::Legacy) => self.send_unsubscribe(unheard, done),
+            Some(Era::Legacy) => self.send_unsubscribe(unused, done),
             Some(Era::Modern) => {
-                if let Some(held) = &mut self.open_connection {
-                    held.resource_watch.confirmed.retain(|uri| !unheard.contains(uri));
+                if let Some(open) = &mut self.open_connection {
+                    open.resource_watch.confirmed.retain(|uri| !unused.contains(uri));
                 }
                 self.open_resource_stream();
             }
@@ -243,13 +245,13 @@ impl ConnectionActor {
     }
 
     fn send_unsubscribe(&mut self, uris: Vec<String>, done: Option<oneshot::Sender<()>>) {
-        let Some(held) = &mut self.open_connection else { return };
-        let client = held.connection.client.clone();
-        held.resource_watch.legacy_requests.spawn(async move {
+        let Some(open) = &mut self.open_connection else { return };
+        let client = open.connection.client.clone();
+        open.resource_watch.legacy_requests.spawn(async move {
             for uri in uris {
                 let params = Payload::from_json(json!({"uri": uri}).to_string().into());
                 let request = client.request("resources/unsubscribe").params(params);
-                let _as_good_as_done = request.timeout(PATIENCE).send().await;
+                let _as_good_as_done = request.timeout(REQUEST_TIMEOUT).send().await;
             }
             drop(done);
             None
@@ -257,16 +259,16 @@ impl ConnectionActor {
     }
 }
 
-fn mark_refused(pulse: &watch::Sender<ResourceActivity>, why: &str) {
-    pulse.send_modify(|it| {
+fn mark_refused(activity: &watch::Sender<ResourceActivity>, why: &str) {
+    activity.send_modify(|it| {
         it.refusals += 1;
         it.refusal_reason = Some(why.into());
     });
 }
 
 fn parse_acknowledgement(params: Option<&Payload>) -> SubscriptionFilter {
-    let said = params.and_then(|it| it.decode::<Acknowledgement>().ok());
-    said.map(|it| it.notifications).unwrap_or_default()
+    let params_read = params.and_then(|it| it.decode::<Acknowledgement>().ok());
+    params_read.map(|it| it.notifications).unwrap_or_default()
 }
 
 /// Is a URI the one that was subscribed to, or below it?

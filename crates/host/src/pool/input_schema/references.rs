@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Keywords beside a reference that only describe.
-const DESCRIBING: [&str; 8] = [
+const ANNOTATION_KEYWORDS: [&str; 8] = [
     "title",
     "description",
     "default",
@@ -21,10 +21,10 @@ const DESCRIBING: [&str; 8] = [
     "$comment",
 ];
 /// Where definitions are kept.
-const SHELVES: [&str; 2] = ["$defs", "definitions"];
+const DEFINITION_KEYS: [&str; 2] = ["$defs", "definitions"];
 
 /// How often the root may refer to something that refers to something.
-const LONGEST_CHAIN: usize = 16;
+const MAX_CHAIN: usize = 16;
 
 /// The schema with its references in place.
 pub(super) fn inline_references(root: Object) -> Result<Object, QuarantineReason> {
@@ -34,17 +34,17 @@ pub(super) fn inline_references(root: Object) -> Result<Object, QuarantineReason
         return Ok(without_definitions(root));
     }
     let circular = graph.circular();
-    let mut placing = Inliner { root: &root, circular, left: MAX_BYTES };
-    let placed = placing.schema(&root, 0);
+    let mut inliner = Inliner { root: &root, circular, left: MAX_BYTES };
+    let inlined = inliner.schema(&root, 0);
     // What does not fit in place stays where it was: nothing is lost, it is only harder to read.
-    let Some(placed) = placed else { return Ok(into_object(root)) };
+    let Some(inlined) = inlined else { return Ok(into_object(root)) };
     let mut remaining = Vec::new();
     // Definitions only count where something else refers to them.
-    let used = Json::Object(without_definitions(placed.clone()));
+    let used = Json::Object(without_definitions(inlined.clone()));
     references(&used, &mut remaining);
     match remaining.is_empty() {
         true => Ok(into_object(used)),
-        false => Ok(into_object(placed)),
+        false => Ok(into_object(inlined)),
     }
 }
 
@@ -55,18 +55,18 @@ pub(super) fn check_targets(root: &Object) -> Result<(), QuarantineReason> {
 
 /// A root that is only a reference, as what it refers to. That is possible even where it goes round in a circle.
 fn resolve_root(mut root: Object) -> Object {
-    for _ in 0..LONGEST_CHAIN {
+    for _ in 0..MAX_CHAIN {
         let whole = Json::Object(root);
         let reference = whole.get("$ref").and_then(Json::as_str);
         let found = reference.and_then(|it| target(&whole, it)).cloned();
         root = into_object(whole);
         let Some(found) = found else { break };
         root.shift_remove("$ref");
-        let shelves = SHELVES.map(|shelf| (shelf, root.shift_remove(shelf)));
+        let definitions_kept = DEFINITION_KEYS.map(|key| (key, root.shift_remove(key)));
         root = into_object(merge_siblings(found, root));
-        for (shelf, definitions) in shelves {
+        for (key, definitions) in definitions_kept {
             if let Some(definitions) = definitions {
-                root.insert(shelf.to_owned(), definitions);
+                root.insert(key.to_owned(), definitions);
             }
         }
     }
@@ -84,7 +84,7 @@ fn into_object(value: Json) -> Object {
 
 fn without_definitions(value: Json) -> Object {
     let mut object = into_object(value);
-    SHELVES.iter().for_each(|shelf| drop(object.shift_remove(*shelf)));
+    DEFINITION_KEYS.iter().for_each(|key| drop(object.shift_remove(*key)));
     object
 }
 
@@ -235,8 +235,8 @@ impl Inliner<'_> {
         Some(value.clone())
     }
 
-    fn spend(&mut self, price: usize) -> Option<()> {
-        self.left = self.left.checked_sub(price)?;
+    fn spend(&mut self, bytes: usize) -> Option<()> {
+        self.left = self.left.checked_sub(bytes)?;
         Some(())
     }
 }
@@ -257,7 +257,8 @@ fn merge_siblings(target: Json, beside: Object) -> Json {
     if beside.is_empty() {
         return target;
     }
-    let only_describes = beside.keys().all(|keyword| DESCRIBING.contains(&keyword.as_str()));
+    let only_describes =
+        beside.keys().all(|keyword| ANNOTATION_KEYWORDS.contains(&keyword.as_str()));
     if only_describes && target.is_object() {
         let mut target = into_object(target);
         target.extend(beside);

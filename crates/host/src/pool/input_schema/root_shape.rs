@@ -15,12 +15,12 @@ const MERGEABLE: [&str; 7] =
     ["type", "properties", "required", "title", "description", "$comment", "additionalProperties"];
 
 /// What an alternative may say and still only be about which arguments have to be there.
-const ABOUT_PRESENCE: [&str; 5] = ["type", "required", "title", "description", "$comment"];
+const REQUIRED_ONLY_KEYS: [&str; 5] = ["type", "required", "title", "description", "$comment"];
 
-/// Settles the root, or says what is in the way. What model APIs are not told goes to `untold`.
+/// Settles the root, or says what is in the way. What model APIs are not told goes to `validation_only`.
 pub(super) fn normalise_root(
     root: &mut Object,
-    untold: &mut Vec<Json>,
+    validation_only: &mut Vec<Json>,
 ) -> Result<(), QuarantineReason> {
     normalise_root_type(root)?;
     for keyword in ["anyOf", "oneOf", "allOf"] {
@@ -30,7 +30,7 @@ pub(super) fn normalise_root(
             branches.retain(may_be_an_object);
             if branches.len() > 1 && branches.iter().all(is_about_presence) {
                 root.shift_remove(keyword);
-                untold.push(json!({keyword: branches}));
+                validation_only.push(json!({keyword: branches}));
                 continue;
             }
             if branches.len() != 1 {
@@ -40,7 +40,8 @@ pub(super) fn normalise_root(
         let mut merged = root.clone();
         merged.shift_remove(keyword);
         for branch in branches {
-            merged = merge(merged, branch, untold).ok_or(QuarantineReason::RootKeyword(keyword))?;
+            merged = merge(merged, branch, validation_only)
+                .ok_or(QuarantineReason::RootKeyword(keyword))?;
         }
         *root = merged;
     }
@@ -82,12 +83,12 @@ fn may_be_an_object(branch: &Json) -> bool {
 fn is_about_presence(branch: &Json) -> bool {
     let is_list = |it: &Json| it.as_array().is_some_and(|it| it.iter().all(Json::is_string));
     let Some(members) = branch.as_object() else { return false };
-    members.keys().all(|it| ABOUT_PRESENCE.contains(&it.as_str()))
+    members.keys().all(|it| REQUIRED_ONLY_KEYS.contains(&it.as_str()))
         && members.get("required").is_some_and(is_list)
 }
 
 /// Both at once, where that can be said as one object.
-fn merge(root: Object, branch: Json, untold: &mut Vec<Json>) -> Option<Object> {
+fn merge(root: Object, branch: Json, validation_only: &mut Vec<Json>) -> Option<Object> {
     let mut branch = match branch {
         Json::Object(branch) => branch,
         Json::Bool(true) => return Some(root),
@@ -95,7 +96,7 @@ fn merge(root: Object, branch: Json, untold: &mut Vec<Json>) -> Option<Object> {
             return None;
         }
     };
-    normalise_root(&mut branch, untold).ok()?;
+    normalise_root(&mut branch, validation_only).ok()?;
     // A branch that says all there is to say takes its place as it is.
     if root.keys().all(|it| ["type", "title", "description", "$comment"].contains(&it.as_str())) {
         let mut whole = root;
@@ -111,15 +112,15 @@ fn merge(root: Object, branch: Json, untold: &mut Vec<Json>) -> Option<Object> {
         return None;
     }
     let mut whole = root;
-    let news = branch.shift_remove("properties").and_then(into_object).unwrap_or_default();
+    let added = branch.shift_remove("properties").and_then(into_object).unwrap_or_default();
     // What a closed object does not know is refused, whatever the branch says of it.
-    if !is_open(&whole) && !news.is_empty() {
+    if !is_open(&whole) && !added.is_empty() {
         return None;
     }
     let Json::Object(properties) = whole.entry("properties").or_insert_with(|| json!({})) else {
         return None;
     };
-    for (name, schema) in news {
+    for (name, schema) in added {
         match properties.get_mut(&name) {
             Some(there) if *there == schema => {}
             Some(there) => *there = json!({"allOf": [there.take(), schema]}),

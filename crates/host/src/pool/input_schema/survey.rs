@@ -11,7 +11,7 @@ use super::{MAX_DEPTH, is_argument_name};
 /// Is there nothing to do, and nothing to refuse?
 pub(super) fn is_plain(text: &str) -> bool {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let root = Schema { place: SchemaLevel::Root, depth: 1 };
+    let root = Schema { level: SchemaLevel::Root, depth: 1 };
     root.deserialize(&mut reader).is_ok() && reader.end().is_ok()
 }
 
@@ -83,7 +83,7 @@ macro_rules! expecting {
 }
 
 struct Schema {
-    place: SchemaLevel,
+    level: SchemaLevel,
     depth: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for Schema {
     expecting!("a schema");
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        match self.place {
+        match self.level {
             SchemaLevel::Root => Err(not_plain()),
             SchemaLevel::Below => Ok(()),
         }
@@ -106,16 +106,16 @@ impl<'de> Visitor<'de> for Schema {
             return Err(not_plain());
         }
         let (mut is_object, mut has_properties) = (false, false);
-        while let Some(wanted) = map.next_key_seed(Keyword)? {
-            let child = || Schema { place: SchemaLevel::Below, depth: self.depth + 1 };
-            match wanted {
+        while let Some(expected) = map.next_key_seed(Keyword)? {
+            let child = || Schema { level: SchemaLevel::Below, depth: self.depth + 1 };
+            match expected {
                 ExpectedValue::Type => is_object = map.next_value_seed(Type)?,
                 ExpectedValue::Properties => {
                     has_properties = true;
-                    map.next_value_seed(Properties { place: self.place, depth: self.depth + 1 })?;
+                    map.next_value_seed(Properties { level: self.level, depth: self.depth + 1 })?;
                 }
                 ExpectedValue::Schema => map.next_value_seed(child())?,
-                ExpectedValue::Combination if self.place == SchemaLevel::Root => {
+                ExpectedValue::Combination if self.level == SchemaLevel::Root => {
                     return Err(not_plain());
                 }
                 ExpectedValue::Combination | ExpectedValue::Schemas => {
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for Schema {
                 ExpectedValue::Unknown => return Err(not_plain()),
             }
         }
-        match self.place == SchemaLevel::Below || (is_object && has_properties) {
+        match self.level == SchemaLevel::Below || (is_object && has_properties) {
             true => Ok(()),
             false => Err(not_plain()),
         }
@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for Type {
 }
 
 struct Properties {
-    place: SchemaLevel,
+    level: SchemaLevel,
     depth: usize,
 }
 
@@ -201,8 +201,8 @@ impl<'de> Visitor<'de> for Properties {
     expecting!("properties");
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_key_seed(Name(self.place))?.is_some() {
-            map.next_value_seed(Schema { place: SchemaLevel::Below, depth: self.depth + 1 })?;
+        while map.next_key_seed(Name(self.level))?.is_some() {
+            map.next_value_seed(Schema { level: SchemaLevel::Below, depth: self.depth + 1 })?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl<'de> Visitor<'de> for Schemas {
     expecting!("schemas");
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
-        let child = || Schema { place: SchemaLevel::Below, depth: self.depth + 1 };
+        let child = || Schema { level: SchemaLevel::Below, depth: self.depth + 1 };
         let mut count = 0;
         while all.next_element_seed(child())?.is_some() {
             count += 1;

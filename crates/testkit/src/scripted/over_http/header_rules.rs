@@ -7,42 +7,42 @@ use super::super::carried::HttpRequest;
 use super::super::eras::{self, RpcError};
 
 /// Checks all of them.
-pub fn check(arrived: &HttpRequest, method: &str, params: &Value) -> Result<(), RpcError> {
-    check_header(arrived, "mcp-protocol-version", eras::request_version(params))?;
-    check_header(arrived, "mcp-method", Some(method))?;
+pub fn check(http_request: &HttpRequest, method: &str, params: &Value) -> Result<(), RpcError> {
+    check_header(http_request, "mcp-protocol-version", eras::request_version(params))?;
+    check_header(http_request, "mcp-method", Some(method))?;
     let name = match method {
         "tools/call" | "prompts/get" => params["name"].as_str(),
         "resources/read" => params["uri"].as_str(),
         _ => None,
     };
     if name.is_some() {
-        check_header(arrived, "mcp-name", name)?;
+        check_header(http_request, "mcp-name", name)?;
     }
     if method == "tools/call"
         && let Some((header, value)) = acts::param_header(params)
     {
-        check_header(arrived, header, value.as_deref())?;
+        check_header(http_request, header, value.as_deref())?;
     }
     Ok(())
 }
 
 /// A header says what the body says, and is there exactly once if the body says anything.
 fn check_header(
-    arrived: &HttpRequest,
+    http_request: &HttpRequest,
     header: &str,
     expected: Option<&str>,
 ) -> Result<(), RpcError> {
-    let mut values = arrived.parts.headers.get_all(header).iter();
+    let mut values = http_request.parts.headers.get_all(header).iter();
     let value = values.next();
     if values.next().is_some() {
         return Err(RpcError::header_mismatch(format!("the header `{header}` is there twice")));
     }
-    let said = value.map(|it| decode_value(&String::from_utf8_lossy(it.as_bytes())));
-    match (said, expected) {
+    let received = value.map(|it| decode_value(&String::from_utf8_lossy(it.as_bytes())));
+    match (received, expected) {
         // A body without a version is refused for that, by the rules of the era.
         (None, None) => Ok(()),
         (Some(_), None) if header == "mcp-protocol-version" => Ok(()),
-        (Some(Some(said)), Some(expected)) if said == expected => Ok(()),
+        (Some(Some(received)), Some(expected)) if received == expected => Ok(()),
         (None, Some(_)) => {
             Err(RpcError::header_mismatch(format!("the header `{header}` is missing")))
         }

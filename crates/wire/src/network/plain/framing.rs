@@ -81,16 +81,16 @@ impl BodyFraming {
     pub(super) fn next(
         &mut self,
         read: &mut BytesMut,
-        pieces: ReadMode,
+        mode: ReadMode,
     ) -> Result<BodyPart, InvalidChunk> {
         match self {
             BodyFraming::Length(0) => Ok(BodyPart::End),
             BodyFraming::Length(left) => {
                 let missing = left.saturating_sub(read.len() as u64);
-                let is_waited_for =
-                    pieces == ReadMode::Whole && *left <= MAX_WHOLE_BODY && missing > 0;
-                if is_waited_for || read.is_empty() {
-                    let most = if is_waited_for { MAX_WHOLE_BODY } else { DEFAULT_READ as u64 };
+                let waits_for_whole =
+                    mode == ReadMode::Whole && *left <= MAX_WHOLE_BODY && missing > 0;
+                if waits_for_whole || read.is_empty() {
+                    let most = if waits_for_whole { MAX_WHOLE_BODY } else { DEFAULT_READ as u64 };
                     return Ok(BodyPart::NeedMore(to_usize(missing.min(most))));
                 }
                 Ok(BodyPart::Bytes(take_up_to(read, left)))
@@ -127,11 +127,11 @@ impl ChunkState {
                     return Ok(BodyPart::NeedMore(DEFAULT_READ));
                 }
                 ChunkState::Data(left) => {
-                    let piece = take_up_to(read, left);
+                    let part = take_up_to(read, left);
                     if *left == 0 {
                         *self = ChunkState::LineEnd;
                     }
-                    return Ok(BodyPart::Bytes(piece));
+                    return Ok(BodyPart::Bytes(part));
                 }
                 ChunkState::LineEnd => match read.first_chunk() {
                     None => return Ok(BodyPart::NeedMore(DEFAULT_READ)),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_are_none_are_refused() {
+    fn invalid_chunks_are_errors() {
         check_chunks("x\r\n", Err(InvalidChunk));
         check_chunks("1\r\nab\r\n", Err(InvalidChunk));
         check_chunks("fffffffffffffffff\r\n", Err(InvalidChunk));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_wanted_whole_is_waited_for_unless_it_is_large() {
+    fn a_whole_body_is_buffered_up_to_a_limit() {
         let mut read = BytesMut::from("ab");
         let mut small = BodyFraming::Length(4);
         assert_eq!(small.next(&mut read, ReadMode::Whole), Ok(BodyPart::NeedMore(2)));
@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_not_matter_in_which_pieces_a_body_comes(
+        fn read_boundaries_do_not_change_the_body(
             chunks in prop::collection::vec("[a-z\r\n]{1,40}", 0..8),
             sizes in prop::collection::vec(1_usize..30, 1..8),
         ) {

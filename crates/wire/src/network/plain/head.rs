@@ -34,7 +34,7 @@ pub(super) enum ConnectionReuse {
 /// Writes the head of a request. Who asks is said unless the request says so itself.
 pub(super) fn write_request_head(
     request: &HttpRequest<'_>,
-    agent: Option<&HeaderValue>,
+    user_agent: Option<&HeaderValue>,
     out: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
     let target = &request.url[Position::BeforePath..Position::AfterQuery];
@@ -49,15 +49,15 @@ pub(super) fn write_request_head(
     out.extend_from_slice(host.as_bytes());
     // Nothing here unpacks anything.
     out.extend_from_slice(b"\r\naccept-encoding: identity\r\n");
-    let mut is_named = false;
+    let mut has_user_agent = false;
     for (name, value) in &request.headers {
         if !is_managed_header(name) {
-            is_named |= *name == header::USER_AGENT;
+            has_user_agent |= *name == header::USER_AGENT;
             write_header(name, value, out);
         }
     }
-    if let Some(agent) = agent.filter(|_| !is_named) {
-        write_header(&header::USER_AGENT, agent, out);
+    if let Some(user_agent) = user_agent.filter(|_| !has_user_agent) {
+        write_header(&header::USER_AGENT, user_agent, out);
     }
     if !request.body.is_empty() || request.method == Method::POST {
         let mut digits = [0; 20];
@@ -138,30 +138,30 @@ fn head_end(buffer: &[u8], searched: &mut usize) -> Option<usize> {
 
 fn parse(text: &Bytes) -> Result<Http1Head, &'static str> {
     let mut headers = [EMPTY_HEADER; MAX_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
-    match answer.parse(text) {
+    let mut response = httparse::Response::new(&mut headers);
+    match response.parse(text) {
         Ok(Status::Complete(_)) => {}
         Ok(Status::Partial) => return Err("no answer in HTTP"),
         Err(httparse::Error::TooManyHeaders) => return Err("too many headers"),
         Err(_) => return Err("no answer in HTTP"),
     }
-    let status = answer.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or("an answer without a status")?;
-    let mut headers = HeaderMap::with_capacity(answer.headers.len());
-    for header in answer.headers.iter() {
+    let mut headers = HeaderMap::with_capacity(response.headers.len());
+    for header in response.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(text.slice_ref(header.value));
         let (Ok(name), Ok(value)) = (name, value) else { return Err("a header that is none") };
         headers.append(name, value);
     }
     let framing = body_framing(status, &headers)?;
-    let afterwards = match answer.version {
+    let reuse = match response.version {
         Some(1) if !has_connection_close(&headers) && !has_two_lengths(&headers) => {
             ConnectionReuse::Reusable
         }
         Some(_) | None => ConnectionReuse::Close,
     };
-    Ok(Http1Head { status, headers, framing, reuse: afterwards })
+    Ok(Http1Head { status, headers, framing, reuse })
 }
 
 fn body_framing(status: StatusCode, headers: &HeaderMap) -> Result<BodyFraming, &'static str> {
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &str, framing: BodyFraming, afterwards: ConnectionReuse) {
+    fn check(lines: &str, framing: BodyFraming, reuse: ConnectionReuse) {
         let (head, rest) =
             parse_byte_by_byte(&format!("{lines}\r\n\r\nrest")).expect("HTTP").expect("whole");
-        assert_eq!((head.framing, head.reuse, &*rest), (framing, afterwards, "rest"), "{lines}");
+        assert_eq!((head.framing, head.reuse, &*rest), (framing, reuse, "rest"), "{lines}");
     }
 
     #[test]
-    fn where_an_answer_ends_and_what_becomes_of_its_connection() {
+    fn a_head_decides_body_framing_and_connection_reuse() {
         use ConnectionReuse::{Close, Reusable};
         let chunked = BodyFraming::Chunked(ChunkState::Size);
         check("HTTP/1.1 200 OK\r\nContent-Length: 12", BodyFraming::Length(12), Reusable);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_can_be_read_in_two_ways_is_refused() {
+    fn an_ambiguous_response_is_an_error() {
         let check = |lines: &str, expected: &str| {
             let told = parse_byte_by_byte(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"))
                 .expect_err(lines);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_or_too_large_is_refused() {
+    fn invalid_or_oversized_heads_are_errors() {
         assert_eq!(parse_byte_by_byte("SSH-2.0-x").expect_err("SSH"), "no answer in HTTP");
         let upgraded =
             parse_byte_by_byte("HTTP/1.1 101 Switching Protocols\r\n\r\n").expect_err("unasked");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_it_was_given_and_where_it_ends() {
+    fn a_request_head_has_the_given_headers_and_its_length() {
         let url = Url::parse("http://example.test:8080/mcp?a=b#c").expect("a URL");
         let mut headers = HeaderMap::new();
         headers.insert("x-one", HeaderValue::from_static("1"));
@@ -309,8 +309,8 @@ mod tests {
         let mut request =
             HttpRequest { method: Method::POST, url: Cow::Borrowed(&url), headers, body };
         let written = |request: &HttpRequest<'_>| {
-            let (mut out, agent) = (Vec::new(), HeaderValue::from_static("us"));
-            write_request_head(request, Some(&agent), &mut out).expect("it can be sent");
+            let (mut out, user_agent) = (Vec::new(), HeaderValue::from_static("us"));
+            write_request_head(request, Some(&user_agent), &mut out).expect("it can be sent");
             String::from_utf8(out).expect("text")
         };
         assert_eq!(

@@ -48,7 +48,7 @@ fn dialog(call: ProposedCall) -> (PermissionDialog, oneshot::Receiver<Permission
 fn check(call: ProposedCall, keys: &[KeyCode], expected: &str) {
     let (mut dialog, mut answer) = dialog(call);
     render_overlay(&mut dialog, (80, 24));
-    let reaction = press(&mut dialog, keys);
+    let outcome = press(&mut dialog, keys);
     let said = match answer.try_recv() {
         Ok(PermissionDecision::Allow { scope: GrantScope::Once, .. }) => "once".to_owned(),
         Ok(PermissionDecision::Allow { scope: GrantScope::Session(rule), .. }) => {
@@ -61,7 +61,7 @@ fn check(call: ProposedCall, keys: &[KeyCode], expected: &str) {
         Err(_) => "nothing".to_owned(),
     };
     assert_eq!(said, expected, "{keys:?}");
-    assert_eq!(matches!(reaction, OverlayOutcome::Close), expected != "nothing");
+    assert_eq!(matches!(outcome, OverlayOutcome::Close), expected != "nothing");
 }
 
 #[test]
